@@ -1,0 +1,19 @@
+"""Text: translation models, their data, their scores.
+
+Sub-packages load on first use, so that naming `quintain.nlp` does not load TensorFlow.
+"""
+
+import importlib
+from types import ModuleType
+
+_SUBPACKAGES = ("data", "experiments", "losses", "metrics", "modeling", "tasks", "translator")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_SUBPACKAGES])

@@ -1,0 +1,3 @@
+"""Scores of generated text."""
+
+from quintain.nlp.metrics import bleu as bleu
