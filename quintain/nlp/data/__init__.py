@@ -1,0 +1,1 @@
+"""Data for language tasks: readers, tokenizers, batching and a bundled example corpus."""
