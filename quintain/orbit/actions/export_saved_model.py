@@ -1,0 +1,99 @@
+"""Exporting a SavedModel again and again, and keeping the last few."""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class ExportFileManager:
+    """Names exports `{base_name}-{id}` and deletes the oldest ones.
+
+    Override `next_name` and `clean_up` for another scheme.
+    """
+
+    def __init__(
+        self,
+        base_name: str,
+        max_to_keep: int = 5,
+        next_id_fn: Callable[[], int] | None = None,
+        subdirectory: str | None = None,
+    ) -> None:
+        """Stores the scheme; nothing is read or deleted yet.
+
+        Args:
+            base_name: Path of the exports without `-{id}`.
+            max_to_keep: How many to keep, those with the greatest ids. Negative keeps all.
+            next_id_fn: Returns the id of the next export, for example the global step. None counts
+                on from the exports that exist.
+            subdirectory: Directory inside of `{base_name}-{id}` to export to.
+        """
+        self._base_name = os.path.normpath(base_name)
+        self._max_to_keep = max_to_keep
+        self._next_id_fn = next_id_fn or self._count
+        self._next_count: int | None = None
+        self._subdirectory = subdirectory or ""
+
+    @property
+    def managed_files(self) -> list[str]:
+        """Paths of the exports that exist, by increasing id."""
+        return sorted(self._ids_of_files(), key=self._ids_of_files().__getitem__)
+
+    def clean_up(self) -> None:
+        """Deletes all but the last `max_to_keep` exports."""
+        if self._max_to_keep < 0:
+            return
+        files = self.managed_files
+        for path in files[: max(len(files) - self._max_to_keep, 0)]:
+            tf.io.gfile.rmtree(path)
+
+    def next_name(self) -> str:
+        """Returns the path to export to; a new one at every call."""
+        return os.path.join(f"{self._base_name}-{self._next_id_fn()}", self._subdirectory).rstrip(
+            "/"
+        )
+
+    def _ids_of_files(self) -> dict[str, int]:
+        pattern = re.compile(re.escape(self._base_name) + r"-(\d+)/?")
+        matches = (pattern.fullmatch(path) for path in tf.io.gfile.glob(f"{self._base_name}-*"))
+        return {match.string.rstrip("/"): int(match[1]) for match in matches if match}
+
+    def _count(self) -> int:
+        if self._next_count is None:
+            self._next_count = max(self._ids_of_files().values(), default=-1) + 1
+        self._next_count += 1
+        return self._next_count - 1
+
+
+class ExportSavedModel:
+    """Exports a model as a SavedModel, whatever the output is."""
+
+    def __init__(
+        self,
+        model: tf.Module,
+        file_manager: ExportFileManager,
+        signatures: Any,
+        options: tf.saved_model.SaveOptions | None = None,
+    ) -> None:
+        """Stores what to export.
+
+        Args:
+            model: What to export.
+            file_manager: Names the exports and deletes old ones.
+            signatures: Passed to `tf.saved_model.save`.
+            options: Passed to `tf.saved_model.save`.
+        """
+        self.model = model
+        self.file_manager = file_manager
+        self.signatures = signatures
+        self.options = options
+
+    def __call__(self, output: Any) -> None:
+        """Exports the model and deletes old exports."""
+        del output
+        tf.saved_model.save(
+            self.model, self.file_manager.next_name(), self.signatures, self.options
+        )
+        self.file_manager.clean_up()

@@ -1,0 +1,522 @@
+"""The outer loop: when to train, evaluate, save, and write summaries."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.orbit import checkpoint_schedule, checkpoint_watch, runner, values
+from quintain.orbit import interruption as interruption_lib
+from quintain.orbit import reporter as reporter_lib
+from quintain.orbit import summary_manager as summary_manager_lib
+
+_logger = logging.getLogger(__name__)
+
+Action = Callable[[Any], Any]
+"""Takes the output of a train loop or of an evaluation; what it returns is ignored."""
+
+_NO_DATA = (
+    "The training dataset is empty: it ended before the first step. Check its input path, and that "
+    "no filter drops everything; with `drop_remainder=True` a batch needs `global_batch_size` "
+    "examples."
+)
+
+
+class Controller:
+    """Trains in loops of `steps_per_loop` steps and does everything else between two loops.
+
+    After every loop it runs the train actions, reports, writes summaries, and saves a checkpoint if
+    one is due. It offers four outer loops: `train`, `evaluate`, `train_and_evaluate` and
+    `evaluate_continuously`.
+
+    A run that is killed and started again goes through the same loops, checkpoints and evaluations
+    as one that never stopped: evaluations are at multiples of their interval, checkpoint intervals
+    count from the restored checkpoint, and a loop that was cut short is finished first.
+
+    Attributes:
+        trainer: Runs train steps, or None.
+        evaluator: Runs evaluations, or None.
+        strategy: Distribution strategy.
+        global_step: `[]` integer variable that `trainer` advances.
+        checkpoint_manager: Where checkpoints are, or None.
+        train_actions: Called with the output of every train loop.
+        eval_actions: Called with the output of every evaluation.
+        summary_interval: Steps between summaries from inside of a train step, or None.
+        summary_manager: Where outputs of train loops go (with a trainer).
+        eval_summary_manager: Where outputs of evaluations go (with an evaluator).
+    """
+
+    def __init__(
+        self,
+        *,
+        global_step: tf.Variable,
+        trainer: runner.AbstractTrainer | None = None,
+        evaluator: runner.AbstractEvaluator | None = None,
+        strategy: tf.distribute.Strategy | None = None,
+        train_actions: Iterable[Action] | None = None,
+        eval_actions: Iterable[Action] | None = None,
+        steps_per_loop: int | Callable[[int], int] | None = None,
+        checkpoint_manager: tf.train.CheckpointManager | None = None,
+        enable_async_checkpointing: bool = False,
+        summary_interval: int | None = None,
+        summary_dir: str | None = None,
+        eval_summary_dir: str | None = None,
+        summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
+        eval_summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
+        reporter: reporter_lib.Reporter | None = None,
+        interruption: interruption_lib.Interruption | None = None,
+        loop_position: tf.Variable | None = None,
+        evaluated: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Checks its arguments, and restores the latest checkpoint if there is one.
+
+        Args:
+            global_step: `[]` integer `tf.Variable`; see `create_global_step`.
+            trainer: Needed by `train` and `train_and_evaluate`.
+            evaluator: Needed by all but `train`.
+            strategy: None takes the strategy in whose scope the caller is.
+            train_actions: Called with the output of every train loop, before it is reported.
+            eval_actions: Called with the output of every evaluation.
+            steps_per_loop: Steps between two returns to Python, at least 1; or a function of the
+                global step. Needed with a trainer.
+            checkpoint_manager: None neither saves nor restores.
+            enable_async_checkpointing: Whether training goes on while a checkpoint is written.
+            summary_interval: Steps between summaries that the train step itself writes with
+                `tf.summary`; a multiple of `steps_per_loop`. None writes none of these.
+            summary_dir: Directory for the outputs of train loops. None writes none.
+            eval_summary_dir: Directory for the outputs of evaluations; by default `summary_dir`.
+            summary_manager: Takes the place of `summary_dir`.
+            eval_summary_manager: Takes the place of `eval_summary_dir`.
+            reporter: Is told of all events. None writes them to the log.
+            interruption: An entered `Interruption`, to stop promptly when asked to. None does not.
+            loop_position: `[]` integer variable: the steps that an interrupted loop had left, else
+                0. Saved in the checkpoint, it makes a restarted run finish that loop, and so
+                average its outputs over the same steps. None forgets.
+            evaluated: Tells whether the evaluation at a global step was completed by an earlier
+                run. If not, `train_and_evaluate` does it before it trains on. None takes all
+                evaluations before the restored step for completed.
+
+        Raises:
+            ValueError: If there is neither trainer nor evaluator, or an argument is out of range.
+        """
+        if trainer is None and evaluator is None:
+            raise ValueError("`trainer` and `evaluator`: got None for both, expected at least one.")
+        if trainer is not None:
+            _check_steps_per_loop(steps_per_loop)
+            _check_summary_interval(summary_interval, steps_per_loop)
+        if not isinstance(global_step, tf.Variable):
+            raise ValueError(  # noqa: TRY004 - one class for all arguments
+                f"`global_step`: got {type(global_step)!r}, expected a `tf.Variable`. Use "
+                "`orbit.utils.create_global_step()`; a Keras optimizer's `iterations` is a "
+                "`keras.Variable`, which does not count steps of the loop."
+            )
+        self.trainer = trainer
+        self.evaluator = evaluator
+        self.strategy = strategy or tf.distribute.get_strategy()
+        self.global_step = global_step
+        self.checkpoint_manager = checkpoint_manager
+        self.train_actions = tuple(train_actions or ())
+        self.eval_actions = tuple(eval_actions or ())
+        self.summary_interval = summary_interval
+        self._steps_per_loop = steps_per_loop
+        self._reporter = reporter or reporter_lib.LogReporter()
+        self._interruption = interruption
+        self._loop_position = loop_position
+        self._evaluated = evaluated
+        self.summary_manager = summary_manager or summary_manager_lib.SummaryManager(
+            summary_dir, tf.summary.scalar, global_step
+        )
+        self.eval_summary_manager = eval_summary_manager or (
+            self.summary_manager
+            if eval_summary_dir in {None, summary_dir}
+            else summary_manager_lib.SummaryManager(
+                eval_summary_dir, tf.summary.scalar, global_step
+            )
+        )
+        for part in (trainer, evaluator):
+            if part is not None:
+                part.interruption = interruption
+        tf.summary.experimental.set_step(global_step)
+        self._checkpoints: checkpoint_schedule.CheckpointSchedule | None = None
+        if checkpoint_manager is not None:
+            self._checkpoints = checkpoint_schedule.CheckpointSchedule(
+                checkpoint_manager,
+                enable_async=enable_async_checkpointing,
+                reporter=self._reporter,
+            )
+            self.restore_checkpoint()
+
+    def train(self, steps: int, checkpoint_at_completion: bool = True) -> None:
+        """Trains until the global step is `steps`, or the training data ends.
+
+        Args:
+            steps: Global step to reach.
+            checkpoint_at_completion: Whether to save a checkpoint at the end in any case.
+
+        Raises:
+            ValueError: If there is no trainer.
+            DataError: If there is no training data at all.
+            Interrupted: If the process was asked to stop. A checkpoint was saved.
+        """
+        trainer = self._require_trainer("train")
+        with self._training(steps):
+            self._train_until(trainer, steps, target_steps=steps)
+            if checkpoint_at_completion:
+                self.save_checkpoint()
+            self._sync_checkpoints()
+
+    def evaluate(self, steps: int = -1) -> dict[str, Any]:
+        """Evaluates once, at the current global step.
+
+        Args:
+            steps: Number of evaluation steps. -1 evaluates until the data ends.
+
+        Returns:
+            The evaluator's output, with NumPy values; and `steps_per_second` if `steps` is given.
+
+        Raises:
+            ValueError: If there is no evaluator, or `steps` is neither positive nor -1.
+            Interrupted: If the process was asked to stop before the evaluation was complete.
+        """
+        evaluator = self._require_evaluator("evaluate")
+        if steps < 1 and steps != -1:
+            raise ValueError(
+                f"`steps`: got {steps!r}, expected an integer >= 1, or -1 for all data."
+            )
+        self._stop_if_requested()
+        step = self._current_step()
+        self._reporter.on_eval_begin(step, steps)
+        start_secs = time.perf_counter()
+        output = self._run_evaluator(evaluator, steps)
+        secs = time.perf_counter() - start_secs
+        for action in self.eval_actions:
+            action(output)
+        output = dict(values.to_host(output))
+        if steps > 0 and secs > 0:
+            output["steps_per_second"] = steps / secs
+        self._reporter.on_eval_end(step, output, secs)
+        self.eval_summary_manager.write_summaries(output)
+        self.eval_summary_manager.flush()
+        return output
+
+    def train_and_evaluate(
+        self, train_steps: int, eval_steps: int = -1, eval_interval: int | None = None
+    ) -> dict[str, Any] | None:
+        """Trains until the global step is `train_steps`, and evaluates on the way and at the end.
+
+        Evaluations are at the multiples of `eval_interval`, and at the end. A checkpoint is saved
+        before each of them (only before the last if the checkpoint manager has no interval).
+
+        Args:
+            train_steps: Global step to reach.
+            eval_steps: Number of evaluation steps. -1 evaluates until the data ends.
+            eval_interval: Train steps between evaluations. None evaluates only at the end.
+
+        Returns:
+            The output of the last evaluation. None if there was nothing left to do.
+
+        Raises:
+            ValueError: If trainer or evaluator is missing, or `eval_interval` is less than 1.
+            DataError: If there is no training data at all.
+            Interrupted: If the process was asked to stop. A checkpoint was saved.
+        """
+        trainer = self._require_trainer("train_and_evaluate")
+        self._require_evaluator("train_and_evaluate")
+        if eval_interval is not None and eval_interval < 1:
+            raise ValueError(f"`eval_interval`: got {eval_interval!r}, expected an integer >= 1.")
+        with self._training(train_steps):
+            step = self._current_step()
+            output = None
+            if self._is_evaluation_missing(step, train_steps, eval_interval):
+                output = self.evaluate(eval_steps)
+            is_ended = step >= train_steps
+            while not is_ended:
+                start_step = step
+                boundary = _next_boundary(step, train_steps, eval_interval)
+                has_more_data = self._train_until(trainer, boundary, target_steps=train_steps)
+                step = self._current_step()
+                is_ended = step >= train_steps or not has_more_data
+                self._save_before_evaluation(is_ended)
+                if step > start_step or (output is None and not self._was_evaluated(step)):
+                    output = self.evaluate(eval_steps)
+            self.save_checkpoint()
+            self._sync_checkpoints()
+        return output
+
+    def evaluate_continuously(
+        self,
+        steps: int = -1,
+        timeout: float | None = None,
+        timeout_fn: Callable[[], bool] | None = None,
+    ) -> dict[str, Any] | None:
+        """Evaluates the checkpoints that another process writes, as they come.
+
+        Only the latest one is looked at: checkpoints may be skipped while an evaluation runs.
+
+        Args:
+            steps: Number of evaluation steps. -1 evaluates until the data ends.
+            timeout: Seconds to wait for another checkpoint. None waits without limit.
+            timeout_fn: Called after every evaluation and every time-out; True ends the loop. None
+                ends it at the first time-out.
+
+        Returns:
+            The output of the last evaluation. None if there was no checkpoint.
+
+        Raises:
+            ValueError: If there is no evaluator or no checkpoint manager.
+            Interrupted: If the process was asked to stop.
+        """
+        self._require_evaluator("evaluate_continuously")
+        if self.checkpoint_manager is None:
+            raise ValueError(_missing("checkpoint_manager", "evaluate_continuously"))
+        output = None
+        for path in checkpoint_watch.iterate_new_checkpoints(
+            self.checkpoint_manager.directory,
+            timeout_secs=timeout,
+            timeout_fn=timeout_fn,
+            wait=self._wait,
+        ):
+            self.restore_checkpoint(path)
+            output = self.evaluate(steps)
+        self._stop_if_requested()
+        return output
+
+    def restore_checkpoint(self, checkpoint_path: str | None = None) -> str | None:
+        """Restores a checkpoint.
+
+        Args:
+            checkpoint_path: What to restore. None takes the latest checkpoint of the manager; if
+                there is none, the manager's `init_fn` is run.
+
+        Returns:
+            The path that was restored, or None.
+
+        Raises:
+            ValueError: If there is no checkpoint manager.
+        """
+        if self.checkpoint_manager is None or self._checkpoints is None:
+            raise ValueError(_missing("checkpoint_manager", "restore_checkpoint"))
+        with self.strategy.scope():
+            if checkpoint_path is not None:
+                self.checkpoint_manager.checkpoint.restore(checkpoint_path)
+            else:
+                checkpoint_path = self.checkpoint_manager.restore_or_initialize()
+        if checkpoint_path is not None:
+            self._checkpoints.restored(self._current_step(), checkpoint_path)
+        return checkpoint_path
+
+    def save_checkpoint(self) -> bool:
+        """Saves a checkpoint unless the step has one; returns whether it did."""
+        return self._checkpoints is not None and self._checkpoints.save(self._current_step())
+
+    @property
+    def steps_per_loop(self) -> int:
+        """Steps of the next loop, at most.
+
+        Raises:
+            ValueError: If the controller was given a function, and it returned less than 1.
+        """
+        steps = self._steps_per_loop
+        if callable(steps):
+            steps = steps(self._current_step())
+            _check_steps_per_loop(steps)
+        return int(steps or 0)
+
+    def _train_until(
+        self, trainer: runner.AbstractTrainer, steps: int, *, target_steps: int
+    ) -> bool:
+        """Runs loops until the global step is `steps`; returns False if the data ended before."""
+        step = self._current_step()
+        while step < steps:
+            self._stop_if_requested()
+            limit = self._steps_left_in_loop() or self.steps_per_loop
+            self._train_n_steps(trainer, min(steps - step, limit), target_steps)
+            step = self._current_step()
+            if trainer.train_data_exhausted:
+                self._reporter.on_message(
+                    f"The training data ended at step {step} of {target_steps}."
+                )
+                return False
+            if self._checkpoints is not None:
+                self._checkpoints.maybe_save(step)
+        return True
+
+    def _train_n_steps(
+        self, trainer: runner.AbstractTrainer, num_steps: int, target_steps: int
+    ) -> None:
+        """Runs one loop, and what follows a loop."""
+        start_step = self._current_step()
+        start_secs = time.perf_counter()
+        with self._recorded_summaries():
+            output = trainer.train(tf.constant(num_steps, dtype=tf.int32))
+        step = self._current_step()
+        secs = time.perf_counter() - start_secs
+        num_done = step - start_step
+
+        is_short = num_done < num_steps
+        if is_short and trainer.train_data_exhausted:
+            if step == 0:
+                raise errors.DataError(_NO_DATA)
+        elif is_short and self._is_stop_requested():
+            self._set_steps_left_in_loop(num_steps - num_done)
+            self._stop_if_requested()
+        elif num_done != num_steps:
+            _logger.warning(
+                "`trainer.train` was to do %d steps, but `global_step` went from %d to %d. The "
+                "train step has to add 1 to the controller's `global_step`.",
+                num_steps,
+                start_step,
+                step,
+            )
+        self._set_steps_left_in_loop(0)
+        if num_done:
+            self._publish_train_output(output or {}, step, target_steps, num_done, secs)
+
+    def _publish_train_output(
+        self, output: Any, step: int, target_steps: int, num_steps: int, secs: float
+    ) -> None:
+        for action in self.train_actions:
+            action(output)
+        output = dict(values.to_host(output))
+        self._reporter.on_train_loop(step, target_steps, output, secs, num_steps)
+        if secs > 0:
+            output["steps_per_second"] = num_steps / secs
+        self.summary_manager.write_summaries(output)
+        self.summary_manager.flush()
+
+    def _run_evaluator(self, evaluator: runner.AbstractEvaluator, steps: int) -> Any:
+        evaluator.eval_step_listener = lambda done: self._reporter.on_eval_step(done, steps)
+        try:
+            with self.eval_summary_manager.summary_writer().as_default():
+                return evaluator.evaluate(tf.constant(steps, dtype=tf.int32)) or {}
+        except interruption_lib.EvaluationInterrupted:
+            self._stop_if_requested()
+            raise
+        finally:
+            evaluator.eval_step_listener = None
+
+    @contextlib.contextmanager
+    def _training(self, target_steps: int) -> Iterator[None]:
+        step = self._current_step()
+        self._reporter.on_train_begin(step, target_steps)
+        if self._checkpoints is not None:
+            self._checkpoints.begin(step)
+        try:
+            yield
+        finally:
+            self._reporter.on_train_end(self._current_step())
+
+    @contextlib.contextmanager
+    def _recorded_summaries(self) -> Iterator[None]:
+        """Lets `tf.summary` calls in a train step write when `summary_interval` says so."""
+        interval = self.summary_interval
+        if interval is None:
+            with tf.summary.record_if(False):
+                yield
+            return
+        with (
+            self.summary_manager.summary_writer().as_default(),
+            tf.summary.record_if(lambda: tf.equal(self.global_step % interval, 0)),
+        ):
+            yield
+
+    def _is_evaluation_missing(
+        self, step: int, train_steps: int, eval_interval: int | None
+    ) -> bool:
+        """Whether an earlier run saved this step to evaluate it, and did not get to the result."""
+        if step == 0 or self._evaluated is None or self._steps_left_in_loop():
+            return False
+        is_boundary = step >= train_steps or (
+            eval_interval is not None and step % eval_interval == 0
+        )
+        return is_boundary and not self._evaluated(step)
+
+    def _was_evaluated(self, step: int) -> bool:
+        return self._evaluated is not None and self._evaluated(step)
+
+    def _save_before_evaluation(self, is_last: bool) -> None:
+        if self._checkpoints is not None and (is_last or self._checkpoints.has_interval):
+            self.save_checkpoint()
+
+    def _sync_checkpoints(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.sync()
+
+    def _is_stop_requested(self) -> bool:
+        return self._interruption is not None and self._interruption.requested
+
+    def _stop_if_requested(self) -> None:
+        """Leaves the outer loop by `Interrupted` if asked to, with a checkpoint of this step."""
+        if self._interruption is None or not self._interruption.requested:
+            return
+        if self.trainer is not None:
+            self.save_checkpoint()
+        self._sync_checkpoints()
+        stop = interruption_lib.Interrupted(self._current_step(), str(self._interruption.reason))
+        self._reporter.on_message(str(stop))
+        raise stop
+
+    def _wait(self, secs: float) -> bool:
+        if self._interruption is not None:
+            return self._interruption.wait(secs)
+        time.sleep(secs)
+        return False
+
+    def _current_step(self) -> int:
+        return int(self.global_step.numpy())
+
+    def _steps_left_in_loop(self) -> int:
+        return 0 if self._loop_position is None else int(self._loop_position.numpy())
+
+    def _set_steps_left_in_loop(self, num_steps: int) -> None:
+        if self._loop_position is not None and self._steps_left_in_loop() != num_steps:
+            self._loop_position.assign(num_steps)
+
+    def _require_trainer(self, method: str) -> runner.AbstractTrainer:
+        if self.trainer is None:
+            raise ValueError(_missing("trainer", method))
+        return self.trainer
+
+    def _require_evaluator(self, method: str) -> runner.AbstractEvaluator:
+        if self.evaluator is None:
+            raise ValueError(_missing("evaluator", method))
+        return self.evaluator
+
+
+def _missing(argument: str, method: str) -> str:
+    return (
+        f"`Controller.{method}` needs `{argument}`: got None. Pass `{argument}=...` when the "
+        "controller is created."
+    )
+
+
+def _check_steps_per_loop(steps: Any) -> None:
+    if callable(steps):
+        return
+    if steps is None:
+        raise ValueError("`steps_per_loop`: got None, expected an integer >= 1 with a `trainer`.")
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"`steps_per_loop`: got {steps!r}, expected an integer >= 1.")
+
+
+def _check_summary_interval(interval: int | None, steps_per_loop: Any) -> None:
+    if interval is None:
+        return
+    if interval < 1:
+        raise ValueError(f"`summary_interval`: got {interval!r}, expected an integer >= 1.")
+    if not callable(steps_per_loop) and interval % steps_per_loop != 0:
+        raise ValueError(
+            f"`summary_interval` must be a multiple of `steps_per_loop`, but got "
+            f"summary_interval={interval} and steps_per_loop={steps_per_loop}."
+        )
+
+
+def _next_boundary(step: int, train_steps: int, eval_interval: int | None) -> int:
+    """Returns the step of the next evaluation: a multiple of the interval, or the end."""
+    if eval_interval is None:
+        return train_steps
+    return min((step // eval_interval + 1) * eval_interval, train_steps)

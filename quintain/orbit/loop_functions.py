@@ -1,0 +1,141 @@
+"""Loops over a step function: in Python, or as one loop inside a graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+StepFn = Callable[[Any], Any]
+"""Takes a nested structure of iterators, runs one step, and may return the step's outputs."""
+
+_NUM_STEPS_ERROR = (
+    "`num_steps`: got {!r}, expected a `tf.Tensor`. A Python number would retrace the "
+    "`tf.function` around the loop for every new value; pass `tf.constant(num_steps)`."
+)
+
+
+def create_loop_fn(
+    step_fn: StepFn, after_step: Callable[[int], bool] | None = None
+) -> Callable[..., Any]:
+    """Creates a loop that runs in Python.
+
+    Args:
+        step_fn: What to run at every step; may be a `tf.function`.
+        after_step: Called with the number of steps done so far; the loop ends when it returns True.
+
+    Returns:
+        `loop_fn(iterator, num_steps, state=None, reduce_fn=None)`. It calls `step_fn(iterator)`
+        `num_steps` times (-1: until the iterator ends), folds the outputs with
+        `state = reduce_fn(state, outputs)` if there is a `reduce_fn`, and returns the last state.
+        An iterator that ends early ends the loop, too.
+    """
+
+    def loop_fn(
+        iterator: Any,
+        num_steps: int | tf.Tensor,
+        state: Any = None,
+        reduce_fn: Callable[[Any, Any], Any] | None = None,
+    ) -> Any:
+        limit = int(num_steps)
+        step = 0
+        try:
+            # Remote workers report the end of their data late; the scope waits for them.
+            with tf.experimental.async_scope():
+                while limit == -1 or step < limit:
+                    outputs = step_fn(iterator)
+                    if reduce_fn is not None:
+                        state = reduce_fn(state, outputs)
+                    step += 1
+                    if after_step is not None and after_step(step):
+                        break
+        except (StopIteration, tf.errors.OutOfRangeError):
+            tf.experimental.async_clear_error()
+        return state
+
+    return loop_fn
+
+
+def create_tf_while_loop_fn(
+    step_fn: StepFn, stop_flag: tf.Variable | None = None
+) -> Callable[..., tf.Tensor]:
+    """Creates a loop that becomes a `tf.while_loop` when called inside a `tf.function`.
+
+    Args:
+        step_fn: What to run at every step. Its return value is ignored.
+        stop_flag: `[]` bool. The loop ends before the next step once it is True. Without a flag
+            nothing is checked.
+
+    Returns:
+        `loop_fn(iterator, num_steps)`, where `num_steps` is a `[]` int32 tensor. It returns the
+        number of steps done, `[]` int32. It raises ValueError if `num_steps` is not a tensor.
+    """
+
+    def loop_fn(iterator: Any, num_steps: tf.Tensor) -> tf.Tensor:
+        _require_tensor(num_steps)
+        step = tf.zeros([], num_steps.dtype)
+        while _may_continue(step, num_steps, stop_flag):
+            # An empty scope keeps "while/" out of the names of the step's ops.
+            with tf.name_scope(""):
+                step_fn(iterator)
+            step += 1
+        return step
+
+    return loop_fn
+
+
+def create_tf_while_loop_fn_with_state(
+    step_fn: StepFn, stop_flag: tf.Variable | None = None
+) -> Callable[..., Any]:
+    """Creates a loop like `create_tf_while_loop_fn` that also folds the outputs of the steps.
+
+    Args:
+        step_fn: What to run at every step.
+        stop_flag: `[]` bool. The loop ends before the next step once it is True.
+
+    Returns:
+        `loop_fn(iterator, num_steps, state, reduce_fn)`, which returns the last state. The
+        structure and ranks of `state` must stay the same from step to step; its sizes may change
+        (tensors can grow by concatenation).
+    """
+
+    def loop_fn(
+        iterator: Any,
+        num_steps: tf.Tensor,
+        state: Any,
+        reduce_fn: Callable[[Any, Any], Any],
+    ) -> Any:
+        _require_tensor(num_steps)
+        step = tf.zeros([], num_steps.dtype)
+        while _may_continue(step, num_steps, stop_flag):
+            tf.autograph.experimental.set_loop_options(
+                shape_invariants=[(state, tf.nest.map_structure(_with_unknown_sizes, state))]
+            )
+            with tf.name_scope(""):
+                outputs = step_fn(iterator)
+                state = reduce_fn(state, outputs)
+            step += 1
+        return state
+
+    return loop_fn
+
+
+def _require_tensor(num_steps: Any) -> None:
+    if not isinstance(num_steps, tf.Tensor):
+        raise ValueError(_NUM_STEPS_ERROR.format(num_steps))  # noqa: TRY004 - as documented
+
+
+def _may_continue(
+    step: tf.Tensor, num_steps: tf.Tensor, stop_flag: tf.Variable | None
+) -> tf.Tensor:
+    if stop_flag is None:
+        return step < num_steps
+    return tf.logical_and(step < num_steps, tf.logical_not(stop_flag))
+
+
+def _with_unknown_sizes(tensor: Any) -> tf.TensorShape | None:
+    """Returns the shape with every size unknown, so that the state may grow in the loop."""
+    if not tf.is_tensor(tensor):
+        return None
+    if tensor.shape.rank is None:
+        return tensor.shape
+    return tf.TensorShape([None] * tensor.shape.rank)

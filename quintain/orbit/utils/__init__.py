@@ -1,0 +1,29 @@
+"""Parts for writing one's own loops, under the names by which they are known."""
+
+from quintain.orbit.distributed_dataset import make_distributed_dataset
+from quintain.orbit.epoch_helper import EpochHelper
+from quintain.orbit.global_step import create_global_step
+from quintain.orbit.loop_functions import (
+    create_loop_fn,
+    create_tf_while_loop_fn,
+    create_tf_while_loop_fn_with_state,
+)
+from quintain.orbit.optional_summaries import LoopFnWithSummaries, OptionalSummariesFunction
+from quintain.orbit.step_timer import StepTimer
+from quintain.orbit.summary_manager import SummaryManager, SummaryManagerInterface
+from quintain.orbit.values import get_value
+
+__all__ = [
+    "EpochHelper",
+    "LoopFnWithSummaries",
+    "OptionalSummariesFunction",
+    "StepTimer",
+    "SummaryManager",
+    "SummaryManagerInterface",
+    "create_global_step",
+    "create_loop_fn",
+    "create_tf_while_loop_fn",
+    "create_tf_while_loop_fn_with_state",
+    "get_value",
+    "make_distributed_dataset",
+]
