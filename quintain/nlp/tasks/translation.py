@@ -1,0 +1,392 @@
+"""Translation: an encoder-decoder Transformer, trained on sentence pairs and scored by BLEU.
+
+Shapes:
+    B  sentence pairs in the batch
+    S  source tokens per sentence, padded with 0
+    T  target tokens per sentence, padded with 0, each sentence ending in EOS
+    L  generated tokens per sentence
+    V  vocabulary size
+"""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from annotated_types import Ge, Gt, Lt
+from typing_extensions import override
+
+from quintain.config import base_config
+from quintain.core import base_task, task_factory
+from quintain.core import config_definitions as cfg
+from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.nlp.losses import padded_cross_entropy
+from quintain.nlp.metrics import bleu
+from quintain.nlp.modeling import seq2seq_transformer
+from quintain.nlp.tasks import vocabulary
+
+PAD_ID = 0
+MAX_LOGGED_TRANSLATIONS = 5
+"""Translations that an evaluation logs under `print_translations`."""
+
+Probability = Annotated[float, Ge(0), Lt(1)]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class EncDecoder(base_config.Config):
+    """Shape of the encoder or of the decoder."""
+
+    num_layers: Annotated[int, Gt(0)] = 6
+    """Transformer blocks."""
+
+    num_attention_heads: Annotated[int, Gt(0)] = 8
+    """Attention heads of each block. Must divide `embedding_width`."""
+
+    intermediate_size: Annotated[int, Gt(0)] = 2048
+    """Width of the feed-forward layer between its two projections."""
+
+    activation: str = "relu"
+    """Activation of the feed-forward layer, by its Keras name."""
+
+    dropout_rate: Probability = 0.1
+    """Dropout after attention and after the feed-forward layer."""
+
+    attention_dropout_rate: Probability = 0.1
+    """Dropout of attention weights."""
+
+    intermediate_dropout: Probability = 0.1
+    """Dropout inside the feed-forward layer."""
+
+    use_bias: bool = False
+    """Whether the projections of attention have biases."""
+
+    norm_first: bool = True
+    """Whether layers normalise their input (pre-norm, trains stably) or their sum (post-norm)."""
+
+    norm_epsilon: Annotated[float, Gt(0)] = 1e-6
+    """Added to the variance in layer normalisation."""
+
+
+@dataclasses.dataclass
+class ModelConfig(base_config.Config):
+    """An encoder-decoder Transformer and how it decodes."""
+
+    encoder: EncDecoder = dataclasses.field(default_factory=EncDecoder)
+    """The encoder."""
+
+    decoder: EncDecoder = dataclasses.field(default_factory=EncDecoder)
+    """The decoder."""
+
+    embedding_width: Annotated[int, Gt(0)] = 512
+    """Width of embeddings and of everything between blocks. One matrix embeds source and target
+    and computes the logits."""
+
+    dropout_rate: Probability = 0.1
+    """Dropout of embeddings."""
+
+    padded_decode: bool = False
+    """Whether decoding keeps fixed shapes, as TPUs and XLA need."""
+
+    decode_max_length: Annotated[int, Gt(0)] | None = None
+    """Longest translation, in tokens. None allows what the source has and `extra_decode_length`."""
+
+    extra_decode_length: Annotated[int, Ge(0)] = 50
+    """How many tokens longer than its source a translation may be."""
+
+    beam_size: Annotated[int, Gt(0)] = 4
+    """Translations kept at every step of the beam search. 1 is greedy."""
+
+    alpha: Annotated[float, Ge(0)] = 0.6
+    """Strength of the length normalisation that keeps the search from preferring short output."""
+
+    label_smoothing: Probability = 0.1
+    """Probability that the loss takes from the right token and spreads over the others."""
+
+
+@dataclasses.dataclass
+class TranslationConfig(cfg.TaskConfig):
+    """Trains a translation model on sentence pairs."""
+
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    """The model."""
+
+    train_data: wmt_dataloader.WMTDataConfig = dataclasses.field(
+        default_factory=lambda: wmt_dataloader.WMTDataConfig(is_training=True)
+    )
+    """Training pairs."""
+
+    validation_data: wmt_dataloader.WMTDataConfig = dataclasses.field(
+        default_factory=lambda: wmt_dataloader.WMTDataConfig(is_training=False)
+    )
+    """Pairs to evaluate on."""
+
+    sentencepiece_model_path: str = ""
+    """SentencePiece model that cuts text into tokens. Empty: one is trained from `train_data` and
+    kept as `vocabulary.model` in the model directory."""
+
+    vocab_size: Annotated[int, Gt(3)] = 8000
+    """Tokens of the vocabulary to train. Not used with `sentencepiece_model_path`."""
+
+    print_translations: bool | None = None
+    """Whether each evaluation logs a few translations beside their references."""
+
+
+@task_factory.register_task_cls(TranslationConfig)
+class TranslationTask(base_task.Task):
+    """A single-replica view of training, evaluating and decoding a translation model.
+
+    The vocabulary comes from `sentencepiece_model_path`, or is trained from the training data the
+    first time that it is needed (see `quintain.nlp.tasks.vocabulary`).
+    """
+
+    _task_config: TranslationConfig
+
+    @property
+    @override
+    def task_config(self) -> TranslationConfig:
+        """The config this task was built from."""
+        return self._task_config
+
+    @functools.cached_property
+    def tokenizer(self) -> tokenizers.SentencePieceTokenizer:
+        """The tokenizer that source and target share.
+
+        Raises:
+            ConfigError: If there is no vocabulary, nothing to train one from, or it has no EOS.
+        """
+        return tokenizers.SentencePieceTokenizer(self.vocabulary_path)
+
+    @functools.cached_property
+    def vocabulary_path(self) -> str:
+        """File of the vocabulary, which is trained if it does not exist yet."""
+        return vocabulary.prepare(
+            self.task_config.train_data,
+            model_path=self.task_config.sentencepiece_model_path,
+            vocab_size=self.task_config.vocab_size,
+            model_dir=self.logging_dir,
+        )
+
+    @override
+    def build_model(self) -> keras.Model:
+        """Creates the model, with the vocabulary's number of tokens."""
+        config = self.task_config.model
+        return seq2seq_transformer.Seq2SeqTransformer(
+            vocab_size=self.tokenizer.vocab_size,
+            embedding_width=config.embedding_width,
+            dropout_rate=config.dropout_rate,
+            padded_decode=config.padded_decode,
+            decode_max_length=config.decode_max_length,
+            extra_decode_length=config.extra_decode_length,
+            beam_size=config.beam_size,
+            alpha=config.alpha,
+            encoder_layer=seq2seq_transformer.TransformerEncoder(**config.encoder.as_dict()),
+            decoder_layer=seq2seq_transformer.TransformerDecoder(**config.decoder.as_dict()),
+            eos_id=self.tokenizer.eos_id,
+        )
+
+    @override
+    def build_inputs(
+        self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
+    ) -> tf.data.Dataset:
+        """Returns batches of tokenised pairs.
+
+        Args:
+            params: `train_data` or `validation_data`.
+            input_context: Which part of the data this worker reads.
+
+        Returns:
+            Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, integer ids; in evaluation
+            also `unique_id` `[B]`, the number of the pair, counted from 0.
+        """
+        params = params.replace(sentencepiece_model_path=self.vocabulary_path)
+        return wmt_dataloader.WMTDataLoader(params).load(input_context)
+
+    @override
+    def build_losses(
+        self, labels: tf.Tensor, model_outputs: tf.Tensor, aux_losses: Any = None
+    ) -> tf.Tensor:
+        """Computes the label-smoothed cross entropy per target token.
+
+        Args:
+            labels: `[B, T]` target ids.
+            model_outputs: `[B, T, V]` float32 logits.
+            aux_losses: Scalars to add, such as `model.losses`.
+
+        Returns:
+            Scalar float32, in nats: the mean over this replica's target tokens, plus `aux_losses`.
+            0 for a batch without tokens, as the last share of uneven data may be.
+        """
+        losses, weights = padded_cross_entropy.padded_cross_entropy(
+            model_outputs, labels, smoothing=self.task_config.model.label_smoothing
+        )
+        loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.reduce_sum(weights))
+        return tf.add_n([loss, *aux_losses]) if aux_losses else loss
+
+    @override
+    def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
+        """Returns the share of target tokens predicted right, given the right ones before them."""
+        return [keras.metrics.SparseCategoricalAccuracy(name="token_accuracy")]
+
+    @override
+    def process_metrics(
+        self,
+        metrics: Sequence[keras.metrics.Metric],
+        labels: Any,
+        model_outputs: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Updates metrics with the real tokens of `labels`; padding does not count."""
+        for metric in metrics:
+            metric.update_state(labels, model_outputs, sample_weight=tf.not_equal(labels, PAD_ID))
+
+    @override
+    def count_items(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Counts the pairs of a batch, and their tokens on both sides without padding."""
+        num_tokens = tf.math.count_nonzero(inputs["inputs"]) + tf.math.count_nonzero(
+            inputs["targets"]
+        )
+        return {"examples": tf.shape(inputs["inputs"])[0], "tokens": num_tokens}
+
+    @override
+    def train_step(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        metrics: Sequence[keras.metrics.Metric] | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Does the forward and the backward pass of one replica and updates the weights.
+
+        Args:
+            inputs: A batch of `build_inputs`.
+            model: The model. It sees the targets as well, shifted by one token.
+            optimizer: The optimizer.
+            metrics: Updated from the logits.
+
+        Returns:
+            `loss`: this replica's mean loss per target token, in nats.
+        """
+        return super().train_step((inputs, inputs["targets"]), model, optimizer, metrics)
+
+    @override
+    def validation_step(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        model: keras.Model,
+        metrics: Sequence[keras.metrics.Metric] | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes the loss of the right translations, and searches for the model's own.
+
+        Args:
+            inputs: A batch of `build_inputs`.
+            model: The model.
+            metrics: Updated from the logits.
+
+        Returns:
+            `loss` (scalar), `inputs` `[B, S]`, `unique_ids` `[B]`, `outputs` `[B, L]` int32 ids and
+            `scores` `[B]` float32, the length-normalised log-probabilities of the outputs.
+        """
+        logits = model({"inputs": inputs["inputs"], "targets": inputs["targets"]}, training=False)
+        logs = {self.loss: self.build_losses(inputs["targets"], logits, aux_losses=model.losses)}
+        self.process_metrics(metrics or (), inputs["targets"], logits)
+
+        decoded = self.inference_step({"inputs": inputs["inputs"]}, model)
+        return logs | {
+            "inputs": inputs["inputs"],
+            "unique_ids": inputs["unique_id"],
+            "outputs": decoded["outputs"],
+            "scores": decoded["scores"],
+        }
+
+    @override
+    def aggregate_logs(
+        self,
+        state: dict[int, tuple[np.ndarray, np.ndarray]] | None = None,
+        step_outputs: Mapping[str, Any] | None = None,
+    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Adds the translations of one evaluation step to those before it.
+
+        Args:
+            state: What the previous call returned; None at first.
+            step_outputs: Logs of `validation_step`; each value a tuple with one tensor a replica.
+
+        Returns:
+            Source and output ids by the number of the pair. A pair seen twice is kept once.
+        """
+        translations = dict(state or {})
+        keys = ("unique_ids", "inputs", "outputs")
+        replicas = zip(*(_split_replicas((step_outputs or {})[key]) for key in keys), strict=True)
+        for unique_ids, sources, outputs in replicas:
+            for unique_id, source, output in zip(unique_ids, sources, outputs, strict=True):
+                translations[int(unique_id)] = (source, output)
+        return translations
+
+    @override
+    def reduce_aggregated_logs(
+        self,
+        aggregated_logs: Mapping[int, tuple[np.ndarray, np.ndarray]],
+        global_step: tf.Variable | None = None,
+    ) -> dict[str, float]:
+        """Scores the gathered translations against the references in the validation data.
+
+        Where the evaluation covered a part of the data only, that part is scored, and the log says
+        how large it was.
+
+        Args:
+            aggregated_logs: The last state of `aggregate_logs`.
+            global_step: The step that is evaluated; not used.
+
+        Returns:
+            `sacrebleu_score` (case-sensitive), `bleu_score` (uncased, as Tensor2Tensor),
+            `chrf_score`, all in [0, 100], and `exact_match`, the share of translations equal to
+            their reference, in [0, 1].
+        """
+        unique_ids = sorted(aggregated_logs)
+        sources = self._detokenize([aggregated_logs[unique_id][0] for unique_id in unique_ids])
+        hypotheses = self._detokenize([aggregated_logs[unique_id][1] for unique_id in unique_ids])
+        pairs = wmt_dataloader.read_pairs(self.task_config.validation_data)
+        references = [pairs[unique_id][1] for unique_id in unique_ids]
+        if self.task_config.print_translations:
+            _log_translations(sources, hypotheses, references)
+
+        scores = bleu.corpus_scores(hypotheses, references)
+        _logger.info(
+            "Scored %d of %d validation pairs. BLEU %s, chrF %s",
+            len(unique_ids),
+            len(pairs),
+            scores.bleu_signature,
+            scores.chrf_signature,
+        )
+        num_equal = sum(map(str.__eq__, hypotheses, references))
+        return {
+            "sacrebleu_score": scores.bleu,
+            "bleu_score": bleu.bleu_on_list(references, hypotheses),
+            "chrf_score": scores.chrf,
+            "exact_match": num_equal / len(references),
+        }
+
+    def _detokenize(self, ids: Sequence[np.ndarray]) -> list[str]:
+        """Returns the text of each row of ids up to its first EOS."""
+        ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(ids), [len(row) for row in ids])
+        return [text.decode() for text in self.tokenizer.detokenize(ragged).numpy()]
+
+
+def _split_replicas(value: Any) -> list[np.ndarray]:
+    """Returns the arrays of all replicas of a logged value, which is a tuple, or one tensor."""
+    return [np.asarray(part) for part in (value if isinstance(value, tuple) else (value,))]
+
+
+def _log_translations(
+    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
+) -> None:
+    examples = list(zip(sources, hypotheses, references, strict=True))[:MAX_LOGGED_TRANSLATIONS]
+    for source, hypothesis, reference in examples:
+        _logger.info(
+            "Source: %s\n  Translation: %s\n  Reference: %s", source, hypothesis, reference
+        )

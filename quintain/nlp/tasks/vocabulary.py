@@ -1,0 +1,110 @@
+"""The vocabulary of a translation run: the one that was given, or one trained from the data.
+
+Either way the run's directory ends up with a copy, `vocabulary.model`, so that the directory alone
+is enough to resume, evaluate and translate.
+"""
+
+import logging
+import os
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.nlp.data import tokenizers, wmt_dataloader
+
+FILE_NAME = "vocabulary.model"
+
+_logger = logging.getLogger(__name__)
+
+
+def find(model_dir: str) -> str | None:
+    """Returns the path of the vocabulary kept in a run's directory, or None if there is none.
+
+    Args:
+        model_dir: The run's directory; may be empty.
+    """
+    path = os.path.join(model_dir, FILE_NAME) if model_dir else ""
+    return path if path and tf.io.gfile.exists(path) else None
+
+
+def prepare(
+    train_data: wmt_dataloader.WMTDataConfig,
+    *,
+    model_path: str,
+    vocab_size: int,
+    model_dir: str,
+) -> str:
+    """Returns the path of the run's vocabulary, training or copying it first where needed.
+
+    A vocabulary that the directory holds already is used again, because the weights beside it were
+    trained with it.
+
+    Args:
+        train_data: What to train a vocabulary from.
+        model_path: SentencePiece model to use instead; may be empty.
+        vocab_size: Tokens of the vocabulary to train.
+        model_dir: Directory to keep the vocabulary in; may be empty if `model_path` is not.
+
+    Returns:
+        A file below `model_dir`, or `model_path` if there is no `model_dir`.
+
+    Raises:
+        ConfigError: If `model_path` does not exist, or differs from the vocabulary that the run
+            started with; or if both `model_path` and `model_dir` are empty.
+    """
+    kept = find(model_dir)
+    if model_path:
+        return _use_given(model_path, model_dir, kept)
+    if kept:
+        return kept
+    if not model_dir:
+        raise errors.ConfigError(
+            "task.sentencepiece_model_path: got '', and there is no directory to keep a vocabulary "
+            "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
+            "directory (`--model_dir`, or `logging_dir` where the task is built in Python)."
+        )
+    return _train(train_data, vocab_size, model_dir)
+
+
+def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
+    if not tf.io.gfile.exists(model_path):
+        raise errors.ConfigError(
+            f"task.sentencepiece_model_path: got {model_path!r}, but there is no such file. Leave "
+            "it empty to train a vocabulary from the training data."
+        )
+    if not model_dir:
+        return model_path
+    if kept is None:
+        tokenizers.SentencePieceTokenizer(model_path)  # Fails before anything is written.
+        return _copy(model_path, model_dir)
+    if _read(kept) != _read(model_path):
+        raise errors.ConfigError(
+            f"task.sentencepiece_model_path: got {model_path!r}, but the run in {model_dir!r} was "
+            f"started with another vocabulary ({FILE_NAME}), which its weights depend on. Use the "
+            "same vocabulary, or another model directory."
+        )
+    return kept
+
+
+def _train(train_data: wmt_dataloader.WMTDataConfig, vocab_size: int, model_dir: str) -> str:
+    _logger.info("Training a vocabulary of %d tokens from the training data.", vocab_size)
+    lines = (side for pair in wmt_dataloader.read_pairs(train_data) for side in pair)
+    path = os.path.join(model_dir, FILE_NAME)
+    tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
+    return path
+
+
+def _copy(model_path: str, model_dir: str) -> str:
+    """Copies a vocabulary under a passing name first, so that a run killed here leaves no half."""
+    tf.io.gfile.makedirs(model_dir)
+    path = os.path.join(model_dir, FILE_NAME)
+    unfinished = f"{path}.{os.getpid()}.tmp"
+    tf.io.gfile.copy(model_path, unfinished, overwrite=True)
+    tf.io.gfile.rename(unfinished, path, overwrite=True)
+    return path
+
+
+def _read(path: str) -> bytes:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    return data

@@ -1,0 +1,293 @@
+"""A tiny model on a tiny corpus; one task serves most tests, because building is slow."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import task_factory
+from quintain.nlp.data import wmt_dataloader
+from quintain.nlp.tasks import translation
+
+_WORDS = {"red": "rot", "green": "grün", "blue": "blau", "house": "Haus", "tree": "Baum"}
+_PAIRS = [
+    (f"the {a} {b} and the {c}", f"{_WORDS[a]} {_WORDS[b]} und {_WORDS[c]}")
+    for a in _WORDS
+    for b in _WORDS
+    for c in _WORDS
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("corpus")
+    for name, pairs in (("train", _PAIRS[:100]), ("valid", _PAIRS[100:])):
+        text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        (directory / f"{name}.tsv").write_text(text, encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def config(corpus):
+    layers = translation.EncDecoder(
+        num_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        dropout_rate=0.0,
+        attention_dropout_rate=0.0,
+        intermediate_dropout=0.0,
+    )
+    return translation.TranslationConfig(
+        model=translation.ModelConfig(
+            encoder=layers, decoder=layers, embedding_width=16, dropout_rate=0.0, beam_size=2
+        ),
+        train_data=wmt_dataloader.WMTDataConfig(
+            input_path=str(corpus / "train.tsv"), is_training=True, global_batch_size=400, seed=1
+        ),
+        validation_data=wmt_dataloader.WMTDataConfig(
+            input_path=str(corpus / "valid.tsv"), is_training=False, global_batch_size=10
+        ),
+        vocab_size=60,
+    )
+
+
+@pytest.fixture(scope="module")
+def task(config, tmp_path_factory):
+    return translation.TranslationTask(config, logging_dir=str(tmp_path_factory.mktemp("run")))
+
+
+@pytest.fixture(scope="module")
+def batch(task):
+    return next(iter(task.build_inputs(task.task_config.train_data)))
+
+
+@pytest.fixture
+def model(task, batch):
+    keras.utils.set_random_seed(1)
+    model = task.build_model()
+    model(batch)
+    return model
+
+
+@pytest.fixture(scope="module")
+def validation_batches(task):
+    return list(task.build_inputs(task.task_config.validation_data))
+
+
+def _perfect_logs(task, batches):
+    """Logs of a model that translates `batches` without a mistake."""
+    return [
+        {
+            "unique_ids": (batch["unique_id"],),
+            "inputs": (batch["inputs"],),
+            "outputs": (batch["targets"],),
+        }
+        for batch in batches
+    ]
+
+
+def _aggregate(task, logs):
+    state = None
+    for step_logs in logs:
+        state = task.aggregate_logs(state, step_logs)
+    return state
+
+
+def test_the_registered_config_builds_the_task(config, tmp_path):
+    task = task_factory.get_task(config, logging_dir=str(tmp_path))
+
+    assert isinstance(task, translation.TranslationTask)
+    assert list(tmp_path.iterdir()) == []  # Nothing is written before it is needed.
+
+
+def test_defaults_are_those_of_the_reference():
+    model = translation.TranslationConfig().model
+
+    assert (model.encoder.num_layers, model.encoder.num_attention_heads) == (6, 8)
+    assert model.encoder.intermediate_size == 2048
+    assert model.embedding_width == 512
+    assert (model.beam_size, model.alpha, model.label_smoothing) == (4, 0.6, 0.1)
+
+
+def test_encoder_and_decoder_defaults_are_not_shared():
+    config = translation.ModelConfig()
+    config.encoder.num_layers = 3
+
+    assert config.decoder.num_layers == 6
+    assert translation.ModelConfig().encoder.num_layers == 6
+
+
+def test_loss_is_the_mean_over_target_tokens_without_padding(config):
+    task = translation.TranslationTask(config.replace(model={"label_smoothing": 0.0}))
+    logits = tf.zeros([2, 3, 4])
+    labels = tf.constant([[1, 2, 3], [1, 0, 0]])
+
+    assert task.build_losses(labels, logits).numpy() == pytest.approx(np.log(4.0))
+
+
+def test_loss_of_a_batch_without_tokens_is_zero_and_not_nan(task):
+    loss = task.build_losses(tf.zeros([0, 3], tf.int32), tf.zeros([0, 3, 8]))
+
+    assert loss.numpy() == 0.0
+
+
+def test_auxiliary_losses_are_added(task):
+    labels, logits = tf.constant([[1, 2]]), tf.zeros([1, 2, 8])
+
+    with_aux = task.build_losses(labels, logits, aux_losses=[tf.constant(2.0), tf.constant(0.5)])
+
+    assert with_aux - task.build_losses(labels, logits) == pytest.approx(2.5)
+
+
+def test_train_step_equals_the_steps_written_out_by_hand(task, model, batch):
+    twin = task.build_model()
+    twin(batch)
+    twin.set_weights(model.get_weights())
+    with tf.GradientTape() as tape:
+        logits = twin(batch, training=True)
+        loss = task.build_losses(batch["targets"], logits, aux_losses=twin.losses)
+    weights = [variable.value for variable in twin.trainable_variables]
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+    expected = [w - 0.1 * g for w, g in zip(weights, gradients, strict=True)]
+
+    logs = task.train_step(batch, model, keras.optimizers.SGD(0.1))
+
+    assert logs["loss"].numpy() == pytest.approx(loss.numpy(), rel=1e-6)
+    for actual, wanted in zip(model.trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(actual.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_train_steps_learn_a_batch_by_heart(task, model, batch):
+    optimizer = keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+    metrics = task.build_metrics(training=True)
+    step = tf.function(lambda: task.train_step(batch, model, optimizer, metrics=metrics)["loss"])
+
+    losses = [float(step()) for _ in range(60)]
+
+    assert losses[-1] < 0.5 * losses[0]
+    assert 0.0 < float(metrics[0].result()) <= 1.0
+
+
+def test_token_accuracy_ignores_padding(task):
+    (metric,) = task.build_metrics()
+    labels = tf.constant([[2, 3, 0, 0]])
+    logits = tf.one_hot([[2, 1, 0, 0]], 5)
+
+    task.process_metrics([metric], labels, logits)
+
+    assert float(metric.result()) == 0.5
+
+
+def test_items_are_pairs_and_tokens_without_padding(task):
+    counts = task.count_items(
+        {"inputs": tf.constant([[5, 1, 0], [6, 7, 1]]), "targets": tf.constant([[5, 1], [1, 0]])}
+    )
+
+    assert {name: int(count) for name, count in counts.items()} == {"examples": 2, "tokens": 8}
+
+
+def test_validation_step_reports_loss_and_translations_and_leaves_its_inputs_alone(
+    task, model, validation_batches
+):
+    inputs = dict(validation_batches[0])
+
+    logs = task.validation_step(inputs, model, metrics=task.build_metrics(training=False))
+
+    num_pairs = inputs["inputs"].shape[0]
+    assert set(inputs) == {"inputs", "targets", "unique_id"}
+    assert logs["loss"].shape == ()
+    assert np.isfinite(logs["loss"])
+    assert logs["outputs"].shape[0] == logs["scores"].shape[0] == num_pairs
+    np.testing.assert_array_equal(logs["unique_ids"], inputs["unique_id"])
+
+
+def test_validation_step_finds_the_translations_that_inference_finds(
+    task, model, validation_batches
+):
+    inputs = validation_batches[0]
+
+    logs = task.validation_step(inputs, model)
+    decoded = task.inference_step({"inputs": inputs["inputs"]}, model)
+
+    np.testing.assert_array_equal(logs["outputs"], decoded["outputs"])
+    np.testing.assert_allclose(logs["scores"], decoded["scores"], rtol=1e-5)
+
+
+def test_validation_data_covers_every_pair_once(validation_batches):
+    unique_ids = np.concatenate([batch["unique_id"] for batch in validation_batches])
+
+    assert sorted(unique_ids) == list(range(25))
+
+
+def test_perfect_translations_score_100(task, validation_batches):
+    state = _aggregate(task, _perfect_logs(task, validation_batches))
+
+    scores = task.reduce_aggregated_logs(state)
+
+    assert scores == {
+        "sacrebleu_score": pytest.approx(100.0),
+        "bleu_score": pytest.approx(100.0),
+        "chrf_score": pytest.approx(100.0),
+        "exact_match": 1.0,
+    }
+
+
+def test_a_part_of_the_data_is_scored_by_itself_and_the_log_says_how_large_it_is(
+    task, validation_batches, caplog
+):
+    num_pairs = validation_batches[0]["inputs"].shape[0]
+    state = _aggregate(task, _perfect_logs(task, validation_batches[:1]))
+
+    with caplog.at_level(logging.INFO):
+        scores = task.reduce_aggregated_logs(state)
+
+    assert scores["exact_match"] == 1.0
+    assert f"Scored {num_pairs} of 25 validation pairs" in caplog.text
+
+
+def test_tokens_after_the_first_eos_do_not_count(task, validation_batches):
+    (logs,) = _perfect_logs(task, validation_batches[:1])
+    outputs = logs["outputs"][0]
+    garbage = tf.fill([outputs.shape[0], 3], tf.cast(5, outputs.dtype))
+    eos = tf.fill([outputs.shape[0], 1], tf.cast(task.tokenizer.eos_id, outputs.dtype))
+    logs["outputs"] = (tf.concat([outputs, eos, garbage], axis=1),)
+
+    scores = task.reduce_aggregated_logs(task.aggregate_logs(None, logs))
+
+    assert scores["exact_match"] == 1.0
+
+
+def test_outputs_of_all_replicas_are_gathered_and_repeats_kept_once(task):
+    logs = {
+        "unique_ids": (tf.constant([3, 4]), tf.constant([4])),
+        "inputs": (tf.constant([[5, 1], [6, 1]]), tf.constant([[6, 1]])),
+        "outputs": (tf.constant([[7, 1], [8, 1]]), tf.constant([[8, 1]])),
+    }
+
+    state = task.aggregate_logs(None, logs)
+
+    assert sorted(state) == [3, 4]
+    np.testing.assert_array_equal(state[4][1], [8, 1])
+
+
+def test_translations_are_logged_when_asked(config, task, validation_batches, caplog):
+    printing = translation.TranslationTask(
+        config.replace(print_translations=True), logging_dir=task.logging_dir
+    )
+    state = _aggregate(task, _perfect_logs(task, validation_batches[:1]))
+
+    with caplog.at_level(logging.INFO):
+        printing.reduce_aggregated_logs(state)
+
+    assert "the red" in caplog.text or "the tree" in caplog.text
+
+
+def test_without_vocabulary_or_directory_the_error_names_both_remedies(config):
+    task = translation.TranslationTask(config)
+
+    with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path.*model directory"):
+        task.build_model()
