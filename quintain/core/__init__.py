@@ -1,0 +1,33 @@
+"""Trains one model from one config: tasks, configs, trainer, checkpoints and the experiment driver.
+
+Modules load on first use, so that reading a config does not wait for TensorFlow.
+"""
+
+import importlib
+from typing import Any
+
+_MODULES = frozenset({
+    "base_task",
+    "base_trainer",
+    "checkpoints",
+    "config_definitions",
+    "distribution",
+    "dry_run",
+    "exp_factory",
+    "experiment_parser",
+    "experiment_runner",
+    "input_reader",
+    "run_files",
+    "task_factory",
+    "train_lib",
+})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

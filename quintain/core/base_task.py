@@ -1,0 +1,328 @@
+"""The `Task`: everything that belongs to one machine-learning task.
+
+A task says what the model is, where its data comes from, what loss is minimised and what is measured.
+It is a single-replica view: it knows nothing of loops, devices or checkpoints. The trainer calls it in
+this order: `create_optimizer`, `build_model`, `build_metrics`, `build_inputs`, `initialize`, then
+`train_step` and `validation_step` on the device.
+"""
+
+import abc
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import config_definitions as cfg
+from quintain.core.config_definitions import (
+    DifferentialPrivacyConfig as DifferentialPrivacyConfig,
+)
+from quintain.core.config_definitions import RuntimeConfig as RuntimeConfig
+from quintain.core.config_definitions import TaskConfig as TaskConfig
+from quintain.optimization import optimizer_factory
+from quintain.optimization.configs.optimization_config import (
+    OptimizationConfig as OptimizationConfig,
+)
+
+
+class Task(tf.Module, metaclass=abc.ABCMeta):
+    """A single-replica view of a training procedure.
+
+    Only `build_inputs` must be overridden. Users usually override `build_model`, `build_losses` and
+    `build_metrics` as well, and `train_step` and `validation_step` where the defaults do not fit.
+    """
+
+    loss = "loss"
+    """Key of the loss in the logs of a step."""
+
+    def __init__(
+        self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
+    ) -> None:
+        """Stores the task's config.
+
+        Args:
+            params: The task's config.
+            logging_dir: Directory for what the task writes, usually the model directory.
+            name: Name of the task. Defaults to the class name in snake case.
+        """
+        super().__init__(name=name)
+        self._task_config = params
+        self._logging_dir = logging_dir or ""
+
+    @property
+    def task_config(self) -> cfg.TaskConfig:
+        """The config this task was built from."""
+        return self._task_config
+
+    @property
+    def logging_dir(self) -> str:
+        """Directory for what the task writes; empty if it may write nothing."""
+        return self._logging_dir
+
+    @classmethod
+    def create_optimizer(
+        cls,
+        optimizer_config: OptimizationConfig,
+        runtime_config: RuntimeConfig | None = None,
+        dp_config: DifferentialPrivacyConfig | None = None,
+    ) -> keras.optimizers.Optimizer:
+        """Creates the optimizer that a config describes.
+
+        Under float16 the loss is scaled, so that small gradients do not vanish: by a factor adapted
+        in a `keras.optimizers.LossScaleOptimizer`, or by the fixed `runtime.loss_scale`.
+
+        Args:
+            optimizer_config: Optimizer, learning rate and warm-up.
+            runtime_config: Precision and loss scale.
+            dp_config: Differential privacy. Not built yet; must be None.
+
+        Raises:
+            ConfigError: If the optimizer or the learning rate is not chosen, or `dp_config` is given.
+        """
+        if dp_config is not None:
+            raise errors.ConfigError(
+                "task.differential_privacy_config: differential privacy is not built yet; leave it out."
+            )
+        factory = optimizer_factory.OptimizerFactory(optimizer_config)
+        optimizer = factory.build_optimizer(factory.build_learning_rate())
+        if runtime_config is None or runtime_config.mixed_precision_dtype != "float16":
+            return optimizer
+        return _scale_loss(optimizer, runtime_config.loss_scale)
+
+    def initialize(self, model: keras.Model) -> None:
+        """Loads `task.init_checkpoint` into a new model, if it is set.
+
+        Called when the model directory holds no checkpoint; a resumed run keeps its own weights. The
+        checkpoint must hold every variable of `model` (or of `model.checkpoint_items`, where a model
+        offers this mapping of names to trackable parts) and may hold more.
+
+        Args:
+            model: The model built by `build_model`.
+
+        Raises:
+            CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
+        """
+        path = self.task_config.init_checkpoint
+        if not path:
+            return
+        if tf.io.gfile.isdir(path):
+            latest = tf.train.latest_checkpoint(path)
+            if latest is None:
+                raise errors.CheckpointError(
+                    f"task.init_checkpoint: got {path!r}, a directory without a checkpoint."
+                )
+            path = latest
+        items = getattr(model, "checkpoint_items", None) or {"model": model}
+        try:
+            status = tf.train.Checkpoint(**items).read(path)
+            status.expect_partial().assert_existing_objects_matched()
+        except (tf.errors.OpError, ValueError, AssertionError) as error:
+            raise errors.CheckpointError(
+                f"task.init_checkpoint: {path!r} can't be loaded into the model's parts "
+                f"{sorted(items)}: {error}"
+            ) from error
+
+    def build_model(self) -> keras.Model:
+        """Builds the model. Called once, in the scope of the strategy.
+
+        A model may offer `checkpoint_items`, a mapping of names to trackable parts that are stored
+        in checkpoints under these names and matched by `initialize`.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.build_model")
+
+    @abc.abstractmethod
+    def build_inputs(
+        self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
+    ) -> tf.data.Dataset:
+        """Builds one input pipeline.
+
+        Args:
+            params: Which data, and how it is batched.
+            input_context: This pipeline's share of the work, where there are several.
+
+        Returns:
+            A dataset of batches, each of the size of one replica's share.
+        """
+
+    def build_losses(
+        self, labels: Any, model_outputs: Any, aux_losses: Any | None = None
+    ) -> tf.Tensor:
+        """Computes the loss of one replica's batch, a mean over its examples.
+
+        The default adds up `aux_losses`.
+
+        Args:
+            labels: Labels, or None.
+            model_outputs: What the model returned.
+            aux_losses: Losses that the model itself added, such as regularisation.
+
+        Returns:
+            Scalar float tensor.
+        """
+        del labels, model_outputs
+        return tf.constant(0.0) if not aux_losses else tf.add_n(aux_losses)
+
+    def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
+        """Builds the streaming metrics of training or of evaluation. The default has none."""
+        del training
+        return []
+
+    def count_items(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Counts what is useful in one replica's batch, for the rates shown during training.
+
+        The default counts examples, by the first dimension of the first tensor. A task on text adds
+        `tokens`.
+
+        Returns:
+            Mapping from name to scalar integer tensor.
+        """
+        leaves = [leaf for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
+        return {"examples": tf.shape(leaves[0])[0]} if leaves else {}
+
+    def process_metrics(
+        self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any
+    ) -> None:
+        """Updates the metrics from one batch. The default calls `update_state(labels, outputs)`.
+
+        Args:
+            metrics: What `build_metrics` returned.
+            labels: Labels.
+            model_outputs: What the model returned.
+            **kwargs: For overriding methods.
+        """
+        del kwargs
+        for metric in tf.nest.flatten(metrics):
+            metric.update_state(labels, model_outputs)
+
+    def process_compiled_metrics(
+        self, compiled_metrics: Any, labels: Any, model_outputs: Any
+    ) -> None:
+        """Updates the metrics that a model was compiled with."""
+        compiled_metrics.update_state(labels, model_outputs)
+
+    def train_step(
+        self,
+        inputs: Any,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        metrics: Any | None = None,
+    ) -> dict[str, Any]:
+        """Does the forward and the backward pass of one replica and updates the weights.
+
+        The gradient is divided by the number of replicas, because the optimizer sums it over them.
+
+        Args:
+            inputs: One batch: `(features, labels)`, or a structure that is both.
+            model: The model.
+            optimizer: The optimizer.
+            metrics: Training metrics to update.
+
+        Returns:
+            Logs, with the loss of this replica under `loss`.
+        """
+        features, labels = _split_inputs(inputs)
+        with tf.GradientTape() as tape:
+            outputs = model(features, training=True)
+            loss = self._compute_loss(labels, outputs, model)
+            scaled_loss = loss / tf.cast(
+                tf.distribute.get_strategy().num_replicas_in_sync, loss.dtype
+            )
+            scaled_loss = optimizer.scale_loss(scaled_loss)
+        variables = [variable.value for variable in model.trainable_variables]
+        gradients = tape.gradient(scaled_loss, variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return self._log_step(loss, labels, outputs, model, metrics)
+
+    def validation_step(
+        self, inputs: Any, model: keras.Model, metrics: Any | None = None
+    ) -> dict[str, Any]:
+        """Evaluates one replica's batch.
+
+        Args:
+            inputs: One batch: `(features, labels)`, or a structure that is both.
+            model: The model.
+            metrics: Evaluation metrics to update.
+
+        Returns:
+            Logs, usually with the loss under `loss`. They are handed to `aggregate_logs`.
+        """
+        features, labels = _split_inputs(inputs)
+        outputs = self.inference_step(features, model)
+        loss = self.build_losses(labels, outputs, aux_losses=model.losses)
+        return self._log_step(loss, labels, outputs, model, metrics)
+
+    def inference_step(self, inputs: Any, model: keras.Model) -> Any:
+        """Runs the model without training behaviour such as dropout."""
+        return model(inputs, training=False)
+
+    def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> Any:
+        """Folds the logs of one evaluation step into a state, on the host.
+
+        Together with `reduce_aggregated_logs` this computes metrics that need all of the
+        evaluation's outputs. The default keeps nothing.
+
+        Args:
+            state: What the previous call returned; None at first.
+            step_outputs: Logs of the step; each value a tuple with one tensor a replica.
+
+        Returns:
+            The new state; None switches the aggregation off.
+        """
+        del state, step_outputs
+
+    def reduce_aggregated_logs(
+        self, aggregated_logs: Any, global_step: tf.Variable | None = None
+    ) -> dict[str, Any]:
+        """Computes the final metrics from what `aggregate_logs` gathered, on the host.
+
+        Args:
+            aggregated_logs: The last state of `aggregate_logs`.
+            global_step: The step that is evaluated.
+
+        Returns:
+            Metrics to add to the evaluation's output; they win over others of the same name.
+        """
+        del aggregated_logs, global_step
+        return {}
+
+    def _compute_loss(self, labels: Any, outputs: Any, model: keras.Model) -> tf.Tensor:
+        if not _has_compiled_loss(model):
+            return self.build_losses(labels, outputs, aux_losses=model.losses)
+        compiled = model._compile_loss(labels, outputs)
+        regularisation = tf.add_n(model.losses) if model.losses else 0.0
+        return compiled + regularisation + self.build_losses(labels, outputs, aux_losses=None)
+
+    def _log_step(
+        self, loss: tf.Tensor, labels: Any, outputs: Any, model: keras.Model, metrics: Any | None
+    ) -> dict[str, Any]:
+        logs: dict[str, Any] = {self.loss: loss}
+        if metrics:
+            self.process_metrics(metrics, labels, outputs)
+        if model.compiled and model._compile_metrics is not None:
+            self.process_compiled_metrics(model._compile_metrics, labels, outputs)
+            logs.update({metric.name: metric.result() for metric in model.metrics})
+        return logs
+
+
+def _has_compiled_loss(model: keras.Model) -> bool:
+    """Whether `model.compile(loss=...)` was called.
+
+    `model.compiled_loss`, which the reference asks, is always true in Keras 3.
+    """
+    return bool(model.compiled and model._compile_loss is not None)
+
+
+def _split_inputs(inputs: Any) -> tuple[Any, Any]:
+    if isinstance(inputs, tuple) and len(inputs) == 2:
+        return inputs
+    return inputs, inputs
+
+
+def _scale_loss(
+    optimizer: keras.optimizers.Optimizer, loss_scale: str | float | None
+) -> keras.optimizers.Optimizer:
+    """Makes `optimizer` scale the loss, by a factor it adapts or by a fixed one."""
+    if loss_scale is None or loss_scale == "dynamic":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer.loss_scale_factor = float(loss_scale)
+    return optimizer

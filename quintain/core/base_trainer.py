@@ -1,0 +1,498 @@
+"""The `Trainer`: runs a task's steps under a distribution strategy.
+
+The controller calls `train(num_steps)` and `evaluate(num_steps)`; both are one loop of `train_step` or
+`eval_step`, which call the task once per replica. Everything the loop must not forget is in
+`Trainer.checkpoint`.
+"""
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain import errors, orbit
+from quintain.config import gin_io
+from quintain.core import base_task, checkpoint_state
+from quintain.core import config_definitions as cfg
+
+ExperimentConfig = cfg.ExperimentConfig
+COUNTED_ITEMS: Final = ("examples", "tokens")
+
+
+@gin_io.configurable
+class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
+    """Implements the common trainer shared for TensorFlow models.
+
+    Build it inside the scope of the strategy. Training logs are means over a loop; evaluation logs are
+    what the metrics, the loss and the task's own reduction give.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        task: base_task.Task,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        train: bool = True,
+        evaluate: bool = True,
+        train_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
+        validation_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
+        checkpoint_exporter: Any = None,
+    ) -> None:
+        """Prepares the loops; nothing is computed or read yet.
+
+        Args:
+            config: The experiment. `config.task.train_data` and `validation_data` describe the data,
+                unless datasets are passed.
+            task: The task.
+            model: Its model. A model without variables is built from the first batch.
+            optimizer: The optimizer; its slots are created here.
+            train: Whether `train` will be called.
+            evaluate: Whether `evaluate` will be called.
+            train_dataset: Training data, instead of `task.build_inputs`.
+            validation_dataset: Evaluation data, instead of `task.build_inputs`.
+            checkpoint_exporter: Exports checkpoints by their evaluation: an object with
+                `maybe_export_checkpoint(checkpoint, logs, step)` and `best_ckpt_logs`.
+
+        Raises:
+            ConfigError: If `config` lacks a part that is needed.
+        """
+        _check_config(config, train and train_dataset is None, evaluate and validation_dataset is None)
+        self._strategy = tf.distribute.get_strategy()
+        self._config = config
+        self._task = task
+        self._model = model
+        self._optimizer = optimizer
+        self._checkpoint_exporter = checkpoint_exporter
+        self._global_step = orbit.utils.create_global_step()
+        self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
+        self._validation_loss = keras.metrics.Mean("validation_loss", dtype="float32")
+        self._train_metrics: list[keras.metrics.Metric] = []
+        self._validation_metrics: list[keras.metrics.Metric] = []
+        self._item_counts = {name: _create_counter(name) for name in COUNTED_ITEMS}
+        self._loop_position = tf.Variable(0, dtype=tf.int64, trainable=False, name="loop_position")
+        self._loop_start_secs = 0.0
+        self.init_async()
+        if train:
+            self._prepare_training(train_dataset)
+        if evaluate:
+            self._prepare_evaluation(validation_dataset)
+        if model.built and optimizer is not None:
+            optimizer.build(model.trainable_variables)
+        self._checkpoint = self._create_checkpoint(train)
+
+    @property
+    def strategy(self) -> tf.distribute.Strategy:
+        """The strategy in whose scope the trainer was built."""
+        return self._strategy
+
+    @property
+    def config(self) -> ExperimentConfig:
+        """The experiment."""
+        return self._config
+
+    @property
+    def task(self) -> base_task.Task:
+        """The task."""
+        return self._task
+
+    @property
+    def model(self) -> keras.Model:
+        """The model."""
+        return self._model
+
+    @property
+    def optimizer(self) -> keras.optimizers.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def global_step(self) -> tf.Variable:
+        """Scalar int64: training steps done."""
+        return self._global_step
+
+    @property
+    def loop_position(self) -> tf.Variable:
+        """Scalar int64: steps that an interrupted loop had left; 0 between two loops."""
+        return self._loop_position
+
+    @property
+    def train_loss(self) -> keras.metrics.Mean:
+        """Mean training loss of the running loop."""
+        return self._train_loss
+
+    @property
+    def validation_loss(self) -> keras.metrics.Mean:
+        """Mean evaluation loss."""
+        return self._validation_loss
+
+    @property
+    def train_metrics(self) -> list[keras.metrics.Metric]:
+        """Training metrics of the task and of the model."""
+        return self._train_metrics
+
+    @property
+    def validation_metrics(self) -> list[keras.metrics.Metric]:
+        """Evaluation metrics of the task and of the model."""
+        return self._validation_metrics
+
+    @property
+    def checkpoint(self) -> tf.train.Checkpoint:
+        """All that a checkpoint holds: step, model, optimizer, data position, random state, metrics."""
+        return self._checkpoint
+
+    @property
+    def checkpoint_exporter(self) -> Any:
+        """Exporter of checkpoints by their evaluation, or None."""
+        return self._checkpoint_exporter
+
+    def initialize(self) -> None:
+        """Gives a new run its initial weights.
+
+        Called when no checkpoint is found. If there is one, it is loaded and this is not called. Tasks
+        may load a pretrained checkpoint from a directory other than the model directory.
+        """
+        self.task.initialize(self.model)
+
+    def init_async(self) -> None:
+        """Prepares asynchronous training, where the strategy asks for it.
+
+        Raises:
+            ConfigError: Under a parameter-server strategy, which is not built yet.
+        """
+        if isinstance(self._strategy, tf.distribute.experimental.ParameterServerStrategy):
+            raise errors.ConfigError(
+                "runtime.distribution_strategy: 'parameter_server' is not built yet."
+            )
+
+    def coordinator_for_async(self) -> tf.distribute.experimental.coordinator.ClusterCoordinator:
+        """Returns the coordinator of asynchronous training.
+
+        Raises:
+            ConfigError: Unless training is asynchronous.
+        """
+        raise errors.ConfigError(
+            "runtime.distribution_strategy: there is a coordinator only under 'parameter_server', "
+            "which is not built yet."
+        )
+
+    def join(self) -> None:
+        """Waits for all asynchronous steps. Synchronous training has none."""
+
+    def distribute_dataset(self, dataset_or_fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Distributes a dataset, or what a function builds, over the replicas.
+
+        A single replica on the CPU reads the dataset directly, so that the position in it can be
+        stored in checkpoints.
+
+        Args:
+            dataset_or_fn: A `tf.data.Dataset`, or a function returning one, which may take
+                `input_context`.
+            *args: Passed to the function.
+            **kwargs: Passed to the function.
+
+        Returns:
+            A dataset to iterate over in the scope of the strategy.
+        """
+        if _is_single_cpu(self._strategy):
+            if isinstance(dataset_or_fn, tf.data.Dataset):
+                return dataset_or_fn
+            if "input_context" in inspect.signature(dataset_or_fn).parameters:
+                kwargs["input_context"] = tf.distribute.InputContext()
+            return dataset_or_fn(*args, **kwargs)
+        return orbit.utils.make_distributed_dataset(self._strategy, dataset_or_fn, *args, **kwargs)
+
+    def create_train_loop_fn(self) -> Callable[..., Any]:
+        """Creates the loop over `train_step`, as `trainer.train_tf_while_loop` asks."""
+        return super().create_train_loop_fn()
+
+    def create_eval_loop_fn(self, has_state: bool) -> Callable[..., Any]:
+        """Creates the loop over `eval_step`, as `trainer.eval_tf_while_loop` asks.
+
+        Args:
+            has_state: Whether `eval_begin` returned a state.
+        """
+        return super().create_eval_loop_fn(has_state)
+
+    @override
+    def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+        """Implements `num_steps` steps of training.
+
+        Args:
+            num_steps: Scalar integer tensor: calls of `train_step`.
+
+        Returns:
+            The output of `train_loop_end`; None if the loop was interrupted.
+        """
+        return super().train(num_steps)
+
+    def train_loop_begin(self) -> None:
+        """Called once at the beginning of the training loop, before the iterator is created."""
+        self._loop_start_secs = time.perf_counter()
+
+    def next_train_inputs(self, iterator: Any) -> Any:
+        """Fetches the next inputs for the model during training.
+
+        Override it to control what is fetched and what is sent to the model.
+
+        Args:
+            iterator: Iterator of the training data.
+        """
+        return next(iterator)
+
+    def train_step(self, iterator: Any) -> None:
+        """Runs the task's `train_step` on every replica, on the next inputs."""
+        task_train_step = self._task.train_step
+        if self._config.runtime.enable_xla:
+            task_train_step = tf.function(task_train_step, jit_compile=True)
+
+        def step_fn(inputs: Any) -> None:
+            logs = task_train_step(
+                inputs, model=self._model, optimizer=self._optimizer, metrics=self._train_metrics
+            )
+            self._train_loss.update_state(logs[self._task.loss])
+            for name, count in self._task.count_items(inputs).items():
+                self._item_counts[name].assign_add(tf.cast(count, tf.int64))
+            self._global_step.assign_add(1)
+
+        self._strategy.run(step_fn, args=(self.next_train_inputs(iterator),))
+
+    def train_loop_end(self) -> dict[str, Any]:
+        """Collects the means over the loop, resets them, and adds learning rate and rates.
+
+        Returns:
+            Mapping with the metrics, `training_loss`, `learning_rate`, and `examples_per_second` and
+            `tokens_per_second` where the task counts them.
+        """
+        self.join()
+        logs: dict[str, Any] = {}
+        for metric in [*self._train_metrics, self._train_loss]:
+            logs[metric.name] = metric.result()
+            metric.reset_state()
+        logs["learning_rate"] = self._current_learning_rate()
+        secs = time.perf_counter() - self._loop_start_secs
+        for name, counter in self._item_counts.items():
+            if count := int(counter):
+                logs[f"{name}_per_second"] = count / secs
+                counter.assign(0)
+        return logs
+
+    @override
+    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+        """Implements `num_steps` steps of evaluation.
+
+        Args:
+            num_steps: Scalar integer tensor: batches to evaluate; -1 evaluates all of the data.
+
+        Returns:
+            The output of `eval_end`.
+
+        Raises:
+            ValueError: If `trainer.eval_tf_while_loop` is set and `num_steps` is -1.
+        """
+        return super().evaluate(num_steps)
+
+    def evaluate_one_batch(self) -> orbit.runner.Output:
+        """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
+        exporter, self._checkpoint_exporter = self._checkpoint_exporter, None
+        try:
+            return self.evaluate(tf.constant(1)) or {}
+        finally:
+            self._checkpoint_exporter = exporter
+
+    def eval_begin(self) -> None:
+        """Resets the evaluation metrics."""
+        for metric in [*self._validation_metrics, self._validation_loss]:
+            metric.reset_state()
+
+    def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
+        """Fetches the next inputs for the model during evaluation.
+
+        Args:
+            iterator: Iterator of the evaluation data.
+
+        Returns:
+            The inputs of the model, and logs that stay on the host and are merged with the model's own
+            before `aggregate_logs`; None for no such logs.
+        """
+        return next(iterator), None
+
+    def eval_step(self, iterator: Any) -> dict[str, Any]:
+        """Runs the task's `validation_step` on every replica, on the next inputs."""
+        inputs, passthrough_logs = self.next_eval_inputs(iterator)
+
+        def step_fn(replica_inputs: Any) -> dict[str, Any]:
+            logs = self._task.validation_step(
+                replica_inputs, model=self._model, metrics=self._validation_metrics
+            )
+            if self._task.loss in logs:
+                self._validation_loss.update_state(logs[self._task.loss])
+            return logs
+
+        outputs = self._strategy.run(step_fn, args=(inputs,))
+        logs = tf.nest.map_structure(self._strategy.experimental_local_results, outputs)
+        if not passthrough_logs:
+            return logs
+        return {**passthrough_logs, **logs}
+
+    def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
+        """Folds the outputs of one evaluation step into a state, as the task's `aggregate_logs` does.
+
+        Args:
+            state: A state being maintained throughout the evaluation.
+            step_outputs: Outputs from the current evaluation step.
+
+        Returns:
+            The state for the next step; the last one goes to `eval_end`.
+        """
+        return self._task.aggregate_logs(state, step_outputs)
+
+    def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
+        """Processes evaluation results.
+
+        Args:
+            aggregated_logs: The last state of `eval_reduce`.
+
+        Returns:
+            The metrics, `validation_loss` if there was one, what the task's `reduce_aggregated_logs`
+            gives, and `best_METRIC` where the best checkpoint is exported.
+        """
+        self.join()
+        logs = {metric.name: metric.result() for metric in self._validation_metrics}
+        if float(self._validation_loss.count):
+            logs[self._validation_loss.name] = self._validation_loss.result()
+        if aggregated_logs:
+            logs.update(
+                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self._global_step) or {}
+            )
+        logs.update(self._export_best(logs))
+        return logs
+
+    def _prepare_training(self, dataset: Any) -> None:
+        config = self._config.trainer
+        self._train_metrics = [
+            *tf.nest.flatten(self._task.build_metrics(training=True)),
+            *self._model.metrics,
+        ]
+        if dataset is None:
+            dataset = self._build_dataset(self._config.task.train_data)
+        orbit.StandardTrainer.__init__(
+            self,
+            dataset,
+            orbit.StandardTrainerOptions(
+                use_tf_function=config.train_tf_function,
+                use_tf_while_loop=config.train_tf_while_loop,
+            ),
+        )
+        if not self._model.built:
+            _build_from_batch(self._model, self._task, dataset, self._strategy)
+
+    def _prepare_evaluation(self, dataset: Any) -> None:
+        config = self._config.trainer
+        self._validation_metrics = [
+            *tf.nest.flatten(self._task.build_metrics(training=False)),
+            *self._model.metrics,
+        ]
+        if dataset is None:
+            dataset = self._build_dataset(self._config.task.validation_data)
+        orbit.StandardEvaluator.__init__(
+            self,
+            dataset,
+            orbit.StandardEvaluatorOptions(
+                use_tf_function=config.eval_tf_function,
+                use_tf_while_loop=config.eval_tf_while_loop,
+            ),
+        )
+        if not self._model.built:
+            _build_from_batch(self._model, self._task, dataset, self._strategy)
+
+    def _build_dataset(self, params: cfg.DataConfig) -> Any:
+        """Builds the task's dataset, with the run's seed where the data has none of its own."""
+        if params.seed is None:
+            params = params.replace(seed=self._config.runtime.seed)
+        return self.distribute_dataset(self._task.build_inputs, params)
+
+    def _create_checkpoint(self, train: bool) -> tf.train.Checkpoint:
+        items = dict(getattr(self._model, "checkpoint_items", None) or {})
+        if self._optimizer is not None:
+            items["optimizer"] = self._optimizer
+        if train:
+            items["data_position"] = checkpoint_state.DataPosition(
+                self.ensure_train_iterator, lambda: int(self._global_step)
+            )
+            items["loop_state"] = checkpoint_state.variables_state(self._loop_variables)
+        return tf.train.Checkpoint(
+            global_step=self._global_step,
+            model=self._model,
+            random_state=checkpoint_state.RandomState(self._model),
+            **items,
+        )
+
+    def _loop_variables(self) -> list[Any]:
+        """What a loop has added up so far; not zero only in a checkpoint of an interrupted loop."""
+        metrics = [*self._train_metrics, self._train_loss]
+        return [self._loop_position, *(part for metric in metrics for part in metric.variables)]
+
+    def _current_learning_rate(self) -> Any:
+        schedule = getattr(self._optimizer, "learning_rate_schedule", None)
+        if schedule is not None:
+            return schedule(self._optimizer.iterations)
+        return self._optimizer.learning_rate
+
+    def _export_best(self, logs: dict[str, Any]) -> dict[str, Any]:
+        """Saves this step apart if `logs` are the best so far, and returns the best value."""
+        exporter = self._checkpoint_exporter
+        if exporter is None:
+            return {}
+        exporter.maybe_export_checkpoint(self._checkpoint, logs, int(self._global_step))
+        name = self._config.trainer.best_checkpoint_eval_metric
+        best: Any = exporter.best_ckpt_logs
+        for part in name.split("|"):
+            best = best.get(part, {})
+        return {f"best_{name}": best} if best != {} else {}
+
+
+def _check_config(config: ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:
+    needed = ["trainer", "task"]
+    needed += ["task.train_data"] if needs_train else []
+    needed += ["task.validation_data"] if needs_validation else []
+    for path in needed:
+        value: Any = config
+        for part in path.split("."):
+            value = getattr(value, part, None)
+        if value is None:
+            raise errors.ConfigError(f"{path}: missing, but the trainer needs it.")
+
+
+def _create_counter(name: str) -> tf.Variable:
+    return tf.Variable(
+        0,
+        dtype=tf.int64,
+        trainable=False,
+        name=f"num_{name}",
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.SUM,
+    )
+
+
+def _is_single_cpu(strategy: tf.distribute.Strategy) -> bool:
+    if strategy.num_replicas_in_sync != 1:
+        return False
+    devices = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]
+    return all(device.device_type in (None, "CPU") for device in devices)
+
+
+def _build_from_batch(
+    model: keras.Model, task: base_task.Task, dataset: Any, strategy: tf.distribute.Strategy
+) -> None:
+    """Gives a model its variables, by running it once on the first batch."""
+    batch = next(iter(dataset), None)
+    if batch is None:
+        return
+    batch = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], batch)
+    features = batch[0] if isinstance(batch, tuple) and len(batch) == 2 else batch
+    task.inference_step(features, model)

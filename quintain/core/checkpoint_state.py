@@ -1,0 +1,185 @@
+"""The parts of a checkpoint that are not variables: data position and host-side arrays.
+
+Both are `tf.train.experimental.PythonState`, so that they live in the same file as the weights and are
+written and restored with them.
+"""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+from typing_extensions import override
+
+_FAIL_ON_EXTERNAL_STATE: Final = 2
+
+logger = logging.getLogger(__name__)
+
+
+class ArrayState(tf.train.experimental.PythonState):
+    """Named NumPy arrays that travel in a checkpoint.
+
+    Example:
+        >>> state = {"count": np.array(3)}
+        >>> saved = ArrayState(lambda: state, state.update).serialize()
+        >>> state["count"] = np.array(5)
+        >>> ArrayState(lambda: state, state.update).deserialize(saved)
+        >>> int(state["count"])
+        3
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, np.ndarray]],
+        write: Callable[[Mapping[str, np.ndarray]], Any],
+    ) -> None:
+        """Stores how the arrays are read when saving and written when restoring."""
+        self._read = read
+        self._write = write
+
+    @override
+    def serialize(self) -> bytes:
+        """Returns the arrays in NumPy's `npz` format."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **self._read())
+        return buffer.getvalue()
+
+    @override
+    def deserialize(self, string_value: bytes) -> None:
+        """Hands the saved arrays to `write`."""
+        with np.load(io.BytesIO(string_value), allow_pickle=False) as arrays:
+            self._write(dict(arrays))
+
+
+class RandomState(ArrayState):
+    """State of every seed generator of a model, by its place among the model's layers.
+
+    Dropout and other random layers draw from `keras.random.SeedGenerator`s, whose state Keras does not
+    put into TensorFlow checkpoints.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        """Watches the seed generators of `model`, found again at each save and restore."""
+        self._model = model
+        super().__init__(self._read_states, self._write_states)
+
+    def _read_states(self) -> dict[str, np.ndarray]:
+        return {
+            f"{index}": np.asarray(generator.state)
+            for index, generator in enumerate(seed_generators(self._model))
+        }
+
+    def _write_states(self, arrays: Mapping[str, np.ndarray]) -> None:
+        generators = seed_generators(self._model)
+        if len(generators) != len(arrays):
+            logger.warning(
+                "The checkpoint holds the random state of %d layers, but the model has %d random "
+                "layers; they start from their seeds, so that this run is not an exact continuation.",
+                len(arrays),
+                len(generators),
+            )
+            return
+        for index, generator in enumerate(generators):
+            generator.state.assign(arrays[f"{index}"])
+
+
+def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
+    """Returns the distinct seed generators of all layers of `model`, in a fixed order."""
+    found: dict[int, keras.random.SeedGenerator] = {}
+    for layer in model._flatten_layers():
+        for generator in layer._seed_generators:
+            found.setdefault(id(generator), generator)
+    return list(found.values())
+
+
+def variables_state(variables: Callable[[], list[Any]]) -> ArrayState:
+    """Returns a state that saves and restores the values of a list of variables.
+
+    Args:
+        variables: Returns the variables, always in the same order.
+    """
+
+    def read() -> dict[str, np.ndarray]:
+        return {f"{index}": np.asarray(v) for index, v in enumerate(variables())}
+
+    def write(arrays: Mapping[str, np.ndarray]) -> None:
+        current = variables()
+        if len(current) == len(arrays):
+            for index, variable in enumerate(current):
+                variable.assign(arrays[f"{index}"])
+
+    return ArrayState(read, write)
+
+
+class DataPosition(tf.train.experimental.PythonState):
+    """Where training stands in its data.
+
+    A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and random
+    seeds. An iterator that can't (one fed by Python code, or one that feeds several devices) is moved
+    to its place by drawing and dropping the batches that were used before, which is exact as well
+    wherever the data comes in the same order each time, but takes the time to read them.
+    """
+
+    def __init__(
+        self, get_iterator: Callable[[], Any], count_batches: Callable[[], int]
+    ) -> None:
+        """Stores how to reach the iterator and how many batches were drawn from it.
+
+        Args:
+            get_iterator: Returns the training iterator, creating it if need be.
+            count_batches: Returns the number of batches drawn since the start of the run.
+        """
+        self._get_iterator = get_iterator
+        self._count_batches = count_batches
+        self._warned = False
+
+    @override
+    def serialize(self) -> bytes:
+        """Returns the number of batches drawn and, where there is one, the iterator's own state."""
+        header = json.dumps({"batches": self._count_batches()}).encode()
+        return header + b"\n" + self._save_iterator()
+
+    @override
+    def deserialize(self, string_value: bytes) -> None:
+        """Moves the iterator to the saved place."""
+        header, _, state = string_value.partition(b"\n")
+        iterator = self._get_iterator()
+        if state:
+            tf.raw_ops.DeserializeIterator(
+                resource_handle=iterator._iterator_resource,
+                serialized=tf.io.parse_tensor(state, tf.variant),
+            )
+            return
+        batches = json.loads(header)["batches"]
+        if batches:
+            logger.info("Reading past the %d batches that were trained on before.", batches)
+        for _ in range(batches):
+            next(iterator)
+
+    def _save_iterator(self) -> bytes:
+        iterator = self._get_iterator()
+        resource = getattr(iterator, "_iterator_resource", None)
+        if resource is None:
+            self._warn_once("it feeds several devices")
+            return b""
+        try:
+            state = tf.raw_ops.SerializeIterator(
+                resource_handle=resource, external_state_policy=_FAIL_ON_EXTERNAL_STATE
+            )
+            return tf.io.serialize_tensor(state).numpy()
+        except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError) as error:
+            self._warn_once(error.message)
+            return b""
+
+    def _warn_once(self, reason: str) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "The position in the training data can't be stored (%s). A resumed run will read past "
+                "the batches it has used, which is exact only if they come in the same order again.",
+                reason,
+            )

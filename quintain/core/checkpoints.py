@@ -1,0 +1,445 @@
+"""Writes, keeps, checks and restores the checkpoints of one run.
+
+A checkpoint is complete or absent: it is written beside its place and moved there, index last. The
+values are captured at once (TensorFlow copies a variable only when it is next written to); the file is
+written in the background while training goes on.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+from tensorflow.python.checkpoint import functional_saver
+from tensorflow.python.training.saving import saveable_object
+
+from quintain import errors
+
+MAX_SHOWN_MISMATCHES: Final = 5
+_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OPTIONAL_SUFFIX: Final = "/.ATTRIBUTES/py_state"
+_WRITE_ERRORS: Final = (tf.errors.OpError, OSError)
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointManager:
+    """Keeps the newest checkpoints of a run in one directory.
+
+    It offers what `tf.train.CheckpointManager` offers, and in addition writes in the background, falls
+    back to an earlier checkpoint when the newest is damaged, and refuses one that does not fit.
+
+    Example:
+        >>> import tempfile
+        >>> step = tf.Variable(7, dtype=tf.int64)
+        >>> directory = tempfile.mkdtemp()
+        >>> manager = CheckpointManager(
+        ...     tf.train.Checkpoint(step=step), directory, step_counter=step
+        ... )
+        >>> os.path.basename(manager.save())
+        'ckpt-7'
+        >>> manager.sync()
+        >>> _ = step.assign(0)
+        >>> os.path.basename(manager.restore_or_initialize())
+        'ckpt-7'
+        >>> int(step)
+        7
+    """
+
+    def __init__(
+        self,
+        checkpoint: tf.train.Checkpoint,
+        directory: str,
+        max_to_keep: int | None = 5,
+        *,
+        checkpoint_name: str = "ckpt",
+        step_counter: tf.Variable | None = None,
+        checkpoint_interval: int | None = None,
+        init_fn: Callable[[], Any] | None = None,
+        enable_async: bool = True,
+    ) -> None:
+        """Stores what to save and where.
+
+        Args:
+            checkpoint: The objects to save.
+            directory: Directory of the files; created by the first save.
+            max_to_keep: Newest checkpoints to keep; None or 0 keeps all.
+            checkpoint_name: Start of the file names, followed by `-` and the step.
+            step_counter: Step that numbers the checkpoints.
+            checkpoint_interval: Steps between two saves by `save(check_interval=True)`. None or 0
+                saves nothing at intervals.
+            init_fn: Called by `restore_or_initialize` when there is no checkpoint.
+            enable_async: Whether files are written in the background.
+        """
+        self._checkpoint = checkpoint
+        self._directory = os.fspath(directory)
+        self._max_to_keep = max_to_keep or None
+        self._name = checkpoint_name
+        self._step_counter = step_counter
+        self._interval = checkpoint_interval or 0
+        self._init_fn = init_fn
+        self._enable_async = enable_async
+        self._last_step: int | None = None
+        self._writer: threading.Thread | None = None
+        self._write_error: errors.CheckpointError | None = None
+        self._num_saves = 0
+
+    @property
+    def directory(self) -> str:
+        """Directory of the checkpoint files."""
+        return self._directory
+
+    @property
+    def checkpoint(self) -> tf.train.Checkpoint:
+        """The objects that are saved."""
+        return self._checkpoint
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Steps between two saves at intervals; 0 if there are none."""
+        return self._interval
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """Prefixes of all complete checkpoints, oldest first."""
+        return list_checkpoints(self._directory, self._name)
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """Prefix of the newest complete checkpoint, or None."""
+        return self.checkpoints[-1] if self.checkpoints else None
+
+    def save(
+        self,
+        checkpoint_number: int | None = None,
+        check_interval: bool = True,
+        options: tf.train.CheckpointOptions | None = None,
+    ) -> str | None:
+        """Saves a checkpoint, or does nothing if it is not time yet.
+
+        Args:
+            checkpoint_number: Number in the file name. Defaults to the step.
+            check_interval: Whether to save only when `checkpoint_interval` steps have passed since the
+                last checkpoint.
+            options: How TensorFlow writes the file; `enable_async` is this manager's own argument.
+
+        Returns:
+            Prefix of the checkpoint, or None if nothing was saved.
+
+        Raises:
+            CheckpointError: If this or the previous checkpoint could not be written. Earlier
+                checkpoints are not touched.
+        """
+        step = self._step()
+        if check_interval and not self._is_due(step):
+            return None
+        self.sync()
+        number = step if checkpoint_number is None else int(checkpoint_number)
+        path = os.path.join(self._directory, f"{self._name}-{number}")
+        if step == self._last_step and path in self.checkpoints:
+            return path
+        snapshot = _capture(self._checkpoint)
+        self._last_step = step
+        self._start_writing(lambda: self._write(snapshot, path, options))
+        return path
+
+    def sync(self) -> None:
+        """Waits for the background writer.
+
+        Raises:
+            CheckpointError: If the file could not be written.
+        """
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
+        if self._write_error is not None:
+            error, self._write_error = self._write_error, None
+            raise error
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest checkpoint that is whole, or calls `init_fn` if there is none.
+
+        Returns:
+            Prefix of the restored checkpoint, or None.
+
+        Raises:
+            CheckpointError: If the checkpoint does not fit, or all of them are damaged.
+        """
+        self.sync()
+        candidates = self.checkpoints
+        self._warn_of_missing(candidates)
+        for path in reversed(candidates):
+            damage = find_damage(path)
+            if damage is None:
+                self.restore(path)
+                return path
+            logger.warning(
+                "The checkpoint %s is damaged (%s). Falling back to the one before.", path, damage
+            )
+        if candidates:
+            raise errors.CheckpointError(
+                f"All checkpoints in {self._directory!r} are damaged; the newest is {candidates[-1]!r}. "
+                "Restore them from a copy, or start again in another model_dir."
+            )
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+    def restore(self, path: str) -> None:
+        """Restores one checkpoint.
+
+        Raises:
+            CheckpointError: If it does not fit the objects; the message names the first differences.
+        """
+        check_fit(self._checkpoint, path)
+        self._checkpoint.read(path).expect_partial()
+        self._last_step = self._step()
+
+    def _step(self) -> int:
+        if self._step_counter is not None:
+            return int(self._step_counter.numpy())
+        return self._num_saves
+
+    def _is_due(self, step: int) -> bool:
+        return bool(self._interval) and step - (self._last_step or 0) >= self._interval
+
+    def _warn_of_missing(self, found: list[str]) -> None:
+        state = tf.train.get_checkpoint_state(self._directory)
+        if state is None or not state.model_checkpoint_path:
+            return
+        newest = os.path.join(
+            self._directory, os.path.basename(state.model_checkpoint_path)
+        )
+        if newest not in found:
+            logger.warning(
+                "The checkpoint %s is recorded as the newest, but its files are missing. %s",
+                newest,
+                f"Falling back to {found[-1]}." if found else "There is no other one.",
+            )
+
+    def _start_writing(self, write: Callable[[], None]) -> None:
+        if not self._enable_async:
+            write()
+            self.sync()
+            return
+        self._writer = threading.Thread(target=write, name="checkpoint-writer")
+        self._writer.start()
+
+    def _write(
+        self,
+        snapshot: functional_saver.MultiDeviceSaver,
+        path: str,
+        options: tf.train.CheckpointOptions | None,
+    ) -> None:
+        """Writes the files beside their place, moves them there, and drops the oldest."""
+        try:
+            with _temporary_prefix(path) as prefix:
+                snapshot.save(tf.constant(prefix), options=options)
+                _publish(prefix, path)
+            self._num_saves += 1
+            self._record_and_prune()
+        except _WRITE_ERRORS as error:
+            kept = self.checkpoints
+            self._last_step = None
+            self._write_error = errors.CheckpointError(
+                f"The checkpoint {path!r} can't be written: {_reason(error)}. "
+                + (f"The newest one is still {kept[-1]!r}. " if kept else "")
+                + "Free some space or choose another model_dir, then run the same command again."
+            )
+            self._write_error.__cause__ = error
+
+    def _record_and_prune(self) -> None:
+        paths = self.checkpoints
+        kept = paths if self._max_to_keep is None else paths[-self._max_to_keep :]
+        tf.compat.v1.train.update_checkpoint_state(
+            self._directory, kept[-1], all_model_checkpoint_paths=kept, latest_filename="checkpoint"
+        )
+        for path in paths[: len(paths) - len(kept)]:
+            delete_checkpoint(path)
+
+
+def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:
+    """Returns the prefixes of the complete checkpoints in `directory`, by rising number."""
+    if not tf.io.gfile.isdir(directory):
+        return []
+    pattern = re.compile(re.escape(name) + r"-(\d+)\.index")
+    numbers = [
+        int(match[1]) for entry in tf.io.gfile.listdir(directory) if (match := pattern.fullmatch(entry))
+    ]
+    return [os.path.join(directory, f"{name}-{number}") for number in sorted(numbers)]
+
+
+def delete_checkpoint(path: str) -> None:
+    """Deletes the files of a checkpoint, its index first, so that it is never half there."""
+    for file in [f"{path}.index", *sorted(tf.io.gfile.glob(f"{path}.data-*"))]:
+        with contextlib.suppress(tf.errors.NotFoundError):
+            tf.io.gfile.remove(file)
+
+
+def find_damage(path: str) -> str | None:
+    """Reads a whole checkpoint and returns what is wrong with it, or None.
+
+    Every value carries a checksum, so that truncated and altered files are found.
+    """
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        return _reason(error)
+    return None
+
+
+def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
+    """Checks that a file holds just the variables of `checkpoint`, in the same shapes.
+
+    States that are not variables (data position, random state) may be missing on either side.
+
+    Raises:
+        CheckpointError: Naming the first differences.
+    """
+    found = {
+        key: tuple(shape)
+        for key, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items()
+        if _is_variable(key)
+    }
+    differences = list(_differences(_expected_variables(checkpoint), found))
+    if not differences:
+        return
+    more = len(differences) - MAX_SHOWN_MISMATCHES
+    raise errors.CheckpointError(
+        f"The checkpoint {path!r} does not fit this model:\n"
+        + "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES])
+        + (f"\n  and {more} more differences" if more > 0 else "")
+        + "\nUse the settings it was trained with, or another model_dir."
+    )
+
+
+def restore_model(model: keras.Model, path: str) -> None:
+    """Restores only the weights of `model` from a training checkpoint.
+
+    Args:
+        model: A built model.
+        path: Prefix of a checkpoint written during training.
+
+    Raises:
+        CheckpointError: If a variable of the model has no matching value in the file.
+    """
+    items = getattr(model, "checkpoint_items", None) or {"model": model}
+    try:
+        status = tf.train.Checkpoint(**items).read(path)
+        status.expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, ValueError, AssertionError) as error:
+        raise errors.CheckpointError(
+            f"The checkpoint {path!r} does not fit the model: {_reason(error)}"
+        ) from error
+
+
+def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSaver:
+    """Reads all values now and returns a saver that writes them later.
+
+    This is what `tf.train.Checkpoint.write` does, split in two, which its public interface can't do
+    (TensorFlow 2.21; its own asynchronous option neither carries iterators nor reports errors).
+    """
+    tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
+    for values in tensors.values():
+        values.update({key: _read_now(value) for key, value in values.items()})
+    return functional_saver.MultiDeviceSaver(tensors, registered)
+
+
+def _read_now(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _read_now(part) for key, part in value.items()}
+    if isinstance(value, saveable_object.SaveSpec):
+        value = value.tensor
+    return value() if callable(value) else value
+
+
+@contextlib.contextmanager
+def _temporary_prefix(path: str) -> Iterator[str]:
+    """Yields a prefix in a scratch directory beside `path`, and removes the directory afterwards."""
+    scratch = f"{path}.incomplete"
+    if tf.io.gfile.exists(scratch):
+        tf.io.gfile.rmtree(scratch)
+    tf.io.gfile.makedirs(scratch)
+    try:
+        yield os.path.join(scratch, os.path.basename(path))
+    finally:
+        with contextlib.suppress(*_WRITE_ERRORS):
+            tf.io.gfile.rmtree(scratch)
+
+
+def _publish(prefix: str, path: str) -> None:
+    """Moves written files to their place; the index, which makes them a checkpoint, comes last."""
+    for file in [*sorted(tf.io.gfile.glob(f"{prefix}.data-*")), f"{prefix}.index"]:
+        tf.io.gfile.rename(file, path + file[len(prefix) :], overwrite=True)
+
+
+def remove_incomplete(directory: str) -> None:
+    """Removes what a killed process left of unfinished checkpoints."""
+    for scratch in tf.io.gfile.glob(os.path.join(directory, "*.incomplete")):
+        tf.io.gfile.rmtree(scratch)
+
+
+def _is_variable(key: str) -> bool:
+    return key != _OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Variable:
+    """A variable that a checkpoint should hold."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]:
+    """Returns the variables of `checkpoint` by their key in a file."""
+    children = {
+        name: child
+        for name, child in checkpoint._trackable_children().items()
+        if not isinstance(child, tf.train.experimental.PythonState)
+    }
+    names = {
+        id(trackable): variable.path
+        for child in children.values()
+        if isinstance(child, keras.Layer)
+        for variable in child.variables
+        for trackable in (variable, variable.value)
+    }
+    variables_only = tf.train.Checkpoint(**children)
+    tensors, *_ = variables_only._saver._gather_serialized_tensors()
+    return {
+        key: _Variable(names.get(id(owner), _plain_key(key)), tuple(_read_now(value).shape))
+        for owner, values in tensors.items()
+        for key, value in values.items()
+        if _is_variable(key)
+    }
+
+
+def _differences(
+    expected: Mapping[str, _Variable], found: Mapping[str, tuple[int, ...]]
+) -> Iterator[str]:
+    for key in sorted(expected.keys() | found.keys()):
+        if key not in expected:
+            yield f"{_plain_key(key)}: in the checkpoint {list(found[key])}, not in the model"
+            continue
+        name, shape = expected[key].name, list(expected[key].shape)
+        if key not in found:
+            yield f"{name}: in the model {shape}, not in the checkpoint"
+        elif shape != list(found[key]):
+            yield f"{name}: in the model {shape}, in the checkpoint {list(found[key])}"
+
+
+def _plain_key(key: str) -> str:
+    return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "message", None) or str(error)).strip().partition("\n")[0]

@@ -1,0 +1,369 @@
+"""The typed description of an experiment: what to train, how, and on what machine.
+
+An `ExperimentConfig` has three parts. `task` describes the model and its data, `trainer` how long to
+train and what to write on the way, `runtime` the devices. All of them are plain data (see
+`quintain.config`): they check their own values, and every field documents itself.
+
+A field whose feature is not built yet keeps its place and its default, and setting it is an error
+(`UNBUILT_FIELDS`), so that no setting is ever ignored.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+from annotated_types import Ge, Gt
+
+from quintain.config import base_config
+from quintain.optimization.configs import optimization_config as optimization
+
+NonNegativeInt = Annotated[int, Ge(0)]
+PositiveInt = Annotated[int, Gt(0)]
+
+
+@dataclasses.dataclass
+class DataConfig(base_config.Config):
+    """Where the examples come from and how they are batched."""
+
+    input_path: Any = ""
+    """File, pattern, comma-separated list or list of them. A mapping gives named sources."""
+
+    tfds_name: Any = ""
+    """Name of a TensorFlow Datasets catalogue entry, instead of `input_path`."""
+
+    tfds_split: str = ""
+    """Split of `tfds_name` to read, such as `train`."""
+
+    global_batch_size: NonNegativeInt = 0
+    """Examples (or tokens, where the task says so) in a batch over all replicas."""
+
+    is_training: bool | None = None
+    """Whether the data is shuffled and repeated for training."""
+
+    drop_remainder: bool = True
+    """Whether training drops a last batch that is not full. Evaluation never drops examples."""
+
+    shuffle_buffer_size: NonNegativeInt = 100
+    """Examples held in the shuffle buffer."""
+
+    cache: bool = False
+    """Whether parsed examples stay in memory after the first pass."""
+
+    cycle_length: PositiveInt | None = None
+    """Files read at the same time. None lets tf.data choose."""
+
+    block_length: PositiveInt = 1
+    """Consecutive examples taken from a file before turning to the next."""
+
+    ram_budget: PositiveInt | None = None
+    """GB of memory that tf.data's tuner may use. None lets tf.data choose."""
+
+    deterministic: bool | None = None
+    """Whether the order of examples is fixed. None means yes; False may be faster."""
+
+    sharding: bool = True
+    """Whether each worker reads its own part of the data."""
+
+    enable_tf_data_service: bool = False
+    """Whether a tf.data service prepares the batches."""
+
+    tf_data_service_address: str | None = None
+    """Address of the tf.data service dispatcher."""
+
+    tf_data_service_job_name: str | None = None
+    """Name of the shared tf.data service job."""
+
+    tfds_data_dir: str = ""
+    """Directory that holds prepared TensorFlow Datasets."""
+
+    tfds_as_supervised: bool = False
+    """Whether TensorFlow Datasets yields `(features, label)` pairs."""
+
+    tfds_skip_decoding_feature: str = ""
+    """Comma-separated TensorFlow Datasets features to leave encoded."""
+
+    enable_shared_tf_data_service_between_parallel_trainers: bool = False
+    """Whether parallel runs share one tf.data service cache."""
+
+    apply_tf_data_service_before_batching: bool = False
+    """Whether the tf.data service ends before batching."""
+
+    trainer_id: str | None = None
+    """This run's name among those that share a tf.data service cache."""
+
+    seed: int | None = None
+    """Seed of shuffling. None takes `runtime.seed`, so that a run can be repeated."""
+
+    prefetch_buffer_size: NonNegativeInt | None = None
+    """Batches prepared ahead. None lets tf.data choose."""
+
+    autotune_algorithm: str | None = None
+    """tf.data tuning algorithm: `default`, `hill_climb`, `gradient_descent` or `max_parallelism`."""
+
+
+@dataclasses.dataclass
+class DifferentialPrivacyConfig(base_config.Config):
+    """Differentially private training: per-example clipping and noise."""
+
+    clipping_norm: Annotated[float, Gt(0)] = 100000000.0
+    """Largest L2 norm that one example's gradient may have."""
+
+    noise_multiplier: Annotated[float, Ge(0)] = 0.0
+    """Standard deviation of the noise, as a multiple of `clipping_norm`."""
+
+
+@dataclasses.dataclass
+class TaskConfig(base_config.Config):
+    """Base of every task's config: what to train on what data."""
+
+    init_checkpoint: str = ""
+    """Checkpoint file or directory whose weights start a fresh run. Not used on resume."""
+
+    model: base_config.Config | None = None
+    """The model's own config."""
+
+    train_data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    """Training data."""
+
+    validation_data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    """Evaluation data."""
+
+    name: str | None = None
+    """Name of the task, where several are trained together."""
+
+    differential_privacy_config: DifferentialPrivacyConfig | None = None
+    """Differentially private training of this task."""
+
+    allow_image_summary: bool = False
+    """Whether the task may write image summaries."""
+
+
+@dataclasses.dataclass
+class RuntimeConfig(base_config.Config):
+    """The machine: devices, precision, compilation and reproducibility."""
+
+    distribution_strategy: str = "mirrored"
+    """`off`, `one_device`, `mirrored`, `multi_worker_mirrored`, `parameter_server` or `tpu`."""
+
+    enable_xla: bool = False
+    """Whether the training step is compiled by XLA."""
+
+    gpu_thread_mode: str | None = None
+    """How GPU work is given to threads: `global`, `gpu_private` or `gpu_shared`."""
+
+    dataset_num_private_threads: PositiveInt | None = None
+    """Threads of the input pipeline's own pool. None shares TensorFlow's."""
+
+    per_gpu_thread_count: NonNegativeInt = 0
+    """Threads per GPU under `gpu_thread_mode: gpu_private`. 0 lets TensorFlow choose."""
+
+    tpu: str | None = None
+    """Name or address of the TPU."""
+
+    num_gpus: NonNegativeInt = 0
+    """GPUs of each worker to use. 0 trains on the CPU."""
+
+    worker_hosts: str | None = None
+    """Comma-separated `host:port` of all workers."""
+
+    task_index: int = -1
+    """This process's place in `worker_hosts`."""
+
+    all_reduce_alg: str | None = None
+    """All-reduce algorithm: `nccl`, `hierarchical_copy` or `ring`, as the strategy allows."""
+
+    num_packs: NonNegativeInt = 1
+    """Packs that gradients are grouped into for an all-reduce."""
+
+    mixed_precision_dtype: str | None = None
+    """Compute type: `float32`, `bfloat16` or `float16`. None means float32."""
+
+    loss_scale: str | float | None = None
+    """Loss scale under float16: `dynamic` or a fixed number. None means dynamic."""
+
+    run_eagerly: bool = False
+    """Whether steps run without compilation into a graph, for debugging."""
+
+    batchnorm_spatial_persistent: bool = False
+    """Whether cuDNN uses its persistent batch normalisation."""
+
+    tpu_enable_xla_dynamic_padder: bool | None = None
+    """Whether TPU programs pad dynamic shapes. None leaves TensorFlow's default."""
+
+    num_cores_per_replica: PositiveInt = 1
+    """TPU cores that hold one replica of the model."""
+
+    default_shard_dim: int = -1
+    """Dimension along which TPU model parallelism splits tensors."""
+
+    use_tpu_mp_strategy: bool = False
+    """Whether the TPU strategy splits the model over cores."""
+
+    seed: int | None = 0
+    """Seed of weights, dropout and shuffling. None draws a new one for each new run."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        if self.mixed_precision_dtype not in (None, "float32", "bfloat16", "float16"):
+            yield (
+                "mixed_precision_dtype",
+                f"got {self.mixed_precision_dtype!r}, expected float32, bfloat16 or float16.",
+            )
+        if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":
+            yield "loss_scale", f"got {self.loss_scale!r}, expected 'dynamic' or a number."
+
+
+@dataclasses.dataclass
+class TrainerConfig(base_config.Config):
+    """How long to train, and what to write on the way."""
+
+    optimizer_config: optimization.OptimizationConfig = dataclasses.field(
+        default_factory=optimization.OptimizationConfig
+    )
+    """Optimizer, learning rate and warm-up."""
+
+    train_tf_while_loop: bool = True
+    """Whether the steps of a loop run inside one TensorFlow loop, without returning to Python."""
+
+    train_tf_function: bool = True
+    """Whether training steps are compiled into a graph."""
+
+    eval_tf_function: bool = True
+    """Whether evaluation steps are compiled into a graph."""
+
+    eval_tf_while_loop: bool = False
+    """Whether an evaluation is one TensorFlow loop. It then needs `validation_steps`."""
+
+    allow_tpu_summary: bool = False
+    """Whether summaries may be written from inside a training loop."""
+
+    steps_per_loop: PositiveInt = 1000
+    """Steps between two returns to Python. Actions, logs and checkpoints happen only there."""
+
+    summary_interval: PositiveInt = 1000
+    """Steps between summaries written from inside the training step."""
+
+    checkpoint_interval: NonNegativeInt = 1000
+    """Steps between checkpoints. 0 saves only at the end and on interruption."""
+
+    max_to_keep: NonNegativeInt = 5
+    """Newest checkpoints to keep. 0 keeps all."""
+
+    continuous_eval_timeout: NonNegativeInt = 60 * 60
+    """Seconds to wait for a new checkpoint before continuous evaluation stops."""
+
+    train_steps: NonNegativeInt = 0
+    """Optimizer steps to train in all, counted from the start of the run."""
+
+    validation_steps: int = -1
+    """Batches of an evaluation. -1 evaluates all of the data."""
+
+    validation_interval: PositiveInt = 1000
+    """Steps between evaluations in mode `train_and_eval`."""
+
+    best_checkpoint_export_subdir: str = ""
+    """Directory below the model directory for the best checkpoint."""
+
+    best_checkpoint_eval_metric: str = ""
+    """Evaluation metric that decides which checkpoint is best."""
+
+    best_checkpoint_metric_comp: Literal["higher", "lower"] = "higher"
+    """Whether the best metric is the `higher` or the `lower` one."""
+
+    loss_upper_bound: float = 1e6
+    """Loss above which training counts as blown up, where recovery is switched on."""
+
+    recovery_begin_steps: NonNegativeInt = 0
+    """Step from which `loss_upper_bound` is watched."""
+
+    recovery_max_trials: int = 0
+    """Recoveries from a blow-up before giving up. 0 stops at the first loss that is not finite; a
+    negative number switches the watch off."""
+
+    validation_summary_subdir: str = "validation"
+    """Directory below the model directory for evaluation summaries."""
+
+    preemption_on_demand_checkpoint: bool = True
+    """Whether a notice of preemption (SIGTERM) saves a checkpoint before the run ends."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        if self.validation_steps != -1 and self.validation_steps < 1:
+            yield "validation_steps", f"got {self.validation_steps}, expected -1 or at least 1."
+        if self.eval_tf_while_loop and self.validation_steps == -1:
+            yield (
+                "validation_steps",
+                "got -1 with eval_tf_while_loop; a loop inside TensorFlow needs a fixed number.",
+            )
+        if self.train_tf_while_loop and not self.train_tf_function:
+            yield (
+                "train_tf_while_loop",
+                "got True with train_tf_function=False; a loop inside TensorFlow needs a graph.",
+            )
+
+
+@dataclasses.dataclass
+class ExperimentConfig(base_config.Config):
+    """Everything that defines one training run."""
+
+    task: TaskConfig = dataclasses.field(default_factory=TaskConfig)
+    """What to train, on what data."""
+
+    trainer: TrainerConfig = dataclasses.field(default_factory=TrainerConfig)
+    """How long to train, and what to write on the way."""
+
+    runtime: RuntimeConfig = dataclasses.field(default_factory=RuntimeConfig)
+    """Devices, precision, reproducibility."""
+
+
+UNBUILT_FIELDS: Final[dict[type[base_config.Config], tuple[str, ...]]] = {
+    DataConfig: (
+        "tfds_name",
+        "enable_tf_data_service",
+        "tf_data_service_address",
+        "tf_data_service_job_name",
+        "enable_shared_tf_data_service_between_parallel_trainers",
+        "apply_tf_data_service_before_batching",
+        "trainer_id",
+        "tfds_split",
+        "tfds_data_dir",
+        "tfds_as_supervised",
+        "tfds_skip_decoding_feature",
+    ),
+    TaskConfig: ("differential_privacy_config", "allow_image_summary"),
+    RuntimeConfig: (
+        "gpu_thread_mode",
+        "dataset_num_private_threads",
+        "per_gpu_thread_count",
+        "tpu",
+        "worker_hosts",
+        "task_index",
+        "num_packs",
+        "batchnorm_spatial_persistent",
+        "tpu_enable_xla_dynamic_padder",
+        "num_cores_per_replica",
+        "default_shard_dim",
+        "use_tpu_mp_strategy",
+    ),
+    TrainerConfig: (
+        "allow_tpu_summary",
+        "loss_upper_bound",
+        "recovery_begin_steps",
+    ),
+}
+"""Fields that keep their place for a feature that is not built yet. Setting one is an error."""
+
+
+def find_unbuilt(config: base_config.Config, path: str = "") -> Iterator[str]:
+    """Yields one message for every field in `config` that is set but not built yet."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        here = f"{path}.{field.name}" if path else field.name
+        unbuilt = any(
+            isinstance(config, owner) and field.name in names
+            for owner, names in UNBUILT_FIELDS.items()
+        )
+        if unbuilt and value != field.default:
+            yield f"{here}: got {value!r}, but this feature is not built yet; leave it at its default."
+        elif isinstance(value, base_config.Config) and dataclasses.is_dataclass(value):
+            yield from find_unbuilt(value, here)

@@ -1,0 +1,92 @@
+"""Devices and precision: from a `RuntimeConfig` to a `tf.distribute` strategy and a Keras policy."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import config_definitions as cfg
+
+UNBUILT_STRATEGIES: Final = ("multi_worker_mirrored", "parameter_server", "tpu")
+STRATEGIES: Final = ("off", "one_device", "mirrored")
+
+
+def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
+    """Builds the strategy that `runtime` names.
+
+    `off` returns the strategy in force, `one_device` uses the first GPU or the CPU, `mirrored` all
+    `num_gpus` GPUs of this machine, or the CPU if there are none.
+
+    Raises:
+        ConfigError: If the name is unknown or not built yet, or the machine has too few GPUs.
+    """
+    name = runtime.distribution_strategy.lower()
+    _check_gpus(name, runtime.num_gpus)
+    device = "/cpu:0" if runtime.num_gpus == 0 else "/gpu:0"
+    if name == "off":
+        return tf.distribute.get_strategy()
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy(device)
+    if name == "mirrored":
+        return _build_mirrored(runtime)
+    if name in UNBUILT_STRATEGIES:
+        raise errors.ConfigError(
+            f"runtime.distribution_strategy: got {name!r}, which is not built yet; expected one of "
+            f"{', '.join(STRATEGIES)}."
+        )
+    hint = " Quote 'off' in YAML 1.1 files." if name in ("false", "no") else ""
+    raise errors.ConfigError(
+        f"runtime.distribution_strategy: got {name!r}, expected one of {', '.join(STRATEGIES)}.{hint}"
+    )
+
+
+@contextlib.contextmanager
+def precision(runtime: cfg.RuntimeConfig) -> Iterator[None]:
+    """Makes models built inside compute in `runtime.mixed_precision_dtype`.
+
+    Sets Keras' global policy and puts the former one back at the end. Variables stay float32;
+    float16 and bfloat16 are compute types.
+    """
+    dtype = runtime.mixed_precision_dtype
+    former = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float32" if dtype in (None, "float32") else f"mixed_{dtype}")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(former)
+
+
+def _check_gpus(name: str, num_gpus: int) -> None:
+    limit = 1 if name in ("off", "one_device") else None
+    if limit is not None and num_gpus > limit:
+        raise errors.ConfigError(
+            f"runtime.num_gpus: got {num_gpus}, expected at most {limit} with "
+            f"distribution_strategy={name!r}; use 'mirrored' for several GPUs."
+        )
+    if num_gpus and num_gpus > (found := len(tf.config.list_logical_devices("GPU"))):
+        raise errors.ConfigError(
+            f"runtime.num_gpus: got {num_gpus}, but TensorFlow finds {found} on this machine."
+        )
+
+
+def _build_mirrored(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
+    if runtime.num_gpus == 0:
+        return tf.distribute.MirroredStrategy(["/cpu:0"])
+    reductions = {
+        None: None,
+        "nccl": tf.distribute.NcclAllReduce,
+        "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+    }
+    if runtime.all_reduce_alg not in reductions:
+        raise errors.ConfigError(
+            f"runtime.all_reduce_alg: got {runtime.all_reduce_alg!r}, expected nccl or "
+            "hierarchical_copy under 'mirrored'."
+        )
+    reduction = reductions[runtime.all_reduce_alg]
+    return tf.distribute.MirroredStrategy(
+        [f"/gpu:{index}" for index in range(runtime.num_gpus)],
+        cross_device_ops=None if reduction is None else reduction(),
+    )

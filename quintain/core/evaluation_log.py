@@ -1,0 +1,81 @@
+"""The record of a run's evaluations: one line of JSON a step, in `evaluations.jsonl`."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+FILE_NAME: Final = "evaluations.jsonl"
+
+
+class EvaluationLog:
+    """Remembers which steps were evaluated, and with what result.
+
+    A resumed run asks it whether the evaluation at its step was lost. The file is rewritten as a whole
+    and moved into place, so that a kill never leaves half a line; a step that is evaluated again
+    replaces its line.
+
+    Example:
+        >>> import tempfile
+        >>> log = EvaluationLog(tempfile.mkdtemp())
+        >>> log.record(10, {"validation_loss": np.float32(0.5)})
+        >>> log.has(10), log.get(10)
+        (True, {'validation_loss': 0.5})
+    """
+
+    def __init__(self, directory: str) -> None:
+        """Stores the directory of the record; nothing is read or written yet."""
+        self._path = os.path.join(directory, FILE_NAME)
+
+    def has(self, step: int) -> bool:
+        """Whether the evaluation at `step` is on record."""
+        return step in self._read()
+
+    def get(self, step: int) -> dict[str, Any]:
+        """Returns the metrics recorded at `step`, or an empty mapping."""
+        return self._read().get(step, {})
+
+    def record(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Adds the metrics of one evaluation; later steps on record are dropped.
+
+        Later steps come from a run that was thrown back to an earlier checkpoint; they will be
+        evaluated again.
+        """
+        kept = {earlier: values for earlier, values in self._read().items() if earlier < step}
+        kept[step] = to_plain(metrics)
+        lines = [
+            json.dumps({"step": number, "metrics": values}) + "\n" for number, values in kept.items()
+        ]
+        tf.io.gfile.makedirs(os.path.dirname(self._path))
+        scratch = f"{self._path}.incomplete"
+        with tf.io.gfile.GFile(scratch, "w") as file:
+            file.write("".join(lines))
+        tf.io.gfile.rename(scratch, self._path, overwrite=True)
+
+    def _read(self) -> dict[int, dict[str, Any]]:
+        if not tf.io.gfile.exists(self._path):
+            return {}
+        with tf.io.gfile.GFile(self._path) as file:
+            entries = [json.loads(line) for line in file.read().splitlines()]
+        return {entry["step"]: entry["metrics"] for entry in entries}
+
+
+def to_plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `metrics` with tensors and NumPy values as Python numbers.
+
+    Numbers that JSON can't express become None; larger arrays become nested lists.
+    """
+    return {name: _to_plain_value(value) for name, value in metrics.items()}
+
+
+def _to_plain_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return to_plain(value)
+    if isinstance(value, str):
+        return value
+    plain = np.asarray(value).tolist()
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain

@@ -1,0 +1,354 @@
+"""Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
+
+import enum
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors, orbit
+from quintain.config import gin_io
+from quintain.core import (
+    actions,
+    base_task,
+    base_trainer,
+    best_checkpoint,
+    checkpoints,
+    evaluation_log,
+)
+from quintain.core import config_definitions as cfg
+
+
+class Mode(enum.StrEnum):
+    """What a run does."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    TRAIN_AND_EVAL = "train_and_eval"
+    TRAIN_AND_POST_EVAL = "train_and_post_eval"
+    CONTINUOUS_EVAL = "continuous_eval"
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the weights change."""
+        return self not in (Mode.EVAL, Mode.CONTINUOUS_EVAL)
+
+    @property
+    def has_post_eval(self) -> bool:
+        """Whether an evaluation follows the training."""
+        return self is Mode.TRAIN_AND_POST_EVAL
+
+
+UNBUILT_MODES = ("continuous_train_and_eval", "train_and_validate")
+
+
+def parse_mode(name: str) -> Mode:
+    """Returns the mode of this name.
+
+    Raises:
+        ConfigError: If there is none, or it is not built yet.
+    """
+    if name in UNBUILT_MODES:
+        raise errors.ConfigError(
+            f"mode: got {name!r}, which is not built yet; expected one of {', '.join(Mode)}."
+        )
+    try:
+        return Mode(name)
+    except ValueError as error:
+        raise errors.ConfigError(
+            f"mode: got {name!r}, expected one of {', '.join(Mode)}."
+        ) from error
+
+
+class ExperimentRunner:
+    """Runs one experiment in one mode.
+
+    Subclasses may override the `build_*` methods to put other parts in place.
+    """
+
+    def __init__(
+        self,
+        distribution_strategy: tf.distribute.Strategy,
+        task: base_task.Task,
+        mode: str,
+        params: cfg.ExperimentConfig,
+        model_dir: str | None,
+        *,
+        run_post_eval: bool = False,
+        save_summary: bool = True,
+        train_actions: Sequence[actions.Action] | None = None,
+        eval_actions: Sequence[actions.Action] | None = None,
+        trainer: base_trainer.Trainer | None = None,
+        controller_cls: Callable[..., orbit.Controller] = orbit.Controller,
+        summary_manager: Any = None,
+        eval_summary_manager: Any = None,
+        enable_async_checkpointing: bool = True,
+        reporter: orbit.Reporter | None = None,
+        interruption: orbit.Interruption | None = None,
+    ) -> None:
+        """Builds the parts; a run that can't succeed fails here, before a model is built.
+
+        Args:
+            distribution_strategy: Strategy in whose scope model and optimizer are created.
+            task: The task.
+            mode: A `Mode` or its name.
+            params: The experiment.
+            model_dir: Directory of the run. None or empty keeps nothing.
+            run_post_eval: Whether to evaluate once more at the end.
+            save_summary: Whether to write TensorBoard summaries.
+            train_actions: Called with the output of each training loop, after the config's own.
+            eval_actions: Called with the output of each evaluation, after the config's own.
+            trainer: A trainer to use instead of the one `params` describes.
+            controller_cls: Class or function that builds the controller.
+            summary_manager: Writes training summaries elsewhere than to files.
+            eval_summary_manager: Writes evaluation summaries elsewhere than to files.
+            enable_async_checkpointing: Whether checkpoints are written in the background.
+            reporter: Told what happens; writes to the log if None.
+            interruption: Stops the run between two steps, with a checkpoint.
+
+        Raises:
+            ConfigError: If the mode is unknown, or the mode and the parameters don't fit together.
+            CheckpointError: If mode `eval` finds no checkpoint.
+        """
+        self._mode = parse_mode(mode)
+        self._params = params
+        self._model_dir = model_dir or ""
+        self._strategy = distribution_strategy
+        self._run_post_eval = run_post_eval or self._mode.has_post_eval
+        self._reporter = reporter or orbit.LogReporter()
+        check_run(params, self._mode, self._model_dir)
+        with distribution_strategy.scope():
+            self._trainer = trainer or self.build_trainer(task)
+        self._evaluation_log = (
+            evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
+        )
+        self._checkpoint_manager = self.build_checkpoint_manager(enable_async_checkpointing)
+        self._controller = self.build_controller(
+            controller_cls,
+            train_actions=[
+                *actions.get_train_actions(params, self._trainer),
+                *(train_actions or ()),
+            ],
+            eval_actions=[
+                *actions.get_eval_actions(self._trainer, self._evaluation_log),
+                *(eval_actions or ()),
+            ],
+            summary_dir=self._model_dir if save_summary else "",
+            summary_manager=summary_manager,
+            eval_summary_manager=eval_summary_manager,
+            interruption=interruption,
+        )
+
+    @property
+    def params(self) -> cfg.ExperimentConfig:
+        """The experiment."""
+        return self._params
+
+    @property
+    def model_dir(self) -> str:
+        """Directory of the run; empty if nothing is kept."""
+        return self._model_dir
+
+    @property
+    def trainer(self) -> base_trainer.Trainer:
+        """The trainer."""
+        return self._trainer
+
+    @property
+    def checkpoint_manager(self) -> checkpoints.CheckpointManager | None:
+        """The manager of the run's checkpoints, if they are kept."""
+        return self._checkpoint_manager
+
+    @property
+    def controller(self) -> orbit.Controller:
+        """The controller."""
+        return self._controller
+
+    def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
+        """Builds the trainer with its model and optimizer, in the scope of the strategy."""
+        return create_trainer(
+            self._params,
+            task,
+            train=self._mode.is_training,
+            evaluate=self._mode is not Mode.TRAIN or self._run_post_eval,
+            checkpoint_exporter=self.build_best_checkpoint_exporter(),
+        )
+
+    def build_best_checkpoint_exporter(self) -> best_checkpoint.BestCheckpointExporter | None:
+        """Builds the exporter of the best checkpoint, if `params` asks for one."""
+        config = self._params.trainer
+        if not (
+            self._model_dir
+            and config.best_checkpoint_export_subdir
+            and config.best_checkpoint_eval_metric
+        ):
+            return None
+        return best_checkpoint.BestCheckpointExporter(
+            os.path.join(self._model_dir, config.best_checkpoint_export_subdir),
+            config.best_checkpoint_eval_metric,
+            config.best_checkpoint_metric_comp,
+        )
+
+    def build_checkpoint_manager(
+        self, enable_async: bool
+    ) -> checkpoints.CheckpointManager | None:
+        """Builds the checkpoint manager of `model_dir`."""
+        if not self._model_dir:
+            return None
+        if self._mode.is_training:
+            checkpoints.remove_incomplete(self._model_dir)
+        return checkpoints.CheckpointManager(
+            self._trainer.checkpoint,
+            self._model_dir,
+            self._params.trainer.max_to_keep,
+            step_counter=self._trainer.global_step,
+            checkpoint_interval=self._params.trainer.checkpoint_interval,
+            init_fn=self._trainer.initialize,
+            enable_async=enable_async,
+        )
+
+    def build_controller(
+        self,
+        controller_cls: Callable[..., orbit.Controller],
+        *,
+        summary_dir: str,
+        summary_manager: Any,
+        eval_summary_manager: Any,
+        **kwargs: Any,
+    ) -> orbit.Controller:
+        """Builds the controller, which restores the newest checkpoint or initialises the model."""
+        config = self._params.trainer
+        log = self._evaluation_log
+        return controller_cls(
+            strategy=self._strategy,
+            trainer=self._trainer if self._mode.is_training else None,
+            evaluator=self._trainer,
+            global_step=self._trainer.global_step,
+            steps_per_loop=config.steps_per_loop,
+            checkpoint_manager=self._checkpoint_manager,
+            summary_dir=os.path.join(summary_dir, "train") if summary_dir else None,
+            eval_summary_dir=(
+                os.path.join(summary_dir, config.validation_summary_subdir)
+                if summary_dir
+                else None
+            ),
+            summary_interval=config.summary_interval if summary_dir else None,
+            summary_manager=summary_manager,
+            eval_summary_manager=eval_summary_manager,
+            reporter=self._reporter,
+            loop_position=self._trainer.loop_position,
+            evaluated=None if log is None else log.has,
+            **kwargs,
+        )
+
+    def run(self) -> tuple[keras.Model, dict[str, Any]]:
+        """Runs the experiment.
+
+        Returns:
+            The model and the output of the last evaluation: in mode `train` without one, empty; in a
+            run that was finished before, what is on record.
+
+        Raises:
+            Interrupted: If the run was asked to stop; a checkpoint is saved.
+            QuintainError: If it can't go on; see the message.
+        """
+        config = self._params.trainer
+        with self._strategy.scope():
+            if self._mode is Mode.CONTINUOUS_EVAL:
+                logs = self._controller.evaluate_continuously(
+                    steps=config.validation_steps,
+                    timeout=config.continuous_eval_timeout,
+                    timeout_fn=lambda: int(self._trainer.global_step) >= config.train_steps,
+                )
+            elif self._mode is Mode.EVAL:
+                logs = self._controller.evaluate(steps=config.validation_steps)
+            else:
+                logs = self._train()
+            if self._run_post_eval and self._mode.is_training:
+                logs = self._controller.evaluate(steps=config.validation_steps)
+        return self._trainer.model, dict(logs or {})
+
+    def _train(self) -> dict[str, Any] | None:
+        config = self._params.trainer
+        step = int(self._trainer.global_step)
+        if step >= config.train_steps:
+            self._reporter.on_message(
+                f"This run is finished: its newest checkpoint is at step {step}, and "
+                f"trainer.train_steps is {config.train_steps}."
+            )
+        self._check_best_metric()
+        if self._mode is not Mode.TRAIN_AND_EVAL:
+            self._controller.train(steps=config.train_steps)
+            return None
+        logs = self._controller.train_and_evaluate(
+            train_steps=config.train_steps,
+            eval_steps=config.validation_steps,
+            eval_interval=config.validation_interval,
+        )
+        if logs is None and self._evaluation_log is not None:
+            return self._evaluation_log.get(step)
+        return logs
+
+    def _check_best_metric(self) -> None:
+        """Evaluates one batch before the first step, to see that the metric named in the config exists."""
+        exporter = self._trainer.checkpoint_exporter
+        if not isinstance(exporter, best_checkpoint.BestCheckpointExporter):
+            return
+        logs = self._trainer.evaluate_one_batch()
+        best_checkpoint.find_metric(logs, exporter.metric_name)
+
+
+@gin_io.configurable
+def create_trainer(
+    params: cfg.ExperimentConfig,
+    task: base_task.Task,
+    train: bool,
+    evaluate: bool,
+    checkpoint_exporter: Any = None,
+    trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
+) -> base_trainer.Trainer:
+    """Creates model, optimizer and trainer, in the scope of the strategy.
+
+    Args:
+        params: The experiment.
+        task: The task.
+        train: Whether the trainer will train.
+        evaluate: Whether it will evaluate.
+        checkpoint_exporter: Exporter of checkpoints by their evaluation.
+        trainer_cls: Class or function that builds the trainer.
+    """
+    model = task.build_model()
+    return trainer_cls(
+        params,
+        task,
+        model=model,
+        optimizer=task.create_optimizer(params.trainer.optimizer_config, params.runtime),
+        train=train,
+        evaluate=evaluate,
+        checkpoint_exporter=checkpoint_exporter,
+    )
+
+
+def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
+    """Checks what can be known before anything is built.
+
+    Raises:
+        ConfigError: If a field of a feature that is not built yet is set, or there are no steps to
+            train.
+        CheckpointError: If mode `eval` finds no checkpoint.
+    """
+    problems = list(cfg.find_unbuilt(params))
+    if mode.is_training and params.trainer.train_steps < 1:
+        problems.append(
+            f"trainer.train_steps: got {params.trainer.train_steps}, expected at least 1 in mode "
+            f"{mode.value!r}."
+        )
+    if problems:
+        raise errors.ConfigError("\n".join(problems))
+    if mode is Mode.EVAL and not checkpoints.list_checkpoints(model_dir):
+        raise errors.CheckpointError(
+            f"model_dir: got {model_dir!r}, which holds no checkpoint to evaluate. Train there first, "
+            "or give the directory of a trained run."
+        )

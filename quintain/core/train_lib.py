@@ -1,0 +1,196 @@
+"""`run_experiment`: the one function that most programs call."""
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import orbit
+from quintain.core import (
+    actions,
+    base_task,
+    base_trainer,
+    distribution,
+    experiment_runner,
+    run_files,
+    task_factory,
+)
+from quintain.core import config_definitions as cfg
+
+
+def run_experiment(
+    distribution_strategy: tf.distribute.Strategy,
+    task: base_task.Task,
+    mode: str,
+    params: cfg.ExperimentConfig,
+    model_dir: str | None,
+    run_post_eval: bool = False,
+    save_summary: bool = True,
+    train_actions: Sequence[actions.Action] | None = None,
+    eval_actions: Sequence[actions.Action] | None = None,
+    trainer: base_trainer.Trainer | None = None,
+    controller_cls: Callable[..., orbit.Controller] = orbit.Controller,
+    summary_manager: Any = None,
+    eval_summary_manager: Any = None,
+    enable_async_checkpointing: bool = True,
+    reporter: orbit.Reporter | None = None,
+    interruption: orbit.Interruption | None = None,
+) -> tuple[keras.Model, dict[str, Any]]:
+    """Trains and evaluates a task as a config says.
+
+    Sets the precision policy and the seed of `params.runtime`, builds model, optimizer, trainer and
+    controller in the scope of the strategy, restores the newest checkpoint of `model_dir` or
+    initialises the model, and runs one mode:
+
+    - `train`: trains to `trainer.train_steps`;
+    - `eval`: evaluates the newest checkpoint;
+    - `train_and_eval`: trains, and evaluates every `trainer.validation_interval` steps and at the end;
+    - `train_and_post_eval`: trains, then evaluates once;
+    - `continuous_eval`: evaluates every new checkpoint, until the run has finished or none has come for
+      `trainer.continuous_eval_timeout` seconds.
+
+    Args:
+        distribution_strategy: Strategy to train under; see `distribution.build_strategy`.
+        task: The task.
+        mode: Name of the mode.
+        params: The experiment.
+        model_dir: Directory of the run: checkpoints, summaries, evaluations. None keeps nothing.
+        run_post_eval: Whether to evaluate once more at the end.
+        save_summary: Whether to write TensorBoard summaries.
+        train_actions: Called with the output of each training loop, after the config's own.
+        eval_actions: Called with the output of each evaluation, after the config's own.
+        trainer: A trainer to use instead of the one `params` describes.
+        controller_cls: Class or function that builds the controller.
+        summary_manager: Writes training summaries elsewhere than to files.
+        eval_summary_manager: Writes evaluation summaries elsewhere than to files.
+        enable_async_checkpointing: Whether checkpoints are written in the background.
+        reporter: Told what happens; writes to the log if None.
+        interruption: Stops the run between two steps, with a checkpoint.
+
+    Returns:
+        The model and the metrics of the last evaluation; empty if there was none.
+
+    Raises:
+        ConfigError: If mode and parameters can't work, before a model is built.
+        CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
+        Interrupted: If `interruption` was requested; the run can be resumed.
+    """
+    with distribution.precision(params.runtime):
+        _set_seed(params.runtime)
+        runner = experiment_runner.ExperimentRunner(
+            distribution_strategy,
+            task,
+            mode,
+            params,
+            model_dir,
+            run_post_eval=run_post_eval,
+            save_summary=save_summary,
+            train_actions=train_actions,
+            eval_actions=eval_actions,
+            trainer=trainer,
+            controller_cls=controller_cls,
+            summary_manager=summary_manager,
+            eval_summary_manager=eval_summary_manager,
+            enable_async_checkpointing=enable_async_checkpointing,
+            reporter=reporter,
+            interruption=interruption,
+        )
+        return runner.run()
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What a run came to."""
+
+    step: int
+    """Step of the model in its present state."""
+
+    train_steps: int
+    """Step at which the run is finished."""
+
+    logs: dict[str, Any]
+    """Metrics of the last evaluation; empty if there was none."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run reached `train_steps`."""
+        return self.step >= self.train_steps
+
+
+def train_from_config(
+    params: cfg.ExperimentConfig,
+    mode: str,
+    model_dir: str,
+    *,
+    experiment: str,
+    imports: Sequence[str] = (),
+    reporter: orbit.Reporter | None = None,
+    run_post_eval: bool = False,
+    save_summary: bool = True,
+) -> TrainResult:
+    """Does a whole run from its config: directory, devices, task, training, orderly end on a signal.
+
+    Args:
+        params: The experiment.
+        mode: Name of the mode.
+        model_dir: Directory of the run; `params.yaml` is written there before the first step.
+        experiment: Name of the registered experiment, recorded in `params.yaml`.
+        imports: Modules that register it, recorded as well.
+        reporter: Told what happens; writes to the log if None.
+        run_post_eval: Whether to evaluate once more at the end.
+        save_summary: Whether to write TensorBoard summaries.
+
+    Raises:
+        Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
+        QuintainError: If the run can't start or can't go on.
+    """
+    parsed_mode = experiment_runner.parse_mode(mode)
+    experiment_runner.check_run(params, parsed_mode, model_dir)
+    if parsed_mode.is_training:
+        params = _fix_seed(params, model_dir)
+    run_files.check_model_dir(params, model_dir, experiment=experiment, writes=parsed_mode.is_training)
+    strategy = distribution.build_strategy(params.runtime)
+    with (
+        run_files.undo_on_error(model_dir) as attempt,
+        distribution.precision(params.runtime),
+        orbit.Interruption() as interruption,
+    ):
+        _set_seed(params.runtime)
+        with strategy.scope():
+            task = task_factory.get_task(params.task, logging_dir=model_dir)
+        runner = experiment_runner.ExperimentRunner(
+            strategy,
+            task,
+            mode,
+            params,
+            model_dir,
+            run_post_eval=run_post_eval,
+            save_summary=save_summary,
+            reporter=reporter,
+            interruption=interruption,
+        )
+        if parsed_mode.is_training:
+            run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
+        attempt.succeed()
+        _, logs = runner.run()
+    step = int(runner.trainer.global_step)
+    return TrainResult(step=step, train_steps=params.trainer.train_steps, logs=logs)
+
+
+def _set_seed(runtime: cfg.RuntimeConfig) -> None:
+    """Seeds Python, NumPy and TensorFlow, so that weights and dropout start the same each time."""
+    if runtime.seed is not None:
+        keras.utils.set_random_seed(runtime.seed)
+
+
+def _fix_seed(params: cfg.ExperimentConfig, model_dir: str) -> cfg.ExperimentConfig:
+    """Replaces a seed left open by that of the run in `model_dir`, or by a new one."""
+    if params.runtime.seed is not None:
+        return params
+    seed = run_files.read_seed(model_dir)
+    fixed = params.replace(runtime={"seed": secrets.randbits(31) if seed is None else seed})
+    fixed.lock()
+    return fixed
