@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import errors
-from quintain.orbit import checkpoint_schedule, checkpoint_watch, runner, values
+from quintain.orbit import checkpoint_schedule, checkpoint_watch, loop_schedule, runner, values
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
 from quintain.orbit import summary_manager as summary_manager_lib
@@ -59,7 +59,7 @@ class Controller:
         strategy: tf.distribute.Strategy | None = None,
         train_actions: Iterable[Action] | None = None,
         eval_actions: Iterable[Action] | None = None,
-        steps_per_loop: int | Callable[[int], int] | None = None,
+        steps_per_loop: loop_schedule.StepsPerLoop | None = None,
         checkpoint_manager: tf.train.CheckpointManager | None = None,
         enable_async_checkpointing: bool = False,
         summary_interval: int | None = None,
@@ -106,8 +106,11 @@ class Controller:
         if trainer is None and evaluator is None:
             raise ValueError("`trainer` and `evaluator`: got None for both, expected at least one.")
         if trainer is not None:
-            _check_steps_per_loop(steps_per_loop)
-            _check_summary_interval(summary_interval, steps_per_loop)
+            if steps_per_loop is None:
+                raise ValueError("`steps_per_loop`: got None, but it is needed with a `trainer`.")
+            self._schedule = loop_schedule.LoopSchedule(steps_per_loop, loop_position)
+            if summary_interval is not None:
+                loop_schedule.check_summary_interval(summary_interval, steps_per_loop)
         if not isinstance(global_step, tf.Variable):
             raise ValueError(  # noqa: TRY004 - one class for all arguments
                 f"`global_step`: got {type(global_step)!r}, expected a `tf.Variable`. Use "
@@ -122,10 +125,8 @@ class Controller:
         self.train_actions = tuple(train_actions or ())
         self.eval_actions = tuple(eval_actions or ())
         self.summary_interval = summary_interval
-        self._steps_per_loop = steps_per_loop
         self._reporter = reporter or reporter_lib.LogReporter()
         self._interruption = interruption
-        self._loop_position = loop_position
         self._evaluated = evaluated
         self.summary_manager = summary_manager or summary_manager_lib.SummaryManager(
             summary_dir, tf.summary.scalar, global_step
@@ -236,7 +237,7 @@ class Controller:
             is_ended = step >= train_steps
             while not is_ended:
                 start_step = step
-                boundary = _next_boundary(step, train_steps, eval_interval)
+                boundary = loop_schedule.next_evaluation_step(step, train_steps, eval_interval)
                 has_more_data = self._train_until(trainer, boundary, target_steps=train_steps)
                 step = self._current_step()
                 is_ended = step >= train_steps or not has_more_data
@@ -315,16 +316,8 @@ class Controller:
 
     @property
     def steps_per_loop(self) -> int:
-        """Steps of the next loop, at most.
-
-        Raises:
-            ValueError: If the controller was given a function, and it returned less than 1.
-        """
-        steps = self._steps_per_loop
-        if callable(steps):
-            steps = steps(self._current_step())
-            _check_steps_per_loop(steps)
-        return int(steps or 0)
+        """Steps of an ordinary loop that starts at the current global step (with a trainer)."""
+        return self._schedule.steps_per_loop(self._current_step())
 
     def _train_until(
         self, trainer: runner.AbstractTrainer, steps: int, *, target_steps: int
@@ -333,8 +326,8 @@ class Controller:
         step = self._current_step()
         while step < steps:
             self._stop_if_requested()
-            limit = self._steps_left_in_loop() or self.steps_per_loop
-            self._train_n_steps(trainer, min(steps - step, limit), target_steps)
+            num_steps = self._schedule.next_loop_steps(step, steps)
+            self._train_n_steps(trainer, num_steps, target_steps)
             step = self._current_step()
             if trainer.train_data_exhausted:
                 self._reporter.on_message(
@@ -362,7 +355,7 @@ class Controller:
             if step == 0:
                 raise errors.DataError(_NO_DATA)
         elif is_short and self._is_stop_requested():
-            self._set_steps_left_in_loop(num_steps - num_done)
+            self._schedule.set_steps_left(num_steps - num_done)
             self._stop_if_requested()
         elif num_done != num_steps:
             _logger.warning(
@@ -372,7 +365,7 @@ class Controller:
                 start_step,
                 step,
             )
-        self._set_steps_left_in_loop(0)
+        self._schedule.set_steps_left(0)
         if num_done:
             self._publish_train_output(output or {}, step, target_steps, num_done, secs)
 
@@ -428,12 +421,10 @@ class Controller:
         self, step: int, train_steps: int, eval_interval: int | None
     ) -> bool:
         """Whether an earlier run saved this step to evaluate it, and did not get to the result."""
-        if step == 0 or self._evaluated is None or self._steps_left_in_loop():
+        if step == 0 or self._evaluated is None or self._schedule.steps_left:
             return False
-        is_boundary = step >= train_steps or (
-            eval_interval is not None and step % eval_interval == 0
-        )
-        return is_boundary and not self._evaluated(step)
+        is_due = loop_schedule.is_evaluation_step(step, train_steps, eval_interval)
+        return is_due and not self._evaluated(step)
 
     def _was_evaluated(self, step: int) -> bool:
         return self._evaluated is not None and self._evaluated(step)
@@ -469,13 +460,6 @@ class Controller:
     def _current_step(self) -> int:
         return int(self.global_step.numpy())
 
-    def _steps_left_in_loop(self) -> int:
-        return 0 if self._loop_position is None else int(self._loop_position.numpy())
-
-    def _set_steps_left_in_loop(self, num_steps: int) -> None:
-        if self._loop_position is not None and self._steps_left_in_loop() != num_steps:
-            self._loop_position.assign(num_steps)
-
     def _require_trainer(self, method: str) -> runner.AbstractTrainer:
         if self.trainer is None:
             raise ValueError(_missing("trainer", method))
@@ -492,31 +476,3 @@ def _missing(argument: str, method: str) -> str:
         f"`Controller.{method}` needs `{argument}`: got None. Pass `{argument}=...` when the "
         "controller is created."
     )
-
-
-def _check_steps_per_loop(steps: Any) -> None:
-    if callable(steps):
-        return
-    if steps is None:
-        raise ValueError("`steps_per_loop`: got None, expected an integer >= 1 with a `trainer`.")
-    if not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"`steps_per_loop`: got {steps!r}, expected an integer >= 1.")
-
-
-def _check_summary_interval(interval: int | None, steps_per_loop: Any) -> None:
-    if interval is None:
-        return
-    if interval < 1:
-        raise ValueError(f"`summary_interval`: got {interval!r}, expected an integer >= 1.")
-    if not callable(steps_per_loop) and interval % steps_per_loop != 0:
-        raise ValueError(
-            f"`summary_interval` must be a multiple of `steps_per_loop`, but got "
-            f"summary_interval={interval} and steps_per_loop={steps_per_loop}."
-        )
-
-
-def _next_boundary(step: int, train_steps: int, eval_interval: int | None) -> int:
-    """Returns the step of the next evaluation: a multiple of the interval, or the end."""
-    if eval_interval is None:
-        return train_steps
-    return min((step // eval_interval + 1) * eval_interval, train_steps)

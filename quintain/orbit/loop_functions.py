@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain.orbit import finite_data
+
 StepFn = Callable[[Any], Any]
 """Takes a nested structure of iterators, runs one step, and may return the step's outputs."""
 
@@ -56,7 +58,7 @@ def create_loop_fn(
 
 
 def create_tf_while_loop_fn(
-    step_fn: StepFn, stop_flag: tf.Variable | None = None
+    step_fn: StepFn, stop_flag: tf.Variable | None = None, *, data_may_end: bool = False
 ) -> Callable[..., tf.Tensor]:
     """Creates a loop that becomes a `tf.while_loop` when called inside a `tf.function`.
 
@@ -64,20 +66,28 @@ def create_tf_while_loop_fn(
         step_fn: What to run at every step. Its return value is ignored.
         stop_flag: `[]` bool. The loop ends before the next step once it is True. Without a flag
             nothing is checked.
+        data_may_end: Whether the loop ends when the data does, instead of raising
+            `OutOfRangeError` from within a step. Needs a single iterator; see `finite_data`.
 
     Returns:
         `loop_fn(iterator, num_steps)`, where `num_steps` is a `[]` int32 tensor. It returns the
         number of steps done, `[]` int32. It raises ValueError if `num_steps` is not a tensor.
     """
+    guarded_step_fn = finite_data.skip_step_without_data(step_fn) if data_may_end else None
 
     def loop_fn(iterator: Any, num_steps: tf.Tensor) -> tf.Tensor:
         _require_tensor(num_steps)
         step = tf.zeros([], num_steps.dtype)
-        while _may_continue(step, num_steps, stop_flag):
+        has_data = tf.constant(True)
+        while _may_continue(step, num_steps, stop_flag, has_data if data_may_end else None):
             # An empty scope keeps "while/" out of the names of the step's ops.
             with tf.name_scope(""):
-                step_fn(iterator)
-            step += 1
+                if guarded_step_fn is None:
+                    step_fn(iterator)
+                    step += 1
+                else:
+                    has_data = guarded_step_fn(iterator)
+                    step += tf.cast(has_data, step.dtype)
         return step
 
     return loop_fn
@@ -125,11 +135,17 @@ def _require_tensor(num_steps: Any) -> None:
 
 
 def _may_continue(
-    step: tf.Tensor, num_steps: tf.Tensor, stop_flag: tf.Variable | None
+    step: tf.Tensor,
+    num_steps: tf.Tensor,
+    stop_flag: tf.Variable | None,
+    has_data: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    if stop_flag is None:
-        return step < num_steps
-    return tf.logical_and(step < num_steps, tf.logical_not(stop_flag))
+    may_continue = step < num_steps
+    if stop_flag is not None:
+        may_continue = tf.logical_and(may_continue, tf.logical_not(stop_flag))
+    if has_data is not None:
+        may_continue = tf.logical_and(may_continue, has_data)
+    return may_continue
 
 
 def _with_unknown_sizes(tensor: Any) -> tf.TensorShape | None:

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.orbit import finite_data, loop_functions, optional_summaries, runner
 from quintain.orbit import interruption as interruption_lib
-from quintain.orbit import loop_functions, optional_summaries, runner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,6 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         self._train_iterator: Any = None
         self._train_loop_fn: Callable[..., Any] | None = None
         self._train_loop_interruption: interruption_lib.Interruption | None = None
-        self._num_steps_done = 0
 
     @override
     def train(self, num_steps: tf.Tensor) -> runner.Output | None:
@@ -69,15 +68,26 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         if self._train_loop_fn is None or self._train_loop_interruption is not self.interruption:
             self._train_loop_interruption = self.interruption
             self._train_loop_fn = self.create_train_loop_fn()
-        self._num_steps_done = 0
-        num_steps_done = self._train_loop_fn(iterator, num_steps)
-        if num_steps_done is not None:
-            self._num_steps_done = int(num_steps_done)
-        if self._num_steps_done < int(num_steps):
-            if self.interruption is not None and self.interruption.requested:
-                return None
-            self.train_data_exhausted = True
+        self.train_data_exhausted = False
+        num_steps_done = self._run_train_loop(self._train_loop_fn, iterator, num_steps)
+        if self.train_data_exhausted or num_steps_done is None or num_steps_done >= int(num_steps):
+            return self.train_loop_end()
+        if self.interruption is not None and self.interruption.requested:
+            return None
+        self.train_data_exhausted = True
         return self.train_loop_end()
+
+    def _run_train_loop(
+        self, loop_fn: Callable[..., Any], iterator: Any, num_steps: tf.Tensor
+    ) -> int | None:
+        """Returns the steps done, or None if the loop does not tell."""
+        try:
+            result = loop_fn(iterator, num_steps)
+        except tf.errors.OutOfRangeError:
+            # Several datasets, or a step that takes several elements: see `finite_data.may_end`.
+            self.train_data_exhausted = True
+            return None
+        return None if result is None else int(result)
 
     def train_loop_begin(self) -> None:
         """Runs in Python before every loop. Does nothing unless overridden."""
@@ -105,10 +115,15 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         """Creates `loop_fn(iterator, num_steps)`; called once, before the first loop."""
         options = self._train_options
         if not options.use_tf_while_loop:
-            step_fn = tf.function(self.train_step) if options.use_tf_function else self.train_step
-            return loop_functions.create_loop_fn(step_fn, after_step=self._after_train_step)
-        flag = None if self.interruption is None else self.interruption.flag
-        loop_fn = loop_functions.create_tf_while_loop_fn(self.train_step, stop_flag=flag)
+            step_fn = self._create_train_step_fn() if options.use_tf_function else self.train_step
+            return self._count_steps(
+                loop_functions.create_loop_fn(step_fn, after_step=self._after_train_step)
+            )
+        loop_fn = loop_functions.create_tf_while_loop_fn(
+            self.train_step,
+            stop_flag=None if self.interruption is None else self.interruption.flag,
+            data_may_end=finite_data.may_end(self.train_dataset),
+        )
         if options.use_tpu_summary_optimization:
             return optional_summaries.LoopFnWithSummaries(loop_fn)
         return tf.function(loop_fn)
@@ -121,6 +136,7 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
     @train_dataset.setter
     def train_dataset(self, train_dataset: Any) -> None:
         self._train_dataset = train_dataset
+        self._train_loop_fn = None  # it depends on whether the data may end
         self.train_iterator = None
 
     @property
@@ -142,8 +158,25 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
             self.train_iterator = tf.nest.map_structure(iter, self.train_dataset)
         return self._train_iterator
 
+    def _create_train_step_fn(self) -> Callable[[Any], Any]:
+        """Compiles `train_step`; at the end of the data it raises before it changes anything."""
+        if not finite_data.may_end(self.train_dataset):
+            return tf.function(self.train_step)
+        compiled = tf.function(finite_data.skip_step_without_data(self.train_step))
+
+        def step_fn(iterator: Any) -> None:
+            if not compiled(iterator):
+                raise StopIteration
+
+        return step_fn
+
+    def _count_steps(self, loop_fn: Callable[..., Any]) -> Callable[..., int]:
+        return lambda iterator, num_steps: loop_fn(
+            iterator, num_steps, state=0, reduce_fn=lambda count, _: count + 1
+        )
+
     def _after_train_step(self, num_steps_done: int) -> bool:
-        self._num_steps_done = num_steps_done
+        del num_steps_done
         return self.interruption is not None and self.interruption.requested
 
 
