@@ -5,6 +5,7 @@ checkpoint and go on exactly: only serialisable operations, only explicit seeds.
 """
 
 import difflib
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from quintain import errors
+from quintain.config import base_config
 from quintain.core import config_definitions as cfg
 
 DEFAULT_SEED: Final = 0
@@ -19,6 +21,7 @@ DEFAULT_SEED: Final = 0
 
 BatchFn = Callable[[tf.data.Dataset, tf.distribute.InputContext | None], tf.data.Dataset]
 
+_COMPRESSION_TYPES: Final = {"tfrecord": "", "tfrecord_compressed": "GZIP"}
 _AUTOTUNE_ALGORITHMS: Final = {
     "default": tf.data.experimental.AutotuneAlgorithm.DEFAULT,
     "hill_climb": tf.data.experimental.AutotuneAlgorithm.HILL_CLIMB,
@@ -96,10 +99,10 @@ def pick_dataset_fn(file_type: str) -> Callable[..., tf.data.Dataset]:
     Raises:
         ConfigError: If the type is another.
     """
-    if file_type == "tfrecord":
-        return tf.data.TFRecordDataset
-    if file_type == "tfrecord_compressed":
-        return lambda paths: tf.data.TFRecordDataset(paths, compression_type="GZIP")
+    if file_type in _COMPRESSION_TYPES:
+        return functools.partial(
+            tf.data.TFRecordDataset, compression_type=_COMPRESSION_TYPES[file_type]
+        )
     raise errors.ConfigError(
         f"file_type: got {file_type!r}, expected 'tfrecord' or 'tfrecord_compressed'."
     )
@@ -113,10 +116,10 @@ def get_seed(
     Workers that read their own part of the data share it. Workers that all read everything
     (`sharding` is off) each get another, so that they do not train on the same batches.
     """
-    seed = DEFAULT_SEED if params.seed is None else params.seed
+    seed: int = DEFAULT_SEED if params.seed is None else params.seed
     if input_context is None or params.sharding:
         return seed
-    return seed + input_context.input_pipeline_id
+    return seed + int(input_context.input_pipeline_id)
 
 
 def per_replica_batch_size(
@@ -307,7 +310,10 @@ class InputReader:
         """
         params = self._params
         repeats = self._is_training and not params.cache
-        num_pipelines = input_context.num_input_pipelines if input_context else 1
+        num_pipelines, pipeline = 1, 0
+        if input_context is not None:
+            num_pipelines = input_context.num_input_pipelines
+            pipeline = input_context.input_pipeline_id
         is_shared = params.sharding and num_pipelines > 1
         shares_files = is_shared and self._is_training and len(files) >= num_pipelines
 
@@ -315,7 +321,7 @@ class InputReader:
         if self._is_training and len(files) > 1:
             dataset = dataset.shuffle(len(files), seed=get_seed(params, input_context))
         if shares_files:
-            dataset = dataset.shard(num_pipelines, input_context.input_pipeline_id)
+            dataset = dataset.shard(num_pipelines, pipeline)
         if repeats:
             dataset = dataset.repeat()
         if self._is_training and len(files) > 1:
@@ -328,13 +334,13 @@ class InputReader:
         else:
             dataset = dataset.flat_map(self._dataset_fn)
         if is_shared and not shares_files:
-            dataset = dataset.shard(num_pipelines, input_context.input_pipeline_id)
+            dataset = dataset.shard(num_pipelines, pipeline)
         return dataset
 
 
 def _get_sources(input_path: Any) -> dict[str, str | Sequence[str]]:
     """Returns the paths of every named source; one source without a name is called ""."""
-    if isinstance(input_path, cfg.base_config.Config):
+    if isinstance(input_path, base_config.Config):
         return dict(input_path.as_dict())
     if isinstance(input_path, Mapping):
         return dict(input_path)

@@ -1,0 +1,276 @@
+"""Tokenised sentence pairs in memory, and the order in which training and evaluation see them.
+
+All tokens of a corpus lie in two flat arrays, so that a pass costs no Python, no tokenising and no
+shuffle buffer. The order of every epoch is computed from `(seed, epoch)`: the position of a run is
+two counters, a checkpoint of it a few kilobytes, and a restored iterator goes on exactly.
+
+Shapes:
+    N  pairs
+    B  pairs in a batch
+    S  source tokens, EOS included; T  target tokens, EOS included
+"""
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from quintain import errors
+from quintain.nlp.data import tokenizers
+
+_CHUNK = 16_384
+_DROPPED_WARNING_RATIO = 0.01
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PackedPairs:
+    """Token ids of many sentence pairs."""
+
+    sources: tf.RaggedTensor
+    """`[N, S]` int32, on the host."""
+
+    targets: tf.RaggedTensor
+    """`[N, T]` int32, on the host."""
+
+    unique_ids: np.ndarray
+    """`[N]` int64, the number of each pair in the whole corpus."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """`[N, 2]` int64, tokens of source and target."""
+        return np.stack(
+            [self.sources.row_lengths().numpy(), self.targets.row_lengths().numpy()], axis=1
+        )
+
+
+def pack_for_training(
+    pairs: Sequence[tuple[str, str]],
+    tokenizer: tokenizers.SentencePieceTokenizer,
+    *,
+    max_length: int,
+) -> PackedPairs:
+    """Tokenises pairs and leaves out those that are too long.
+
+    Args:
+        pairs: Sentence pairs.
+        tokenizer: Cuts both sides into tokens.
+        max_length: Most tokens on a side, EOS included. If more than one pair in a hundred is
+            longer, a warning says how many.
+
+    Raises:
+        DataError: If all pairs are too long, or there are none.
+    """
+    packed = _pack(pairs, tokenizer)
+    is_short = np.max(packed.lengths, axis=1, initial=0) <= max_length
+    num_dropped = int(np.sum(~is_short))
+    if num_dropped == len(pairs):
+        raise errors.DataError(
+            f"max_seq_length: got {max_length}, but all {len(pairs)} training pairs are longer. "
+            "Give a larger max_seq_length, or a vocabulary that fits the data."
+        )
+    if num_dropped > _DROPPED_WARNING_RATIO * len(pairs):
+        _logger.warning(
+            "Left out %d of %d training pairs (%.1f %%) with more than max_seq_length=%d tokens.",
+            num_dropped, len(pairs), 100 * num_dropped / len(pairs), max_length,
+        )  # fmt: skip
+    kept = np.flatnonzero(is_short)
+    with tf.device("CPU:0"):
+        return PackedPairs(
+            sources=tf.gather(packed.sources, kept),
+            targets=tf.gather(packed.targets, kept),
+            unique_ids=packed.unique_ids[kept],
+        )
+
+
+def pack_for_evaluation(
+    pairs: Sequence[tuple[str, str]],
+    tokenizer: tokenizers.SentencePieceTokenizer,
+    *,
+    max_length: int,
+) -> PackedPairs:
+    """Tokenises pairs, cutting what is too long so that it still ends with EOS.
+
+    Args:
+        pairs: Sentence pairs.
+        tokenizer: Cuts both sides into tokens.
+        max_length: Most tokens on a side, EOS included.
+    """
+    packed = _pack(pairs, tokenizer)
+
+    def truncate(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        return tf.concat([ids[:, :-1][:, : max_length - 1], ids[:, -1:]], axis=1)
+
+    with tf.device("CPU:0"):
+        return dataclasses.replace(
+            packed, sources=truncate(packed.sources), targets=truncate(packed.targets)
+        )
+
+
+def _pack(
+    pairs: Sequence[tuple[str, str]], tokenizer: tokenizers.SentencePieceTokenizer
+) -> PackedPairs:
+    if not pairs:
+        raise errors.DataError("input_path: no sentence pairs. Check the path.")
+    sides = []
+    with tf.device("CPU:0"):
+        for side in range(2):
+            chunks = [
+                tokenizer.tokenize(tf.constant([pair[side] for pair in pairs[i : i + _CHUNK]]))
+                for i in range(0, len(pairs), _CHUNK)
+            ]
+            sides.append(tf.concat(chunks, axis=0))
+    return PackedPairs(sides[0], sides[1], np.arange(len(pairs), dtype=np.int64))
+
+
+def shard(packed: PackedPairs, *, num_shards: int, index: int) -> PackedPairs:
+    """Returns every `num_shards`-th pair, starting with pair `index`."""
+    with tf.device("CPU:0"):
+        return PackedPairs(
+            packed.sources[index::num_shards],
+            packed.targets[index::num_shards],
+            packed.unique_ids[index::num_shards],
+        )
+
+
+def build_evaluation_dataset(
+    packed: PackedPairs, *, batch_size: int, padded_length: int | None
+) -> tf.data.Dataset:
+    """Returns every pair once, in order; the last batch may be smaller.
+
+    Args:
+        packed: The pairs.
+        batch_size: Pairs in a batch.
+        padded_length: Length to pad both sides to. None: the longest of the batch.
+
+    Returns:
+        `inputs` `[B, S]` int32, `targets` `[B, T]` int32, `unique_id` `[B]` int64.
+    """
+    gather = _Gather(packed, padded_length, has_unique_id=True)
+    dataset = tf.data.Dataset.range(len(packed.unique_ids)).batch(batch_size)
+    return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def build_static_training_dataset(
+    packed: PackedPairs, *, batch_size: int, padded_length: int, seed: int
+) -> tf.data.Dataset:
+    """Returns endless batches of one fixed shape, reshuffled in every epoch.
+
+    Epochs follow each other without a seam, so that no pair is ever left out.
+
+    Args:
+        packed: The pairs.
+        batch_size: Pairs in a batch.
+        padded_length: Length to pad both sides to.
+        seed: Seed of the order.
+
+    Returns:
+        `inputs` and `targets`, both `[batch_size, padded_length]` int32.
+    """
+    num_pairs = len(packed.unique_ids)
+
+    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+        order = tf.argsort(_draw_uniform(num_pairs, seed, epoch, stream=0), stable=True)
+        return tf.data.Dataset.from_tensor_slices(order)
+
+    dataset = tf.data.Dataset.counter().flat_map(draw_order)
+    dataset = dataset.batch(batch_size, drop_remainder=True)
+    gather = _Gather(packed, padded_length, has_unique_id=False)
+    return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def build_dynamic_training_dataset(
+    packed: PackedPairs,
+    *,
+    boundaries: Sequence[int],
+    batch_sizes: Sequence[int],
+    seed: int,
+) -> tf.data.Dataset:
+    """Returns endless batches of pairs of similar length, in another composition every epoch.
+
+    Every epoch holds every pair once. What does not fill a batch of its bucket goes into the next
+    longer one.
+
+    Args:
+        packed: The pairs.
+        boundaries: Upper ends of the length buckets, exclusive.
+        batch_sizes: Most pairs in a batch of each bucket.
+        seed: Seed of composition and order.
+
+    Returns:
+        `inputs` `[B, S]` and `targets` `[B, T]`, int32, padded with 0 to the longest of the batch.
+    """
+    lengths = packed.lengths
+    buckets = np.searchsorted(boundaries, lengths.max(axis=1), side="right")
+    sizes = _plan_batches(np.bincount(buckets, minlength=len(batch_sizes)), batch_sizes)
+    with tf.device("CPU:0"):
+        bucket_of_pair = tf.constant(buckets, tf.float64)
+        batch_ends = tf.constant(np.cumsum(sizes), tf.int64)
+        batch_starts = tf.constant(np.cumsum(sizes) - sizes, tf.int64)
+
+    def draw_batches(epoch: tf.Tensor) -> tf.data.Dataset:
+        place = bucket_of_pair + _draw_uniform(len(lengths), seed, epoch, stream=0)
+        order = tf.argsort(place, stable=True)
+        turns = tf.argsort(_draw_uniform(len(sizes), seed, epoch, stream=1), stable=True)
+        return tf.data.Dataset.from_tensor_slices(turns).map(
+            lambda batch: order[batch_starts[batch] : batch_ends[batch]]
+        )
+
+    dataset = tf.data.Dataset.counter().flat_map(draw_batches)
+    gather = _Gather(packed, padded_length=None, has_unique_id=False)
+    return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:
+    """Returns the sizes of an epoch's batches, for pairs sorted by bucket.
+
+    Args:
+        counts: `[num_buckets]` pairs in each bucket.
+        batch_sizes: Most pairs in a batch of each bucket.
+
+    Returns:
+        Sizes that add up to all pairs. The last ones are evened out, so that no epoch has a batch
+        of a single odd pair.
+    """
+    sizes: list[int] = []
+    last_bucket = int(np.flatnonzero(counts)[-1])
+    carried = 0
+    for bucket in range(last_bucket):
+        num_full, carried = divmod(carried + int(counts[bucket]), batch_sizes[bucket])
+        sizes += [batch_sizes[bucket]] * num_full
+    rest = carried + int(counts[last_bucket])
+    num_batches = -(-rest // batch_sizes[last_bucket])
+    sizes += [len(part) for part in np.array_split(np.arange(rest), num_batches)]
+    return np.array(sizes, np.int64)
+
+
+def _draw_uniform(num: int, seed: int, epoch: tf.Tensor, *, stream: int) -> tf.Tensor:
+    """Returns `[num]` float64 in `[0, 1)`, a function of `(seed, epoch, stream)` alone."""
+    pair = tf.stack([tf.constant(seed, tf.int64), 2 * tf.cast(epoch, tf.int64) + stream])
+    return tf.random.stateless_uniform([num], pair, dtype=tf.float64, alg="philox")
+
+
+class _Gather:
+    """Maps the numbers of a batch's pairs to their padded tokens."""
+
+    def __init__(
+        self, packed: PackedPairs, padded_length: int | None, *, has_unique_id: bool
+    ) -> None:
+        self._packed = packed
+        self._shape = [None, padded_length]
+        self._has_unique_id = has_unique_id
+        with tf.device("CPU:0"):
+            self._unique_ids = tf.constant(packed.unique_ids)
+
+    def __call__(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the batch of pairs `rows`, `[B]` integer."""
+        batch = {}
+        for name, ids in (("inputs", self._packed.sources), ("targets", self._packed.targets)):
+            tokens = tf.gather(ids, rows).to_tensor(tokenizers.PAD_ID, shape=self._shape)
+            batch[name] = tf.ensure_shape(tokens, [rows.shape[0], self._shape[1]])
+        if self._has_unique_id:
+            batch["unique_id"] = tf.gather(self._unique_ids, rows)
+        return batch

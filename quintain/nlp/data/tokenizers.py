@@ -1,0 +1,242 @@
+"""SentencePiece vocabularies: training one from text, and using one inside the graph.
+
+A trained vocabulary has padding at 0, the end of a sentence (EOS) at 1, unknown at 2 and no
+beginning of a sentence, which is what the models of this package expect. A vocabulary from
+elsewhere may number EOS as it likes.
+
+Shapes:
+    N  sentences
+    L  tokens of a sentence, its EOS included
+"""
+
+import collections
+import io
+import itertools
+import logging
+import os
+import uuid
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from quintain import errors
+
+PAD_ID: Final = 0
+EOS_ID: Final = 1
+UNK_ID: Final = 2
+
+# The trainer adds up floats per thread: a fixed number gives the same vocabulary on every machine.
+_NUM_THREADS = 4
+
+# A language's alphabet always fits; the thousands of odd characters of web text do not pay.
+_MAX_CHARACTERS_RATIO = 0.25
+_COVERAGE_OF_MANY = 0.9995
+
+_logger = logging.getLogger(__name__)
+
+
+def train_sentencepiece(
+    lines: Iterable[str],
+    model_path: str,
+    *,
+    vocab_size: int,
+    character_coverage: float | None = None,
+    model_type: Literal["unigram", "bpe"] = "unigram",
+    split_digits: bool = True,
+) -> None:
+    """Trains a SentencePiece vocabulary and writes it to a file.
+
+    The same lines give the same file, byte for byte. The file appears only when it is complete.
+
+    Args:
+        lines: Sentences, of all languages that share the vocabulary.
+        model_path: File to write. Its directory is created.
+        vocab_size: Tokens wanted, the three special ones included. Text too small for so many gives
+            fewer.
+        character_coverage: Share of the text whose characters get a token, in `(0, 1]`. The
+            rarest others become the unknown token. None means all characters, if they take no
+            more than a quarter of the vocabulary, and 0.9995 otherwise.
+        model_type: How tokens are chosen.
+        split_digits: Whether every digit is its own token, so that numbers can be copied.
+
+    Raises:
+        DataError: If there is no text.
+        ConfigError: If `vocab_size` is too small for the characters of the text.
+
+    Source:
+        Kudo, 2018, "Subword Regularization" (https://arxiv.org/abs/1804.10959), for "unigram".
+    """
+    sentences = [line for line in lines if line.strip()]
+    if not sentences:
+        raise errors.DataError("lines: no text to train a vocabulary from. Check the data's path.")
+    counts = collections.Counter(itertools.chain.from_iterable(sentences))
+    if character_coverage is None:
+        has_few = len(counts) <= vocab_size * _MAX_CHARACTERS_RATIO
+        character_coverage = 1.0 if has_few else _COVERAGE_OF_MANY
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=vocab_size,
+            character_coverage=character_coverage,
+            model_type=model_type,
+            split_digits=split_digits,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=UNK_ID,
+            bos_id=-1,
+            hard_vocab_limit=False,
+            num_threads=_NUM_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
+    _log_outcome(model.getvalue(), vocab_size, counts)
+    _write_whole(model_path, model.getvalue())
+
+
+def _explain(error: RuntimeError, vocab_size: int, counts: collections.Counter[str]) -> str:
+    detail = str(error).strip().rpartition("] ")[2] or "no reason given"
+    return (
+        f"vocab_size: got {vocab_size!r}, and SentencePiece cannot train a vocabulary of that size "
+        f"from this text, which has {len(counts)} different characters ({detail}). Give at least "
+        f"{len(counts) + 4}."
+    )
+
+
+def _log_outcome(model: bytes, vocab_size: int, counts: collections.Counter[str]) -> None:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    if processor.vocab_size() < vocab_size:
+        _logger.warning(
+            "vocab_size: got %d, but the text gives only %d tokens; going on with those.",
+            vocab_size, processor.vocab_size(),
+        )  # fmt: skip
+    unknown = [
+        character
+        for character, _ in counts.most_common()
+        if not character.isspace() and UNK_ID in processor.encode(character)
+    ]
+    if unknown:
+        _logger.info(
+            "%d rare characters have no token and become unknown, such as %s.",
+            len(unknown), " ".join(unknown[:10]),
+        )  # fmt: skip
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    directory = os.path.dirname(path)
+    if directory:
+        tf.io.gfile.makedirs(directory)
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    try:
+        with tf.io.gfile.GFile(temporary, "wb") as file:
+            file.write(data)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+
+
+class SentencePieceTokenizer(tf.Module):  # type: ignore[misc]
+    """Turns sentences into token ids and back, inside the graph.
+
+    As a `tf.Module` it travels in a SavedModel, so that an exported model takes text. (Loading one
+    needs `import tensorflow_text`.)
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/vocabulary.model"
+        >>> train_sentencepiece(["to be or not to be"] * 10, path, vocab_size=16)
+        >>> tokenizer = SentencePieceTokenizer(path)
+        >>> ids = tokenizer.tokenize(tf.constant(["to be", ""]))
+        >>> ids[1].numpy().tolist() == [tokenizer.eos_id]
+        True
+        >>> tokenizer.detokenize(ids).numpy().tolist()
+        [b'to be', b'']
+    """
+
+    def __init__(self, model_path: str) -> None:
+        """Loads a SentencePiece model.
+
+        Args:
+            model_path: A file written by `train_sentencepiece` or by SentencePiece itself.
+
+        Raises:
+            DataError: If the file is missing or not a SentencePiece model.
+            ConfigError: If the vocabulary has no EOS, or an ordinary token at id 0, which is
+                padding here.
+        """
+        super().__init__(name="sentencepiece_tokenizer")
+        self.model_path = model_path
+        model = _read_model(model_path)
+        processor = _parse_model(model, model_path)
+        self.vocab_size: int = processor.vocab_size()
+        """Tokens of the vocabulary, special ones included."""
+        self.eos_id: int = processor.eos_id()
+        """Id of the token that ends every sentence."""
+        with tf.device("CPU:0"):
+            self._tokenizer = tf_text.SentencepieceTokenizer(model=model, add_eos=True)
+
+    def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the tokens of sentences, each followed by EOS.
+
+        Args:
+            sentences: `[N]` string, UTF-8.
+
+        Returns:
+            `[N, L]` int32. For a scalar sentence `[L]`, a plain tensor.
+        """
+        return self._tokenizer.tokenize(sentences)
+
+    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Returns the text of token ids up to the first EOS; padding is left out.
+
+        Args:
+            ids: `[N, L]` integer ids, ragged or padded with 0.
+
+        Returns:
+            `[N]` string.
+        """
+        if isinstance(ids, tf.RaggedTensor):
+            ids = ids.to_tensor(PAD_ID)
+        ids = tf.cast(ids, tf.int32)
+        is_eos = tf.cast(tf.equal(ids, self.eos_id), tf.int32)
+        is_text = tf.equal(tf.cumsum(is_eos, axis=1), 0) & tf.not_equal(ids, PAD_ID)
+        return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
+
+
+def _read_model(path: str) -> bytes:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            data: bytes = file.read()
+    except tf.errors.OpError as error:
+        raise errors.DataError(
+            f"{path}: the SentencePiece model cannot be read ({error.message}). Check the path, or "
+            "leave it empty to have a vocabulary trained from the training data."
+        ) from error
+    return data
+
+
+def _parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise errors.DataError(f"{path}: is not a SentencePiece model.") from error
+    if processor.vocab_size() == 0:
+        raise errors.DataError(f"{path}: is not a SentencePiece model.")
+    if processor.eos_id() <= 0:
+        raise errors.ConfigError(
+            f"{path}: the vocabulary has no EOS token, so no sentence could end. Train it with "
+            "`eos_id=1 pad_id=0 unk_id=2`, or leave the path empty to have one trained."
+        )
+    if not (processor.is_control(PAD_ID) or processor.is_unknown(PAD_ID)):
+        raise errors.ConfigError(
+            f"{path}: id 0 is the ordinary token {processor.id_to_piece(PAD_ID)!r}, but 0 is "
+            "padding here. Train the vocabulary with `pad_id=0`."
+        )
+    return processor

@@ -1,0 +1,164 @@
+"""Sentence pairs in TFRecord files, as `tf.train.Example`s with one text feature for each side.
+
+Shapes:
+    S  source tokens, EOS included
+    T  target tokens, EOS included
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import input_reader
+from quintain.nlp.data import tokenizers
+
+Example = dict[str, tf.Tensor]
+Pair = tuple[str, str]
+
+_CHUNK = 1_024
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFormat:
+    """Names of the features that an example has."""
+
+    source: str
+    """Feature with the source text, UTF-8."""
+
+    target: str
+    """Feature with the target text, UTF-8."""
+
+    has_unique_id: bool = False
+    """Whether there is an int64 feature `unique_id` that numbers the pairs from 0."""
+
+    @property
+    def features(self) -> dict[str, tf.io.FixedLenFeature]:
+        """The features, as `tf.io.parse_example` takes them."""
+        features = {
+            self.source: tf.io.FixedLenFeature([], tf.string),
+            self.target: tf.io.FixedLenFeature([], tf.string),
+        }
+        if self.has_unique_id:
+            features["unique_id"] = tf.io.FixedLenFeature([], tf.int64)
+        return features
+
+
+def read_pairs(
+    paths: Sequence[str], record_format: RecordFormat, *, keep_empty: bool = False
+) -> list[Pair]:
+    """Reads all pairs of TFRecord files.
+
+    Args:
+        paths: Files, read in this order; those ending in `.gz` are compressed.
+        record_format: Names of the features.
+        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
+
+    Returns:
+        The pairs in file order, or in the order of their `unique_id`.
+
+    Raises:
+        DataError: If a file is damaged or empty, if a record lacks a feature or is not UTF-8, or
+            if the `unique_id`s are not 0, 1, 2 and so on.
+    """
+    pairs: list[Pair] = []
+    unique_ids: list[int] = []
+    for path in paths:
+        num_before = len(pairs)
+        try:
+            for records in input_reader.read_records(path).batch(_CHUNK):
+                examples = tf.io.parse_example(records, record_format.features)
+                sources, targets = (
+                    [text.decode("utf-8") for text in examples[name].numpy()]
+                    for name in (record_format.source, record_format.target)
+                )
+                pairs += zip(sources, targets, strict=True)
+                if record_format.has_unique_id:
+                    unique_ids += examples["unique_id"].numpy().tolist()
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            start = len(pairs) - num_before
+            where = f"{path}: a record from {start + 1} to {start + _CHUNK}"
+            raise _unreadable(where, error, record_format) from error
+        if len(pairs) == num_before:
+            raise errors.DataError(f"{path}: no records, the file is empty. Check the path.")
+    if record_format.has_unique_id:
+        pairs = _in_order(pairs, unique_ids)
+    return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+
+
+def _unreadable(where: str, error: Exception, record_format: RecordFormat) -> errors.DataError:
+    detail = getattr(error, "message", None) or str(error)
+    return errors.DataError(
+        f"{where} cannot be read ({detail}). Expected examples with UTF-8 text in the features "
+        f"{record_format.source!r} and {record_format.target!r}; see `src_lang` and `tgt_lang`."
+    )
+
+
+def _in_order(pairs: list[Pair], unique_ids: list[int]) -> list[Pair]:
+    order = sorted(range(len(pairs)), key=unique_ids.__getitem__)
+    if [unique_ids[i] for i in order] != list(range(len(pairs))):
+        raise errors.DataError(
+            f"unique_id: the {len(pairs)} records are not numbered from 0 to {len(pairs) - 1}, "
+            "each once. Number them so, or set has_unique_id to false."
+        )
+    return [pairs[i] for i in order]
+
+
+def build_decoder(
+    record_format: RecordFormat, tokenizer: tokenizers.SentencePieceTokenizer
+) -> Callable[[tf.Tensor], Example]:
+    """Returns the function that maps a record to `inputs` `[S]` and `targets` `[T]`, int32."""
+
+    def decode(record: tf.Tensor) -> Example:
+        example = tf.io.parse_single_example(record, record_format.features)
+        return {
+            "inputs": tokenizer.tokenize(example[record_format.source]),
+            "targets": tokenizer.tokenize(example[record_format.target]),
+        }
+
+    return decode
+
+
+def build_length_filter(max_length: int) -> Callable[[Example], tf.Tensor]:
+    """Returns the function that says whether an example has text, but no side that is too long."""
+
+    def is_usable(example: Example) -> tf.Tensor:
+        lengths = tf.stack([tf.size(example["inputs"]), tf.size(example["targets"])])
+        # The EOS of an empty sentence makes its length 1.
+        return tf.reduce_all((lengths > 1) & (lengths <= max_length))
+
+    return is_usable
+
+
+def check_usable(
+    paths: Sequence[str],
+    record_format: RecordFormat,
+    decode: Callable[[tf.Tensor], Example],
+    is_usable: Callable[[Example], tf.Tensor],
+) -> None:
+    """Checks the start of every file, so that an endless stream of nothing can't come of it.
+
+    Args:
+        paths: TFRecord files.
+        record_format: Names of the features.
+        decode: The decoder of `build_decoder`.
+        is_usable: The filter of `build_length_filter`.
+
+    Raises:
+        DataError: If a file has no record, one of its first records can't be decoded, or none of
+            them may be used for training.
+    """
+    for path in paths:
+        examples = input_reader.read_records(path).take(_CHUNK).map(decode)
+        try:
+            usable = [bool(flag) for flag in examples.map(is_usable).as_numpy_iterator()]
+        except tf.errors.OpError as error:
+            raise _unreadable(f"{path}: one of the first records", error, record_format) from error
+        if not usable:
+            raise errors.DataError(f"{path}: no records, the file is empty. Check the path.")
+        if not any(usable):
+            raise errors.DataError(
+                f"{path}: none of the first {len(usable)} pairs can be used, all are empty on one "
+                "side or longer than max_seq_length. Check the file, or give a larger one."
+            )
