@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quintain.orbit import actions, utils
+    from quintain.orbit import actions, controller, runner, standard_runner, utils
     from quintain.orbit.controller import Action, Controller
     from quintain.orbit.interruption import Interrupted, Interruption
     from quintain.orbit.reporter import LogReporter, Reporter
@@ -34,6 +34,9 @@ __all__ = [
     "StandardTrainer",
     "StandardTrainerOptions",
     "actions",
+    "controller",
+    "runner",
+    "standard_runner",
     "utils",
 ]
 
@@ -55,7 +58,7 @@ _MODULE_OF_NAME = {
 
 def __getattr__(name: str) -> Any:
     """Imports what is asked for: TensorFlow is not loaded for the reporters."""
-    if name in {"actions", "utils"}:
+    if name in {"actions", "controller", "runner", "standard_runner", "utils"}:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _MODULE_OF_NAME:
         return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
