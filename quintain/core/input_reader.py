@@ -122,6 +122,25 @@ def get_seed(
     return seed + int(input_context.input_pipeline_id)
 
 
+def draw_uniform(num: int, *, seed: int, epoch: tf.Tensor, stream: int = 0) -> tf.Tensor:
+    """Draws numbers that depend on nothing but the arguments, to order an epoch by.
+
+    `Dataset.shuffle` remembers where it is; an order computed from the number of the epoch need
+    not, which makes positions small and restores them exactly, wherever the iterator was before.
+
+    Args:
+        num: Numbers to draw.
+        seed: Seed of the whole run.
+        epoch: Scalar integer, the number of the epoch.
+        stream: 0 or 1, to have two independent draws for an epoch.
+
+    Returns:
+        `[num]` float64 in `[0, 1)`.
+    """
+    pair = tf.stack([tf.constant(seed, tf.int64), 2 * tf.cast(epoch, tf.int64) + stream])
+    return tf.random.stateless_uniform([num], pair, dtype=tf.float64, alg="philox")
+
+
 def per_replica_batch_size(
     params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
 ) -> int:
@@ -309,33 +328,36 @@ class InputReader:
         reads all files and takes every n-th record.
         """
         params = self._params
-        repeats = self._is_training and not params.cache
         num_pipelines, pipeline = 1, 0
-        if input_context is not None:
+        if input_context is not None and params.sharding:
             num_pipelines = input_context.num_input_pipelines
             pipeline = input_context.input_pipeline_id
-        is_shared = params.sharding and num_pipelines > 1
-        shares_files = is_shared and self._is_training and len(files) >= num_pipelines
+        if not self._is_training:
+            dataset = tf.data.Dataset.from_tensor_slices(files).flat_map(self._dataset_fn)
+            return dataset.shard(num_pipelines, pipeline)
 
-        dataset = tf.data.Dataset.from_tensor_slices(files)
-        if self._is_training and len(files) > 1:
-            dataset = dataset.shuffle(len(files), seed=get_seed(params, input_context))
-        if shares_files:
-            dataset = dataset.shard(num_pipelines, pipeline)
-        if repeats:
-            dataset = dataset.repeat()
-        if self._is_training and len(files) > 1:
-            dataset = dataset.interleave(
-                self._dataset_fn,
-                cycle_length=params.cycle_length,
-                block_length=params.block_length,
-                num_parallel_calls=tf.data.AUTOTUNE,
-            )
-        else:
-            dataset = dataset.flat_map(self._dataset_fn)
-        if is_shared and not shares_files:
-            dataset = dataset.shard(num_pipelines, pipeline)
-        return dataset
+        shares_files = len(files) >= num_pipelines
+        dataset = self._order_files(
+            files,
+            seed=get_seed(params, input_context),
+            part=slice(pipeline, None, num_pipelines) if shares_files else slice(None),
+        ).interleave(
+            self._dataset_fn,
+            cycle_length=params.cycle_length,
+            block_length=params.block_length,
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        return dataset if shares_files else dataset.shard(num_pipelines, pipeline)
+
+    def _order_files(self, files: list[str], *, seed: int, part: slice) -> tf.data.Dataset:
+        """Returns file names in a new order every epoch: once if cached, else without end."""
+
+        def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+            order = tf.argsort(draw_uniform(len(files), seed=seed, epoch=epoch), stable=True)
+            return tf.data.Dataset.from_tensor_slices(tf.gather(files, order[part]))
+
+        epochs = tf.data.Dataset.range(1) if self._params.cache else tf.data.Dataset.counter()
+        return epochs.flat_map(draw_order)
 
 
 def _get_sources(input_path: Any) -> dict[str, str | Sequence[str]]:

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import input_reader
 from quintain.nlp.data import tokenizers
 
 _CHUNK = 16_384
@@ -173,7 +174,9 @@ def build_static_training_dataset(
     num_pairs = len(packed.unique_ids)
 
     def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = tf.argsort(_draw_uniform(num_pairs, seed, epoch, stream=0), stable=True)
+        order = tf.argsort(
+            input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch), stable=True
+        )
         return tf.data.Dataset.from_tensor_slices(order)
 
     dataset = tf.data.Dataset.counter().flat_map(draw_order)
@@ -212,9 +215,10 @@ def build_dynamic_training_dataset(
         batch_starts = tf.constant(np.cumsum(sizes) - sizes, tf.int64)
 
     def draw_batches(epoch: tf.Tensor) -> tf.data.Dataset:
-        place = bucket_of_pair + _draw_uniform(len(lengths), seed, epoch, stream=0)
-        order = tf.argsort(place, stable=True)
-        turns = tf.argsort(_draw_uniform(len(sizes), seed, epoch, stream=1), stable=True)
+        place_in_bucket = input_reader.draw_uniform(len(lengths), seed=seed, epoch=epoch)
+        order = tf.argsort(bucket_of_pair + place_in_bucket, stable=True)
+        turns = input_reader.draw_uniform(len(sizes), seed=seed, epoch=epoch, stream=1)
+        turns = tf.argsort(turns, stable=True)
         return tf.data.Dataset.from_tensor_slices(turns).map(
             lambda batch: order[batch_starts[batch] : batch_ends[batch]]
         )
@@ -245,12 +249,6 @@ def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:
     num_batches = -(-rest // batch_sizes[last_bucket])
     sizes += [len(part) for part in np.array_split(np.arange(rest), num_batches)]
     return np.array(sizes, np.int64)
-
-
-def _draw_uniform(num: int, seed: int, epoch: tf.Tensor, *, stream: int) -> tf.Tensor:
-    """Returns `[num]` float64 in `[0, 1)`, a function of `(seed, epoch, stream)` alone."""
-    pair = tf.stack([tf.constant(seed, tf.int64), 2 * tf.cast(epoch, tf.int64) + stream])
-    return tf.random.stateless_uniform([num], pair, dtype=tf.float64, alg="philox")
 
 
 class _Gather:
