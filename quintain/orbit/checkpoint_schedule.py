@@ -57,6 +57,7 @@ class CheckpointSchedule:
         # checkpoint; the interval then starts over there.
         if step < self._interval_start:
             self._interval_start = step
+            self._saved_step = None
             return False
         if step - self._interval_start < self._manager.checkpoint_interval:
             return False

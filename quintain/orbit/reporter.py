@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 _logger = logging.getLogger(__name__)
 
 
@@ -104,5 +106,16 @@ class LogReporter(Reporter):
 
 def _format_output(output: Mapping[str, Any]) -> str:
     """Returns the outputs on one line, or on indented lines if they are many."""
-    text = pprint.pformat(dict(output))
+    text = pprint.pformat(_to_plain_numbers(output), sort_dicts=False)
     return f"\n{textwrap.indent(text, '    ')}" if "\n" in text else text
+
+
+def _to_plain_numbers(value: Any) -> Any:
+    """Replaces `np.float32(0.1)` by 0.1, keeping as many digits as the type has."""
+    if isinstance(value, Mapping):
+        return {name: _to_plain_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, np.floating):
+        return float(str(value))
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return _to_plain_numbers(value.item()) if value.dtype.kind != "f" else float(str(value))
+    return value

@@ -126,7 +126,8 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         )
         if options.use_tpu_summary_optimization:
             return optional_summaries.LoopFnWithSummaries(loop_fn)
-        return tf.function(loop_fn)
+        compiled_loop_fn: Callable[..., Any] = tf.function(loop_fn)
+        return compiled_loop_fn
 
     @property
     def train_dataset(self) -> Any:
@@ -160,8 +161,10 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
 
     def _create_train_step_fn(self) -> Callable[[Any], Any]:
         """Compiles `train_step`; at the end of the data it raises before it changes anything."""
+        compiled: Callable[[Any], Any]
         if not finite_data.may_end(self.train_dataset):
-            return tf.function(self.train_step)
+            compiled = tf.function(self.train_step)
+            return compiled
         compiled = tf.function(finite_data.skip_step_without_data(self.train_step))
 
         def step_fn(iterator: Any) -> None:
@@ -326,7 +329,8 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
             if has_state
             else loop_functions.create_tf_while_loop_fn
         )
-        return tf.function(create(self.eval_step, stop_flag=flag))
+        compiled_loop_fn: Callable[..., Any] = tf.function(create(self.eval_step, stop_flag=flag))
+        return compiled_loop_fn
 
     @property
     def eval_dataset(self) -> Any:

@@ -42,8 +42,8 @@ class StepTimer:
         Args:
             restart: Whether the next measurement starts here.
         """
-        secs = self._clock() - self._start_secs
-        num_steps = int(self._step.numpy()) - self._start_step
+        step, now_secs = int(self._step.numpy()), self._clock()
+        num_steps, secs = step - self._start_step, now_secs - self._start_secs
         if restart:
-            self.start()
+            self._start_step, self._start_secs = step, now_secs
         return num_steps / secs if secs > 0 else 0.0

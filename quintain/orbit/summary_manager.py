@@ -9,12 +9,13 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from quintain.orbit import values
+
 _logger = logging.getLogger(__name__)
 
 # What makes TensorBoard show a value in its "Scalars" tab.
 _SCALAR_METADATA: Final = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
-    data_class="DATA_CLASS_SCALAR",
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
 )
 
 
@@ -92,9 +93,9 @@ class SummaryManager(SummaryManagerInterface):
         if self._summary_dir is not None:
             self._write(summary_dict, "")
 
-    def _write(self, values: Mapping[str, Any], relative_path: str) -> None:
+    def _write(self, outputs: Mapping[str, Any], relative_path: str) -> None:
         scalars = {}
-        for name, value in values.items():
+        for name, value in outputs.items():
             if isinstance(value, Mapping):
                 self._write(value, os.path.join(relative_path, name))
             else:
@@ -127,7 +128,7 @@ class SummaryManager(SummaryManagerInterface):
 
     def _to_float(self, name: str, value: Any) -> float | None:
         """Returns the number, or None (and says so once) if the value is not a single number."""
-        array = np.asarray(value)
+        array = np.asarray(values.get_value(value))
         # bfloat16 has the kind "V" to NumPy, but TensorFlow knows that it is a number.
         is_number = array.dtype.kind in "biuf" or array.dtype == tf.bfloat16.as_numpy_dtype
         if array.size == 1 and is_number:

@@ -384,7 +384,7 @@ def test_needs_a_trainer_or_an_evaluator():
 
 
 def test_rejects_a_keras_variable_as_global_step(make_counter):
-    with pytest.raises(ValueError, match="`global_step`.*expected a `tf.Variable`"):
+    with pytest.raises(ValueError, match=r"`global_step`.*expected a `tf\.Variable`"):
         orbit.Controller(evaluator=make_counter(), global_step=keras.Variable(0, dtype="int64"))
 
 
@@ -423,9 +423,9 @@ def test_methods_name_the_argument_that_they_miss(make_counter):
         trainer=counter, global_step=counter.global_step, steps_per_loop=1
     )
 
-    with pytest.raises(ValueError, match="`Controller.train` needs `trainer`"):
+    with pytest.raises(ValueError, match=r"`Controller\.train` needs `trainer`"):
         no_trainer.train(1)
-    with pytest.raises(ValueError, match="`Controller.evaluate` needs `evaluator`"):
+    with pytest.raises(ValueError, match=r"`Controller\.evaluate` needs `evaluator`"):
         no_evaluator.evaluate()
     with pytest.raises(ValueError, match="needs `checkpoint_manager`"):
         no_trainer.evaluate_continuously()

@@ -107,8 +107,7 @@ def test_second_interrupt_has_its_usual_effect(signals_are_put_back, monkeypatch
         interruption.request("a first reason")
 
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5.0)
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_first_reason_is_kept():

@@ -93,7 +93,7 @@ class NewBestMetric:
 
 
 class JSONPersistedValue:
-    """A value that is kept in a JSON file. The file is replaced atomically, and read only once."""
+    """A value that is kept in a JSON file, which is replaced atomically, and read only once."""
 
     def __init__(
         self,
@@ -123,16 +123,18 @@ class JSONPersistedValue:
 
     def write(self, value: Any) -> None:
         """Sets the value, and replaces the file."""
+        if self._filename is not None and self._write_value:
+            self._replace_file(self._filename, json.dumps(value))
         self._value = value
-        if self._filename is None or not self._write_value:
-            return
-        directory = os.path.dirname(self._filename)
+
+    def _replace_file(self, filename: str, text: str) -> None:
+        directory = os.path.dirname(filename)
         if directory:
             tf.io.gfile.makedirs(directory)
-        temporary = f"{self._filename}.tmp.{uuid.uuid4().hex}"
+        temporary = f"{filename}.tmp.{uuid.uuid4().hex}"
         with tf.io.gfile.GFile(temporary, "w") as file:
-            json.dump(value, file)
-        tf.io.gfile.rename(temporary, self._filename, overwrite=True)
+            file.write(text)
+        tf.io.gfile.rename(temporary, filename, overwrite=True)
 
 
 def _has_content(filename: str) -> bool:

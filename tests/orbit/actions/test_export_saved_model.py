@@ -1,0 +1,77 @@
+import pytest
+import tensorflow as tf
+
+from quintain.orbit import actions
+
+
+@pytest.fixture
+def model():
+    module = tf.Module()
+    module.weight = tf.Variable(2.0)
+    module.scale = tf.function(
+        lambda x: x * module.weight, input_signature=[tf.TensorSpec([], tf.float32)]
+    )
+    return module
+
+
+def _make_exports(tmp_path, *ids):
+    for export_id in ids:
+        (tmp_path / f"model-{export_id}").mkdir()
+    return str(tmp_path / "model")
+
+
+def test_exports_a_model_that_loads(tmp_path, model):
+    manager = actions.ExportFileManager(str(tmp_path / "model"))
+
+    actions.ExportSavedModel(model, manager, model.scale)({"any": "output"})
+
+    loaded = tf.saved_model.load(str(tmp_path / "model-0"))
+    assert float(loaded.scale(tf.constant(3.0))) == 6.0
+
+
+def test_keeps_the_last_exports(tmp_path, model):
+    manager = actions.ExportFileManager(str(tmp_path / "model"), max_to_keep=2)
+    action = actions.ExportSavedModel(model, manager, model.scale)
+
+    action({})
+    model.weight.assign(4.0)
+    action({})
+    action({})
+
+    assert manager.managed_files == [str(tmp_path / "model-1"), str(tmp_path / "model-2")]
+
+
+def test_counts_on_from_the_exports_that_exist(tmp_path):
+    manager = actions.ExportFileManager(_make_exports(tmp_path, 2, 10))
+
+    assert [manager.next_name() for _ in range(2)] == [
+        str(tmp_path / "model-11"),
+        str(tmp_path / "model-12"),
+    ]
+
+
+def test_orders_by_number_and_leaves_other_files_alone(tmp_path):
+    base_name = _make_exports(tmp_path, 2, 10, "best", "1-old")
+
+    manager = actions.ExportFileManager(base_name, max_to_keep=1)
+    manager.clean_up()
+
+    assert manager.managed_files == [str(tmp_path / "model-10")]
+    assert {path.name for path in tmp_path.iterdir()} == {"model-10", "model-best", "model-1-old"}
+
+
+@pytest.mark.parametrize(("max_to_keep", "expected"), [(-1, [1, 2, 3]), (0, []), (5, [1, 2, 3])])
+def test_limits_of_what_is_kept(tmp_path, max_to_keep, expected):
+    manager = actions.ExportFileManager(_make_exports(tmp_path, 1, 2, 3), max_to_keep)
+
+    manager.clean_up()
+
+    assert manager.managed_files == [str(tmp_path / f"model-{i}") for i in expected]
+
+
+def test_ids_and_subdirectory_may_be_given(tmp_path):
+    manager = actions.ExportFileManager(
+        str(tmp_path / "model"), next_id_fn=lambda: 700, subdirectory="saved_model"
+    )
+
+    assert manager.next_name() == str(tmp_path / "model-700" / "saved_model")

@@ -1,0 +1,237 @@
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from quintain import orbit
+
+_LOOPS = {
+    "graph loop": orbit.StandardTrainerOptions(),
+    "python loop over a graph": orbit.StandardTrainerOptions(use_tf_while_loop=False),
+    "python": orbit.StandardTrainerOptions(use_tf_while_loop=False, use_tf_function=False),
+    "graph loop with summaries apart": orbit.StandardTrainerOptions(
+        use_tpu_summary_optimization=True
+    ),
+}
+# Two virtual CPUs can only be made before TensorFlow starts. Every strategy trains over 7 of 10
+# steps in one graph, with a step counter and a nested function that do not wait for the data.
+_STRATEGIES = """
+import tensorflow as tf
+from quintain import orbit
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+class Trainer(orbit.StandardTrainer):
+    def __init__(self, strategy, dataset):
+        self.strategy = strategy
+        with strategy.scope():
+            self.step = orbit.utils.create_global_step()
+            self.total = tf.Variable(
+                0, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            )
+        super().__init__(orbit.utils.make_distributed_dataset(strategy, dataset))
+
+    def train_step(self, iterator):
+        def replica_step(numbers):
+            self.step.assign_add(1)
+            total = tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(numbers))
+            self.total.assign_add(total)
+
+        self.strategy.run(replica_step, (next(iterator),))
+
+
+for strategy in (
+    tf.distribute.get_strategy(),
+    tf.distribute.OneDeviceStrategy("CPU:0"),
+    tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
+):
+    trainer = Trainer(strategy, tf.data.Dataset.range(28).batch(4))
+    orbit.Controller(
+        trainer=trainer, global_step=trainer.step, steps_per_loop=5, strategy=strategy
+    ).train(10)
+    print(int(trainer.step.numpy()), int(trainer.total.numpy()), flush=True)
+"""
+
+
+@pytest.mark.parametrize("options", _LOOPS.values(), ids=_LOOPS)
+def test_every_loop_runs_the_steps_it_is_told_to(make_counter, options):
+    counter = make_counter(options=options)
+
+    outputs = [counter.train(tf.constant(num_steps)) for num_steps in (3, 2)]
+
+    assert outputs == [{"total": 0 + 1 + 2}, {"total": 3 + 4}]
+    assert int(counter.global_step) == 5
+
+
+@pytest.mark.parametrize("options", _LOOPS.values(), ids=_LOOPS)
+def test_every_loop_ends_with_its_data(make_counter, options):
+    counter = make_counter(num_examples=4, options=options)
+
+    outputs = [counter.train(tf.constant(3)) for _ in range(3)]
+
+    assert outputs == [{"total": 0 + 1 + 2}, {"total": 3}, {"total": 0}]
+    assert counter.train_data_exhausted
+
+
+@pytest.mark.parametrize(
+    "name", ["graph loop", "python loop over a graph", "graph loop with summaries apart"]
+)
+def test_end_of_the_data_leaves_no_trace_of_a_step(make_counter, name):
+    # The step counter comes before the data in `Counter.train_step`, so an ordinary `next` at the
+    # end of the data would count a step too many.
+    counter = make_counter(num_examples=4, options=_LOOPS[name])
+
+    counter.train(tf.constant(10))
+
+    assert int(counter.global_step) == 4
+
+
+def test_several_datasets_may_end_too():
+    class Pairs(orbit.StandardTrainer):
+        def __init__(self):
+            self.total = tf.Variable(0, dtype=tf.int64)
+            super().__init__({"a": tf.data.Dataset.range(3), "b": tf.data.Dataset.range(100)})
+
+        def train_step(self, iterator):
+            self.total.assign_add(next(iterator["a"]) + next(iterator["b"]))
+
+        def train_loop_end(self):
+            return {"total": int(self.total)}
+
+    trainer = Pairs()
+
+    assert trainer.train(tf.constant(10)) == {"total": 6}
+    assert trainer.train_data_exhausted
+
+
+def test_iterator_lives_as_long_as_the_dataset(make_counter):
+    counter = make_counter()
+    iterator = counter.ensure_train_iterator()
+    counter.train(tf.constant(2))
+
+    assert counter.train_iterator is iterator
+
+    counter.train_dataset = tf.data.Dataset.range(7, 9)
+
+    assert counter.train_iterator is None
+    assert counter.train(tf.constant(2)) == {"total": 7 + 8}
+
+
+def test_none_as_iterator_starts_the_data_again(make_counter):
+    counter = make_counter()
+    counter.train(tf.constant(2))
+
+    counter.train_iterator = None
+
+    assert counter.train(tf.constant(2)) == {"total": 0 + 1}
+
+
+def test_a_new_number_of_steps_does_not_trace_the_loop_again(make_counter):
+    counter = make_counter()
+    traces = []
+    train_step = counter.train_step
+    counter.train_step = lambda iterator: traces.append(1) or train_step(iterator)
+    counter.train(tf.constant(1))
+    num_traces = len(traces)
+
+    counter.train(tf.constant(5))
+
+    assert len(traces) == num_traces
+
+
+@pytest.mark.parametrize("use_tf_while_loop", [False, True])
+def test_evaluation_starts_at_the_beginning_of_the_data(make_counter, use_tf_while_loop):
+    options = orbit.StandardEvaluatorOptions(use_tf_while_loop=use_tf_while_loop)
+    counter = make_counter(eval_options=options)
+
+    totals = [int(counter.evaluate(tf.constant(2))["eval_total"]) for _ in range(2)]
+
+    assert totals == [0 + 1, 0 + 1]
+
+
+def test_evaluation_may_go_on_where_it_ended(make_counter):
+    options = orbit.StandardEvaluatorOptions(recreate_iterator_for_each_eval=False)
+    counter = make_counter(eval_options=options)
+    counter.eval_dataset = tf.data.Dataset.range(10)
+
+    totals = [int(counter.evaluate(tf.constant(2))["eval_total"]) for _ in range(2)]
+
+    assert totals == [0 + 1, 2 + 3]
+
+
+class _Collector(orbit.StandardEvaluator):
+    """Concatenates the numbers of all steps into a growing state."""
+
+    def eval_begin(self):
+        return {"numbers": tf.zeros([0], tf.int64)}
+
+    def eval_step(self, iterator):
+        return next(iterator)
+
+    def eval_reduce(self, state, step_outputs):
+        return {"numbers": tf.concat([state["numbers"], [step_outputs]], axis=0)}
+
+    def eval_end(self, state):
+        return {"numbers": state["numbers"].numpy().tolist()}
+
+
+@pytest.mark.parametrize("use_tf_while_loop", [False, True])
+def test_state_goes_through_all_steps_and_may_grow(use_tf_while_loop):
+    options = orbit.StandardEvaluatorOptions(use_tf_while_loop=use_tf_while_loop)
+    evaluator = _Collector(tf.data.Dataset.range(10), options)
+
+    assert evaluator.evaluate(tf.constant(4)) == {"numbers": [0, 1, 2, 3]}
+
+
+def test_failing_evaluation_is_undone(make_counter):
+    counter = make_counter()
+    aborted = []
+    counter.eval_abort = lambda: aborted.append(True)
+    # The second number is a division by zero.
+    counter.eval_dataset = tf.data.Dataset.range(3).map(lambda number: 1 // (1 - number))
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        counter.evaluate(tf.constant(-1))
+
+    assert aborted == [True]
+
+
+def test_complete_evaluation_in_a_graph_loop_is_an_error(make_counter):
+    counter = make_counter(eval_options=orbit.StandardEvaluatorOptions(use_tf_while_loop=True))
+
+    with pytest.raises(ValueError, match="`num_steps`: got -1"):
+        counter.evaluate(tf.constant(-1))
+
+
+@pytest.mark.parametrize(
+    ("options_class", "arguments"),
+    [
+        (orbit.StandardTrainerOptions, {"use_tf_function": False}),
+        (
+            orbit.StandardTrainerOptions,
+            {"use_tf_while_loop": False, "use_tpu_summary_optimization": True},
+        ),
+        (
+            orbit.StandardEvaluatorOptions,
+            {"use_tf_function": False, "use_tf_while_loop": True},
+        ),
+    ],
+)
+def test_options_that_exclude_each_other_are_errors(options_class, arguments):
+    with pytest.raises(ValueError, match="needs `use_tf_"):
+        options_class(**arguments)
+
+
+@pytest.mark.e2e
+def test_finite_data_ends_cleanly_under_every_strategy(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(_STRATEGIES)
+
+    result = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+    assert result.stdout.splitlines() == ["7 378"] * 3, result.stderr
