@@ -1,7 +1,7 @@
 import pytest
 
 from quintain import errors
-from quintain.nlp.data import wmt_dataloader
+from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.tasks import vocabulary
 
 _LINES = [f"number {i}\tZahl {i}\n" for i in range(200)]
@@ -61,8 +61,9 @@ def test_a_given_vocabulary_is_used_in_place_without_a_directory(prepare, tmp_pa
 
 
 def test_a_run_does_not_change_its_vocabulary(prepare, tmp_path):
-    prepare(model_dir=tmp_path / "run", vocab_size=40)
-    other = prepare(model_dir=tmp_path / "other", vocab_size=30)
+    prepare(model_dir=tmp_path / "run")
+    other = str(tmp_path / "other.model")
+    tokenizers.train_sentencepiece(["quite another text"] * 20, other, vocab_size=16)
 
     with pytest.raises(errors.ConfigError, match="another vocabulary"):
         prepare(model_path=other, model_dir=tmp_path / "run")

@@ -1,0 +1,3 @@
+"""Registers the experiments of this package; importing it is all that is needed."""
+
+from quintain.nlp.experiments import translation as translation

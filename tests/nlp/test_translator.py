@@ -1,0 +1,120 @@
+"""The weights are random: what counts is that the right ones are used, in the right order."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import config_definitions as cfg
+from quintain.core import experiment_parser, run_files  # noqa: F401
+from quintain.nlp import translator
+from quintain.nlp.data import wmt_dataloader
+from quintain.nlp.tasks import translation
+
+_SENTENCES = ["red house", "a long sentence about the green tree", "", "blue"]
+
+
+def _build_config(corpus_path):
+    layers = translation.EncDecoder(num_layers=1, num_attention_heads=2, intermediate_size=16)
+    return translation.TranslationConfig(
+        model=translation.ModelConfig(
+            encoder=layers, decoder=layers, embedding_width=16, beam_size=2, extra_decode_length=5
+        ),
+        train_data=wmt_dataloader.WMTDataConfig(
+            input_path=str(corpus_path), is_training=True, global_batch_size=256
+        ),
+        vocab_size=40,
+    )
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    """A directory as training leaves it, with two checkpoints of different weights."""
+    corpus = tmp_path_factory.mktemp("corpus") / "train.tsv"
+    corpus.write_text("red house\trotes Haus\ngreen tree\tgrüner Baum\n" * 20, encoding="utf-8")
+    directory = str(tmp_path_factory.mktemp("run"))
+    config = cfg.ExperimentConfig(task=_build_config(corpus))
+    task = translation.TranslationTask(config.task, logging_dir=directory)
+    run_files.save_params(config, directory)
+    for step in (1, 2):
+        keras.utils.set_random_seed(step)
+        model = task.build_model()
+        model({"inputs": tf.constant([[1]]), "targets": tf.constant([[1]])})
+        tf.train.Checkpoint(model=model).write(f"{directory}/ckpt-{step}")
+    corpus.unlink()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def trained(model_dir):
+    return translator.Translator.from_model_dir(model_dir)
+
+
+def test_translations_come_in_the_order_of_the_sentences(trained):
+    together = trained.translate(_SENTENCES)
+
+    assert together == [trained.translate([sentence])[0] for sentence in _SENTENCES]
+    assert len(set(together)) > 2
+
+
+def test_blank_sentences_stay_blank(trained):
+    assert trained.translate(["", "  "]) == ["", ""]
+
+
+def test_nothing_gives_nothing(trained):
+    assert trained.translate([]) == []
+
+
+def test_a_small_batch_size_gives_the_same_translations(trained):
+    assert trained.translate(_SENTENCES, batch_size=1) == trained.translate(_SENTENCES)
+
+
+def test_a_stream_is_translated_while_it_is_read(trained):
+    read = []
+
+    def lines():
+        for sentence in _SENTENCES:
+            read.append(sentence)
+            yield sentence
+
+    stream = trained.translate_stream(lines(), batch_size=2)
+
+    first = next(stream)
+    assert len(read) == 2
+    assert [first, *stream] == trained.translate(_SENTENCES)
+
+
+def test_the_search_is_traced_once_for_all_shapes(trained):
+    trained.translate(["red"])
+    trained.translate(["red house " * 7, "tree"])
+
+    assert trained._search.experimental_get_tracing_count() == 1
+
+
+def test_the_newest_checkpoint_is_used_unless_another_is_given(model_dir, trained):
+    older = translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-1")
+    newer = translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-2")
+
+    assert newer.translate(_SENTENCES) == trained.translate(_SENTENCES)
+    assert older.translate(_SENTENCES) != trained.translate(_SENTENCES)
+
+
+def test_the_search_can_be_changed(model_dir):
+    greedy = translator.Translator.from_model_dir(model_dir, beam_size=1, alpha=0.0)
+
+    assert len(greedy.translate(_SENTENCES)) == len(_SENTENCES)
+
+
+def test_a_batch_size_below_one_is_an_error(trained):
+    with pytest.raises(ValueError, match="batch_size"):
+        trained.translate(["red"], batch_size=0)
+
+
+def test_an_empty_directory_is_an_error_that_says_how_to_train(tmp_path):
+    with pytest.raises(errors.CheckpointError, match="quintain train"):
+        translator.Translator.from_model_dir(str(tmp_path))
+
+
+def test_a_checkpoint_that_is_not_there_is_an_error(model_dir):
+    with pytest.raises(errors.CheckpointError, match="ckpt-9"):
+        translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-9")
