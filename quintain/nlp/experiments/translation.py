@@ -46,6 +46,7 @@ def translation_local() -> cfg.ExperimentConfig:
                 max_seq_length=64,
             ),
             vocab_size=400,
+            max_vocab_pairs=6_000,
             print_translations=True,
         ),
         trainer=cfg.TrainerConfig(

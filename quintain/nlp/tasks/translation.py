@@ -20,6 +20,7 @@ import tensorflow as tf
 from annotated_types import Ge, Gt, Lt
 from typing_extensions import override
 
+from quintain import errors
 from quintain.config import base_config
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
@@ -133,6 +134,9 @@ class TranslationConfig(cfg.TaskConfig):
     vocab_size: Annotated[int, Gt(3)] = 8000
     """Tokens of the vocabulary to train. Not used with `sentencepiece_model_path`."""
 
+    max_vocab_pairs: Annotated[int, Gt(0)] = 1_000_000
+    """Most pairs that a vocabulary is trained from. Of more, as many are taken, evenly spread."""
+
     print_translations: bool | None = None
     """Whether each evaluation logs a few translations beside their references."""
 
@@ -169,6 +173,7 @@ class TranslationTask(base_task.Task):
             self.task_config.train_data,
             model_path=self.task_config.sentencepiece_model_path,
             vocab_size=self.task_config.vocab_size,
+            max_pairs=self.task_config.max_vocab_pairs,
             model_dir=self.logging_dir,
         )
 
@@ -203,7 +208,14 @@ class TranslationTask(base_task.Task):
         Returns:
             Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, integer ids; in evaluation
             also `unique_id` `[B]`, the number of the pair, counted from 0.
+
+        Raises:
+            ConfigError: If `params` is not a `WMTDataConfig`, or does not fit the data.
         """
+        if not isinstance(params, wmt_dataloader.WMTDataConfig):
+            raise errors.ConfigError(
+                f"params: got a {type(params).__name__}, expected a WMTDataConfig."
+            )
         params = params.replace(sentencepiece_model_path=self.vocabulary_path)
         return wmt_dataloader.WMTDataLoader(params).load(input_context)
 

@@ -5,6 +5,7 @@ is enough to resume, evaluate and translate.
 """
 
 import logging
+import math
 import os
 
 import tensorflow as tf
@@ -32,6 +33,7 @@ def prepare(
     *,
     model_path: str,
     vocab_size: int,
+    max_pairs: int,
     model_dir: str,
 ) -> str:
     """Returns the path of the run's vocabulary, training or copying it first where needed.
@@ -43,6 +45,7 @@ def prepare(
         train_data: What to train a vocabulary from.
         model_path: SentencePiece model to use instead; may be empty.
         vocab_size: Tokens of the vocabulary to train.
+        max_pairs: Most pairs to train it from; of more, as many are taken, evenly spread.
         model_dir: Directory to keep the vocabulary in; may be empty if `model_path` is not.
 
     Returns:
@@ -63,7 +66,13 @@ def prepare(
             "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
             "directory (`--model_dir`, or `logging_dir` where the task is built in Python)."
         )
-    return _train(train_data, vocab_size, model_dir)
+    pairs = wmt_dataloader.read_pairs(train_data)
+    sample = pairs[:: math.ceil(len(pairs) / max_pairs)]
+    _logger.info("Training a vocabulary of %d tokens from %d pairs.", vocab_size, len(sample))
+    path = os.path.join(model_dir, FILE_NAME)
+    lines = (side for pair in sample for side in pair)
+    tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
+    return path
 
 
 def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
@@ -84,14 +93,6 @@ def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
             "same vocabulary, or another model directory."
         )
     return kept
-
-
-def _train(train_data: wmt_dataloader.WMTDataConfig, vocab_size: int, model_dir: str) -> str:
-    _logger.info("Training a vocabulary of %d tokens from the training data.", vocab_size)
-    lines = (side for pair in wmt_dataloader.read_pairs(train_data) for side in pair)
-    path = os.path.join(model_dir, FILE_NAME)
-    tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
-    return path
 
 
 def _copy(model_path: str, model_dir: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import config_definitions as cfg
 from quintain.core import task_factory
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
@@ -220,6 +221,11 @@ def test_validation_data_covers_every_pair_once(validation_batches):
     unique_ids = np.concatenate([batch["unique_id"] for batch in validation_batches])
 
     assert sorted(unique_ids) == list(range(25))
+
+
+def test_data_of_another_kind_is_an_error(task):
+    with pytest.raises(errors.ConfigError, match="WMTDataConfig"):
+        task.build_inputs(cfg.DataConfig(input_path="x.tsv"))
 
 
 def test_perfect_translations_score_100(task, validation_batches):

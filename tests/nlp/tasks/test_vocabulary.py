@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from quintain import errors
@@ -16,9 +18,13 @@ def train_data(tmp_path):
 
 @pytest.fixture
 def prepare(train_data):
-    def call(model_path="", model_dir="", vocab_size=40):
+    def call(model_path="", model_dir="", max_pairs=1000):
         return vocabulary.prepare(
-            train_data, model_path=model_path, vocab_size=vocab_size, model_dir=str(model_dir)
+            train_data,
+            model_path=model_path,
+            vocab_size=40,
+            max_pairs=max_pairs,
+            model_dir=str(model_dir),
         )
 
     return call
@@ -36,6 +42,13 @@ def test_a_kept_vocabulary_is_used_again_without_the_data(prepare, tmp_path):
     (tmp_path / "train.tsv").unlink()
 
     assert prepare(model_dir=tmp_path / "run") == path
+
+
+def test_a_large_corpus_is_sampled_evenly(prepare, tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        prepare(model_dir=tmp_path / "run", max_pairs=100)
+
+    assert "from 100 pairs" in caplog.text
 
 
 def test_training_twice_gives_the_same_file(prepare, tmp_path):
