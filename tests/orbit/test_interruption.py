@@ -74,22 +74,19 @@ def test_signal_sets_the_flag_for_graphs_and_for_python(signals_are_put_back):
 
 def test_signal_ends_a_loop_inside_of_a_graph(signals_are_put_back):
     counter = tf.Variable(0)
-    pause = tf.Variable(tf.eye(64))
 
     def step_fn(iterator):
-        pause.assign(tf.matmul(pause, pause))
-        counter.assign_add(1)
+        if counter.assign_add(1) == 5:
+            tf.py_function(lambda: os.kill(os.getpid(), signal.SIGTERM), inp=[], Tout=[])
 
     with orbit.Interruption() as interruption:
         loop_fn = tf.function(
             orbit.utils.create_tf_while_loop_fn(step_fn, stop_flag=interruption.flag)
         )
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
-        timer.start()
         num_steps = loop_fn(None, tf.constant(2**31 - 1))
-        timer.join()
 
-    assert int(num_steps) == int(counter) > 0
+    assert interruption.reason == "SIGTERM"
+    assert 5 <= int(num_steps) == int(counter) < 2**31 - 1
 
 
 def test_repeated_signal_within_a_moment_counts_once(signals_are_put_back):
