@@ -30,9 +30,17 @@ _AUTOTUNE_ALGORITHMS: Final = {
 }
 
 
-def split_paths(input_path: str | Sequence[str]) -> list[str]:
-    """Returns the paths and patterns of a comma-separated string, or of a list of such."""
-    given = [input_path] if isinstance(input_path, str) else list(input_path)
+def split_paths(input_path: str | Sequence[str], *, name: str = "input_path") -> list[str]:
+    """Returns the paths and patterns of a comma-separated string, or of a list of such.
+
+    Raises:
+        ConfigError: If `input_path` is neither; `name` is how the message calls it.
+    """
+    given = [input_path] if isinstance(input_path, str) else input_path
+    if not isinstance(given, (list, tuple)) or not all(isinstance(path, str) for path in given):
+        raise errors.ConfigError(
+            f"{name}: got {input_path!r}, expected a string or a list of strings."
+        )
     return [part.strip() for entry in given for part in entry.split(",") if part.strip()]
 
 
@@ -50,7 +58,7 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         ConfigError: If nothing is given.
         DataError: If a file does not exist, or a pattern matches none.
     """
-    paths = split_paths(input_path)
+    paths = split_paths(input_path, name=name)
     if not paths:
         raise errors.ConfigError(
             f"{name}: got {input_path!r}, expected a file, a pattern, or a list of them."

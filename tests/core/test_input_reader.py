@@ -74,6 +74,12 @@ def test_no_path_is_an_error(input_path):
         input_reader.match_files(input_path)
 
 
+@pytest.mark.parametrize("input_path", [{"a": "b"}, 3, ["a", None]])
+def test_what_is_no_path_is_an_error(input_path):
+    with pytest.raises(errors.ConfigError, match="expected a string or a list of strings"):
+        input_reader.match_files(input_path)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
