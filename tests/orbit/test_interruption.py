@@ -304,4 +304,5 @@ def test_process_in_a_long_loop_saves_and_ends_promptly(tmp_path, number):
     assert int(step) + int(steps_left) == 1_000_000
     assert pathlib.Path(path).name == f"ckpt-{step}"
     assert tf.train.load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE") == int(step)
-    assert secs < 10  # the loop ends within a step (1 ms); saving and leaving Python are the rest
+    # The loop alone would go on for minutes; a loaded machine may need seconds to leave Python.
+    assert secs < 30
