@@ -145,7 +145,7 @@ def draw_number_words(draw: Draw, number: int, *, before_noun: bool = False) -> 
     """Returns the number in words, in one of the English wordings."""
     has_article = 100 <= number < 200 or 1_000 <= number < 1_100 or number == 1_000_000
     use_article = has_article and draw.chance(0.5)
-    use_and = use_article or draw.chance(0.8)
+    use_and = use_article or draw.chance(0.85)
     return (
         number_names.english_cardinal(number, use_and=use_and, use_article=use_article),
         number_names.german_cardinal(number, is_short=use_article, before_noun=before_noun),
@@ -172,7 +172,7 @@ def draw_cardinal(draw: Draw) -> Pair:
 def draw_counted(draw: Draw) -> Pair:
     """Draws a number of things: "at least twelve houses"."""
     number = _countable(draw_magnitude(draw))
-    amount = to_digits(number) if draw.chance(0.3) else draw_number_words(draw, number)
+    amount = to_digits(number) if draw.chance(0.15) else draw_number_words(draw, number)
     frame, german_frame = draw.one(_COUNTED_FRAMES)
     noun, german_noun = draw.one(_COUNTED)
     return frame.format(amount[0], noun), german_frame.format(amount[1], german_noun)
@@ -203,7 +203,7 @@ def draw_decimal(draw: Draw) -> Pair:
     """Draws a decimal number in words ("three point one four") or digits ("3.14")."""
     whole = draw.between(0, 99) if draw.chance(0.6) else draw.between(100, 9_999)
     decimals = [draw.below(10) for _ in range(draw.between(1, 3))]
-    if draw.chance(0.4):
+    if draw.chance(0.3):
         (source, target), digits = to_digits(whole), "".join(map(str, decimals))
         source, target = f"{source}.{digits}", f"{target},{digits}"
     else:
@@ -252,7 +252,7 @@ def draw_price(draw: Draw) -> Pair:
     one, many, german_name, symbol = draw.one(_CURRENCIES)
     number = draw.between(1, 99) if draw.chance(0.5) else _countable(draw.between(100, 9_999))
     cents = draw.between(2, 99)
-    if draw.chance(0.3) and symbol != "CHF":
+    if draw.chance(0.15) and symbol != "CHF":
         source, target = to_digits(number)
         source, target = f"{symbol}{source}.{cents:02}", f"{target},{cents:02} {symbol}"
     elif number == 1:
@@ -270,7 +270,7 @@ def draw_measure(draw: Draw) -> Pair:
     """Draws a measured thing: "The tower is 120 metres high."."""
     unit, german_unit, frame, german_frame = draw.one(_UNITS)
     number = draw.between(2, 100) if draw.chance(0.6) else _countable(draw.between(102, 2_000))
-    if draw.chance(0.35):
+    if draw.chance(0.2):
         (source, target), decimal = to_digits(number), draw.below(10)
         if draw.chance(0.5):
             source, target = f"{source}.{decimal}", f"{target},{decimal}"

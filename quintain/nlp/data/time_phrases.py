@@ -160,7 +160,7 @@ def _draw_year_suffix(draw: Draw, day: datetime.date) -> Pair:
     """Returns nothing, the year in digits or the year in words, with a leading space."""
     if draw.chance(0.35):
         return "", ""
-    if draw.chance(0.6):
+    if draw.chance(0.5):
         return f" {day.year}", f" {day.year}"
     return (
         f" {number_names.english_year(day.year)}",
@@ -246,7 +246,7 @@ def draw_clock_time(draw: Draw) -> Pair:
 
 
 def _draw_clock_name(draw: Draw) -> Pair:
-    if draw.chance(0.25):
+    if draw.chance(0.15):
         return _draw_digital_time(draw)
     hour = draw.between(1, 12)
     source, target = _draw_spoken_time(draw, hour)
