@@ -1,20 +1,74 @@
 """The exceptions that this package raises for its callers' mistakes and for the world's.
 
     QuintainError
-    |-- ConfigError (ValueError)             a config value is wrong; carries the dotted path
+    |-- ConfigError (ValueError)             a config value is wrong; carries the dotted paths
+    |   |-- UnknownKeyError (KeyError)       a name that no field has
+    |   `-- RestrictionError (KeyError)      fields do not fit together
     |-- RegistryError (LookupError)          a name was never registered, or was registered twice
     |-- DataError (ValueError)               input data can't be used; names file and line
     |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
     `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
+import dataclasses
+import difflib
+from collections.abc import Iterable, Sequence
+
 
 class QuintainError(Exception):
     """Base of all exceptions of this package."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a config."""
+
+    path: str
+    """Dotted path of the field, empty for the whole."""
+
+    message: str
+    """What was given and what is allowed."""
+
+    is_unknown: bool = False
+    """Whether there is no field of this name."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
 class ConfigError(QuintainError, ValueError):
-    """A config value is wrong."""
+    """A config value is wrong.
+
+    Attributes:
+        problems: Everything that is wrong, where the error comes from a config's own check.
+    """
+
+    problems: Sequence[Problem]
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        """Stores the message and what it is made of."""
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        # `KeyError`, a base of some subclasses, would show the message in quotes.
+        return str(self.args[0])
+
+    @classmethod
+    def from_problems(cls, problems: Sequence[Problem]) -> "ConfigError":
+        """Returns one error that lists all problems; an `UnknownKeyError` if a key is unknown."""
+        kind = UnknownKeyError if any(problem.is_unknown for problem in problems) else cls
+        lines = [str(problem) for problem in problems]
+        text = lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} problems:", *lines])
+        return kind(text, problems)
+
+
+class UnknownKeyError(ConfigError, KeyError, AttributeError):
+    """A config has no field of this name."""
+
+
+class RestrictionError(ConfigError, KeyError):
+    """Fields of a config do not fit together."""
 
 
 class RegistryError(QuintainError, LookupError):
@@ -31,3 +85,14 @@ class CheckpointError(QuintainError):
 
 class TrainingDivergedError(QuintainError, RuntimeError):
     """The training loss is not finite any more."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Returns ` Did you mean 'x'?` for the known name nearest to `name`, or an empty string.
+
+    Example:
+        >>> suggest("tran_steps", ["train_steps", "steps_per_loop"])
+        " Did you mean 'train_steps'?"
+    """
+    nearest = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.55)
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""

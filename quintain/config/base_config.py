@@ -1,0 +1,474 @@
+"""`Config`: a dataclass that checks itself, reads and writes plain data, and can be locked.
+
+Users write ordinary dataclasses that derive from `Config`. A mapping given for a field becomes the
+class the field is annotated with; every value is checked against its annotation, strictly; a name that
+no field has is an error, wherever it is used. All that is wrong is reported at once.
+"""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from typing_extensions import Self, dataclass_transform
+
+from quintain import errors
+from quintain.config import field_types, restrictions, yaml_io
+
+C = TypeVar("C", bound="Config")
+B = TypeVar("B", bound=Callable[..., Any])
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+class _ConfigMeta(type):
+    """Completes every new instance: checks names before `__init__` runs and values after it."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        unknown = sorted(kwargs.keys() - _constructor_names(cls))
+        if unknown:
+            raise errors.ConfigError.from_problems(
+                [_unknown_name(cls, name, _field_names(cls)) for name in unknown]
+            )
+        config = super().__call__(*args, **kwargs)
+        config._complete()
+        return config
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class Config(metaclass=_ConfigMeta):
+    """Base of all configs; by itself, a container for any names.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Model(Config):
+        ...     width: int = 8
+        >>> @dataclasses.dataclass
+        ... class Task(Config):
+        ...     model: Model = Model()
+        ...     name: str | None = None
+        >>> task = Task(model={"width": 16})
+        >>> task.override({"name": "small"})
+        >>> task.as_dict()
+        {'model': {'width': 16}, 'name': 'small'}
+        >>> task.model.widht = 3
+        Traceback (most recent call last):
+            ...
+        quintain.errors.UnknownKeyError: widht: unknown; Model has no such field. \
+Did you mean 'width'?
+    """
+
+    default_params: dataclasses.InitVar[Mapping[str, Any] | None] = None
+    """Values that override the defaults, as plain data; the first positional argument."""
+
+    restrictions: dataclasses.InitVar[Sequence[str] | None] = None
+    """Conditions between fields that `validate` checks, such as `train.steps >= warmup.steps`."""
+
+    BUILDER: ClassVar[Callable[..., Any] | None] = None
+    """What builds the object that the config describes; set by `bind`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # A class without `__hash__` can't be the default of a dataclass field. Configs are mutable
+        # and not hashable, but copied for each instance, so they are safe as defaults.
+        cls.__hash__ = _refuse_to_hash  # type: ignore[method-assign]  # explicit, for dataclasses
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Creates an instance whose checks wait until `__init__` has run."""
+        del args, kwargs
+        config = super().__new__(cls)
+        vars(config).update(_is_complete=False, _is_locked=False, _restrictions=[])
+        return config
+
+    def __post_init__(
+        self, default_params: Mapping[str, Any] | None, restrictions: Sequence[str] | None
+    ) -> None:
+        """Stores restrictions and applies `default_params`; subclasses that override it call it."""
+        vars(self)["_restrictions"] = list(restrictions or ())
+        vars(self)["_default_params"] = default_params
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            vars(self)[name] = value
+            return
+        if name == "BUILDER":
+            raise AttributeError("`BUILDER` is set by `bind`, for the whole class.")
+        self._check_unlocked(name)
+        if not self._is_complete:
+            vars(self)[name] = copy.deepcopy(value) if isinstance(value, Config) else value
+            return
+        problems: list[errors.Problem] = []
+        converted = self._convert(name, value, name, problems)
+        _raise_if_any(problems)
+        vars(self)[name] = converted
+
+    def __delattr__(self, name: str) -> None:
+        self._check_unlocked(name)
+        if name in _field_names(type(self)):
+            raise AttributeError(f"{name}: a field of {type(self).__name__} can't be deleted.")
+        super().__delattr__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [key for key in vars(self) if not key.startswith("_")]
+        raise AttributeError(
+            f"{type(self).__name__} has no field {name!r}.{errors.suggest(name, known)}"
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return not name.startswith("_") and name in vars(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Config) or type(self) is not type(other):
+            return NotImplemented
+        return dict(self._items()) == dict(other._items())
+
+    def __hash__(self) -> int:
+        return _refuse_to_hash(self)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self._items())
+        return f"{type(self).__name__}({values})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        duplicate = object.__new__(type(self))
+        vars(duplicate).update(
+            {name: _copy_value(value, memo) for name, value in vars(self).items()}
+        )
+        return duplicate
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns the value of a field, or `default` if there is none of this name."""
+        return vars(self).get(key, default) if key in self else default
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the config and all below it as plain dictionaries, lists and scalars."""
+        return {name: _to_plain(value) for name, value in self._items()}
+
+    @classmethod
+    def from_dict(cls, params: Mapping[str, Any]) -> Self:
+        """Returns the default config overridden by `params`.
+
+        Raises:
+            ConfigError: Listing every unknown name and every wrong value.
+        """
+        return cls(params)
+
+    @classmethod
+    def from_yaml(cls, file_path: str) -> Self:
+        """Returns the default config overridden by a YAML file.
+
+        Raises:
+            ConfigError: If the file can't be read, or naming file and line of each wrong key.
+        """
+        config = cls()
+        config.override_from_yaml(file_path)
+        return config
+
+    @classmethod
+    def from_json(cls, file_path: str) -> Self:
+        """Returns the default config overridden by a JSON file. JSON is YAML, so is its reader."""
+        return cls.from_yaml(file_path)
+
+    @classmethod
+    def from_args(cls, *args: Any, **kwargs: Any) -> Self:
+        """Returns a config with `args` for the fields of `cls` in their order, and `kwargs` by name.
+
+        Raises:
+            ConfigError: If there are more arguments than fields, or a field is given twice.
+        """
+        names = _field_names(cls)
+        if len(args) > len(names):
+            raise errors.ConfigError(
+                f"{cls.__name__}.from_args: got {len(args)} positional arguments, expected at most "
+                f"{len(names)}: {', '.join(names)}."
+            )
+        values = dict(zip(names, args, strict=False))
+        twice = sorted(values.keys() & kwargs.keys())
+        if twice:
+            raise errors.ConfigError(
+                f"{cls.__name__}.from_args: given by position and by name: {', '.join(twice)}."
+            )
+        return cls(**values, **kwargs)
+
+    def override(self, override_params: "Mapping[str, Any] | Config", is_strict: bool = True) -> None:
+        """Replaces the values named in `override_params`; mappings go into sub-configs.
+
+        A list of configs of the same length is overridden element by element. If anything is wrong,
+        nothing is changed.
+
+        Args:
+            override_params: Plain data or another config.
+            is_strict: Whether a name that no field has is an error. Otherwise it becomes a new name.
+
+        Raises:
+            ConfigError: If the config is locked, or listing every unknown name and wrong value.
+        """
+        params = override_params.as_dict() if isinstance(override_params, Config) else override_params
+        if self._is_locked:
+            raise errors.ConfigError(f"{type(self).__name__} is locked and can't be overridden.")
+        problems: list[errors.Problem] = []
+        copy.deepcopy(self)._apply(params, "", is_strict, problems)
+        _raise_if_any(problems)
+        self._apply(params, "", is_strict, problems)
+
+    def override_from_yaml(self, file_path: str) -> None:
+        """Overrides with the contents of a YAML file.
+
+        Raises:
+            ConfigError: If the file can't be read, or naming file and line of each wrong key.
+        """
+        params, lines = yaml_io.load_file_with_lines(file_path)
+        self.override_located(params, lambda path: f"{file_path}:{find_line(lines, path)}")
+
+    def override_located(
+        self, params: Mapping[str, Any], locate: Callable[[str], str]
+    ) -> None:
+        """Overrides with values that came from somewhere.
+
+        Args:
+            params: Plain data.
+            locate: Returns where the value of a dotted path was written, such as `my.yaml:3`.
+
+        Raises:
+            ConfigError: With the place of each problem.
+        """
+        try:
+            self.override(params)
+        except errors.ConfigError as error:
+            if not error.problems:
+                raise
+            raise errors.ConfigError.from_problems(
+                [
+                    dataclasses.replace(p, path=f"{locate(p.path)}: {p.path}")
+                    for p in error.problems
+                ]
+            ) from None
+
+    def replace(self, **kwargs: Any) -> Self:
+        """Returns an unlocked copy with some values replaced.
+
+        Raises:
+            ConfigError: Listing every unknown name and every wrong value.
+        """
+        duplicate = copy.deepcopy(self)
+        duplicate._set_locked(False)
+        duplicate.override(kwargs)
+        return duplicate
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields `(field, message)` for values that do not fit together. Meant to be overridden.
+
+        What one field may hold is better said by its annotation: `Annotated[int, Ge(1)]`,
+        `Literal["a", "b"]`.
+        """
+        yield from ()
+
+    def validate(self) -> None:
+        """Checks the restrictions and the `check` methods of this config and all below it.
+
+        Raises:
+            RestrictionError: If a restriction is violated.
+            ConfigError: Listing everything else that does not fit together.
+        """
+        problems = list(self._find_misfits(""))
+        _raise_if_any(problems)
+        violated = [
+            line
+            for config in self._walk()
+            for line in restrictions.find_violations(config._restrictions, config.as_dict())
+        ]
+        if violated:
+            raise errors.RestrictionError("\n".join(violated))
+
+    def lock(self) -> None:
+        """Makes this config and all below it read-only."""
+        self._set_locked(True)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the config is read-only."""
+        return bool(self._is_locked)
+
+    def _items(self) -> Iterator[tuple[str, Any]]:
+        return ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
+
+    def _complete(self) -> None:
+        """Checks and converts all values once `__init__` has run."""
+        problems: list[errors.Problem] = []
+        for name, value in list(self._items()):
+            vars(self)[name] = self._convert(name, value, name, problems)
+        params = vars(self).pop("_default_params", None)
+        vars(self)["_is_complete"] = True
+        self._apply(params or {}, "", type(self) is not Config, problems)
+        _raise_if_any(problems)
+
+    def _apply(
+        self, params: Any, path: str, is_strict: bool, problems: list[errors.Problem]
+    ) -> None:
+        if not isinstance(params, Mapping):
+            problems.append(
+                errors.Problem(path, f"got {params!r}, expected a mapping of names to values.")
+            )
+            return
+        for name, value in params.items():
+            here = f"{path}.{name}" if path else str(name)
+            if not isinstance(name, str) or name.startswith("_"):
+                problems.append(errors.Problem(here, "unknown; names are words.", is_unknown=True))
+            elif name not in vars(self) and is_strict and type(self) is not Config:
+                problems.append(_unknown_name(type(self), name, _field_names(type(self)), here))
+            else:
+                self._apply_one(name, value, here, is_strict, problems)
+
+    def _apply_one(
+        self, name: str, value: Any, path: str, is_strict: bool, problems: list[errors.Problem]
+    ) -> None:
+        current = vars(self).get(name)
+        if isinstance(current, Config) and isinstance(value, Mapping):
+            current._apply(value, path, is_strict, problems)
+        elif _matches_element_wise(current, value):
+            for index, (part, new) in enumerate(zip(current, value, strict=True)):
+                part._apply(new, f"{path}[{index}]", is_strict, problems)
+        else:
+            vars(self)[name] = self._convert(name, value, path, problems)
+
+    def _convert(
+        self, name: str, value: Any, path: str, problems: list[errors.Problem]
+    ) -> Any:
+        """Returns `value` as the field's annotation asks for it, or reports why it can't be."""
+        if name in _field_names(type(self)):
+            annotation = field_types.annotations(type(self)).get(name, Any)
+            return field_types.convert(annotation, value, path, problems)
+        if type(self) is not Config and self._is_complete and name not in vars(self):
+            problems.append(_unknown_name(type(self), name, _field_names(type(self)), path))
+            return value
+        return field_types.convert(Any, value, path, problems)
+
+    def _find_misfits(self, path: str) -> Iterator[errors.Problem]:
+        for name, message in self.check():
+            yield errors.Problem(f"{path}.{name}" if path else name, message)
+        for name, config in self._children():
+            yield from config._find_misfits(f"{path}.{name}" if path else name)
+
+    def _children(self) -> Iterator[tuple[str, "Config"]]:
+        for name, value in self._items():
+            if isinstance(value, Config):
+                yield name, value
+            elif isinstance(value, list | tuple):
+                for index, part in enumerate(value):
+                    if isinstance(part, Config):
+                        yield f"{name}[{index}]", part
+
+    def _walk(self) -> Iterator["Config"]:
+        yield self
+        for _, child in self._children():
+            yield from child._walk()
+
+    def _set_locked(self, is_locked: bool) -> None:
+        for config in self._walk():
+            vars(config)["_is_locked"] = is_locked
+
+    def _check_unlocked(self, name: str) -> None:
+        if self._is_locked:
+            raise errors.ConfigError(
+                f"{name}: {type(self).__name__} is locked; use `replace` to get a changed copy."
+            )
+
+
+def bind(config_cls: type[Config]) -> Callable[[B], B]:
+    """Returns a decorator that makes a class or function the builder of `config_cls`.
+
+    Raises:
+        ValueError: If the class has a builder already, or the builder can't be called.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Square(Config):
+        ...     side: float = 1.0
+        >>> @bind(Square)
+        ... def build_area(config):
+        ...     return config.side**2
+        >>> square = Square(side=3.0)
+        >>> square.BUILDER(square)
+        9.0
+    """
+    if config_cls.__dict__.get("BUILDER") is not None:
+        raise ValueError(f"{config_cls.__name__} is bound to {config_cls.BUILDER!r} already.")
+
+    def decorate(builder: B) -> B:
+        if not callable(builder):
+            raise ValueError(f"`builder`: got {builder!r}, expected a class or a function.")
+        is_function = not isinstance(builder, type)
+        config_cls.BUILDER = staticmethod(builder) if is_function else builder
+        return builder
+
+    return decorate
+
+
+def find_line(lines: Mapping[str, int], path: str) -> int:
+    """Returns the line of a dotted path, or of the nearest one above it that has a line."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0] if "." in path else ""
+    return lines.get(path, 1)
+
+
+def _constructor_names(cls: type) -> set[str]:
+    return {*_field_names(cls), "default_params", "restrictions"}
+
+
+def _field_names(cls: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+def _unknown_name(
+    cls: type, name: str, known: Sequence[str], path: str | None = None
+) -> errors.Problem:
+    hint = errors.suggest(name, known)
+    if not hint and known:
+        hint = f" Its fields: {', '.join(known)}."
+    return errors.Problem(
+        path or name, f"unknown; {cls.__name__} has no such field.{hint}", is_unknown=True
+    )
+
+
+def _matches_element_wise(current: Any, value: Any) -> bool:
+    return (
+        isinstance(current, list | tuple)
+        and isinstance(value, list | tuple)
+        and len(current) == len(value) > 0
+        and all(isinstance(part, Config) for part in current)
+        and all(isinstance(part, Mapping) for part in value)
+    )
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Config):
+        return value.as_dict()
+    if isinstance(value, tuple):
+        return tuple(_to_plain(part) for part in value)
+    if isinstance(value, list):
+        return [_to_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _to_plain(part) for key, part in value.items()}
+    return field_types.to_plain_scalar(value)
+
+
+def _copy_value(value: Any, memo: dict[int, Any]) -> Any:
+    if isinstance(value, Config | list | dict | tuple):
+        return copy.deepcopy(value, memo)
+    return value
+
+
+def _raise_if_any(problems: Sequence[errors.Problem]) -> None:
+    if problems:
+        raise errors.ConfigError.from_problems(problems)
+
+
+def _refuse_to_hash(config: Config) -> int:
+    raise TypeError(f"unhashable type: {type(config).__name__!r}")
+
+
+def to_json(config: Config) -> str:
+    """Returns the config as indented JSON."""
+    return json.dumps(config.as_dict(), indent=2)

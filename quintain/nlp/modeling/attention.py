@@ -1,0 +1,241 @@
+"""Multi-head attention with fused projections.
+
+Shapes:
+    B  examples in the batch
+    Q  query positions
+    K  key positions
+    H  attention heads
+    D  width of the model
+"""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+
+MASKED_SCORE = -1e4
+"""Added to the scores of masked positions: far below any score, and finite in float16."""
+
+
+class Projection(keras.layers.Layer):
+    """A dense layer computed as one matrix product over all positions."""
+
+    def __init__(
+        self, width: int, *, num_parts: int = 1, use_bias: bool, gain: float = 1.0, **kwargs: Any
+    ) -> None:
+        """Stores the sizes.
+
+        Args:
+            width: Output width of each part.
+            num_parts: Projections computed at once and returned side by side.
+            use_bias: Whether to add a bias.
+            gain: Factor of the Glorot-uniform limits of the initial weights.
+            **kwargs: Arguments of a Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.width = width
+        self.num_parts = num_parts
+        self.use_bias = use_bias
+        self.gain = gain
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights; each part starts as a layer of its own would."""
+        limit = self.gain * math.sqrt(6.0 / (input_shape[-1] + self.width))
+        width = self.width * self.num_parts
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], width),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+            name="kernel",
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`."""
+        shape = tf.shape(inputs)
+        kernel = tf.convert_to_tensor(self.kernel)
+        outputs = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernel)
+        if self.bias is not None:
+            outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
+        return tf.reshape(outputs, [shape[0], shape[1], kernel.shape[-1]])
+
+
+class _Attention(keras.layers.Layer):
+    """What self-attention and attention to a memory share."""
+
+    def __init__(
+        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if width % num_heads:
+            raise errors.ConfigError(
+                f"num_attention_heads: got {num_heads}, expected a divisor of the width {width}."
+            )
+        self.num_heads = num_heads
+        self.width = width
+        self.output_projection = Projection(width, use_bias=use_bias, name="output")
+        self.dropout = keras.layers.Dropout(dropout_rate)
+
+    def split_heads(self, x: tf.Tensor) -> tf.Tensor:
+        """Turns `[B, Q, D]` into `[B, H, Q, D / H]`."""
+        shape = tf.shape(x)
+        heads = [shape[0], shape[1], self.num_heads, self.width // self.num_heads]
+        return tf.transpose(tf.reshape(x, heads), [0, 2, 1, 3])
+
+    def attend(
+        self,
+        queries: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        bias: tf.Tensor | None,
+        training: bool,
+    ) -> tf.Tensor:
+        """Mixes `values` by the softmax of the scaled products of `queries` and `keys`.
+
+        Args:
+            queries: `[B, H, Q, D / H]`.
+            keys: `[B, H, K, D / H]`.
+            values: `[B, H, K, D / H]`.
+            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing.
+            training: Whether to drop weights.
+
+        Returns:
+            `[B, Q, D]`.
+        """
+        scale = (self.width // self.num_heads) ** -0.5
+        scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
+        if bias is not None:
+            scores += bias
+        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)
+        mixed = tf.matmul(self.dropout(weights, training=training), values)  # [B, H, Q, D / H]
+        shape = tf.shape(mixed)
+        merged = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [shape[0], shape[2], self.width])
+        return self.output_projection(merged)
+
+
+class SelfAttention(_Attention):
+    """Attention of a sequence to itself."""
+
+    def __init__(
+        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
+    ) -> None:
+        """Creates the projections.
+
+        Args:
+            num_heads: Attention heads; must divide `width`.
+            width: Width of inputs and outputs.
+            dropout_rate: Share of the attention weights that training drops.
+            use_bias: Whether projections have biases.
+            **kwargs: Arguments of a Keras layer.
+
+        Raises:
+            ConfigError: If `num_heads` does not divide `width`.
+        """
+        super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
+        self.query_key_value = Projection(
+            width, num_parts=3, use_bias=use_bias, name="query_key_value"
+        )
+
+    def build(self, input_shape: Any) -> None:
+        """Builds the projections."""
+        self.query_key_value.build(input_shape)
+        self.output_projection.build(input_shape)
+
+    def call(
+        self, inputs: tf.Tensor, bias: tf.Tensor | None = None, training: bool = False
+    ) -> tf.Tensor:
+        """Attends from all positions of `[B, Q, D]` to all positions, as `bias` allows."""
+        parts = tf.split(self.query_key_value(inputs), 3, axis=-1)
+        queries, keys, values = map(self.split_heads, parts)
+        return self.attend(queries, keys, values, bias, training)
+
+    def step(
+        self,
+        inputs: tf.Tensor,
+        cache: dict[str, tf.Tensor],
+        index: tf.Tensor,
+        bias: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Attends from one new position to itself and those before it.
+
+        Args:
+            inputs: `[B, 1, D]`, the new position.
+            cache: `keys` and `values` of the positions before, `[B, K, D]` each.
+            index: Scalar int32: number of positions before this one.
+            bias: None for a cache that grows by one position. For a cache of fixed size K, which is
+                zero from `index` on, a `[1, 1, 1, K]` mask of the positions after `index`.
+
+        Returns:
+            The output `[B, 1, D]` and the cache with this position.
+        """
+        queries, keys, values = tf.split(self.query_key_value(inputs), 3, axis=-1)
+        cache = {
+            "keys": _add_position(cache["keys"], keys, index, is_fixed=bias is not None),
+            "values": _add_position(cache["values"], values, index, is_fixed=bias is not None),
+        }
+        outputs = self.attend(
+            self.split_heads(queries),
+            self.split_heads(cache["keys"]),
+            self.split_heads(cache["values"]),
+            bias,
+            training=False,
+        )
+        return outputs, cache
+
+
+def _add_position(
+    cached: tf.Tensor, new: tf.Tensor, index: tf.Tensor, *, is_fixed: bool
+) -> tf.Tensor:
+    if not is_fixed:
+        return tf.concat([cached, new], axis=1)
+    place = tf.one_hot(index, tf.shape(cached)[1], dtype=cached.dtype)  # [K]
+    return cached + place[tf.newaxis, :, tf.newaxis] * new
+
+
+class CrossAttention(_Attention):
+    """Attention of one sequence to another, the memory."""
+
+    def __init__(
+        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
+    ) -> None:
+        """Creates the projections.
+
+        Args:
+            num_heads: Attention heads; must divide `width`.
+            width: Width of inputs, memory and outputs.
+            dropout_rate: Share of the attention weights that training drops.
+            use_bias: Whether projections have biases.
+            **kwargs: Arguments of a Keras layer.
+
+        Raises:
+            ConfigError: If `num_heads` does not divide `width`.
+        """
+        super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
+        self.query = Projection(width, use_bias=use_bias, name="query")
+        self.key_value = Projection(width, num_parts=2, use_bias=use_bias, name="key_value")
+
+    def build(self, input_shape: Any) -> None:
+        """Builds the projections."""
+        self.query.build(input_shape)
+        self.key_value.build(input_shape)
+        self.output_projection.build(input_shape)
+
+    def read_memory(self, memory: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the keys and values of a memory `[B, K, D]`, `[B, H, K, D / H]` each."""
+        keys, values = tf.split(self.key_value(memory), 2, axis=-1)
+        return self.split_heads(keys), self.split_heads(values)
+
+    def call(
+        self,
+        inputs: tf.Tensor,
+        memory: tuple[tf.Tensor, tf.Tensor],
+        bias: tf.Tensor | None = None,
+        training: bool = False,
+    ) -> tf.Tensor:
+        """Attends from `[B, Q, D]` to what `read_memory` returned."""
+        keys, values = memory
+        return self.attend(self.split_heads(self.query(inputs)), keys, values, bias, training)
