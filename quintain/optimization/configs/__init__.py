@@ -1,0 +1,1 @@
+"""Configs of optimizers, learning rates and warm-ups. Plain data, without TensorFlow."""

@@ -1,0 +1,100 @@
+"""Config of everything between a gradient and a changed weight.
+
+Example:
+    >>> config = OptimizationConfig({
+    ...     "optimizer": {"type": "adamw", "adamw": {"weight_decay_rate": 0.01}},
+    ...     "learning_rate": {"type": "constant", "constant": {"learning_rate": 1e-4}},
+    ... })
+    >>> config.optimizer.get().weight_decay_rate
+    0.01
+"""
+
+import dataclasses
+
+from quintain.config import base_config, one_of
+from quintain.optimization.configs import learning_rate_config as lr_cfg
+from quintain.optimization.configs import optimizer_config as opt_cfg
+
+
+@dataclasses.dataclass
+class OptimizerConfig(one_of.OneOfConfig):
+    """The optimizer, chosen by `type`."""
+
+    type: str | None = None
+    """Which of the optimizers below; has to be set."""
+
+    sgd: opt_cfg.SGDConfig = dataclasses.field(default_factory=opt_cfg.SGDConfig)
+    """Stochastic gradient descent."""
+
+    adam: opt_cfg.AdamConfig = dataclasses.field(default_factory=opt_cfg.AdamConfig)
+    """Adam."""
+
+    adamw: opt_cfg.AdamWeightDecayConfig = dataclasses.field(
+        default_factory=opt_cfg.AdamWeightDecayConfig
+    )
+    """Adam with decoupled weight decay."""
+
+
+@dataclasses.dataclass
+class LrConfig(one_of.OneOfConfig):
+    """The learning rate, chosen by `type`."""
+
+    type: str | None = None
+    """Which of the schedules below; has to be set."""
+
+    constant: lr_cfg.ConstantLrConfig = dataclasses.field(default_factory=lr_cfg.ConstantLrConfig)
+    """The same at every step."""
+
+    stepwise: lr_cfg.StepwiseLrConfig = dataclasses.field(default_factory=lr_cfg.StepwiseLrConfig)
+    """One value between every two boundaries."""
+
+    exponential: lr_cfg.ExponentialLrConfig = dataclasses.field(
+        default_factory=lr_cfg.ExponentialLrConfig
+    )
+    """Exponential decay."""
+
+    polynomial: lr_cfg.PolynomialLrConfig = dataclasses.field(
+        default_factory=lr_cfg.PolynomialLrConfig
+    )
+    """Polynomial decay."""
+
+    cosine: lr_cfg.CosineLrConfig = dataclasses.field(default_factory=lr_cfg.CosineLrConfig)
+    """Cosine decay."""
+
+    power: lr_cfg.DirectPowerLrConfig = dataclasses.field(
+        default_factory=lr_cfg.DirectPowerLrConfig
+    )
+    """A power of the step."""
+
+
+@dataclasses.dataclass
+class WarmupConfig(one_of.OneOfConfig):
+    """The warm-up, chosen by `type`; none by default."""
+
+    type: str | None = None
+    """Which of the warm-ups below, or None."""
+
+    linear: lr_cfg.LinearWarmupConfig = dataclasses.field(default_factory=lr_cfg.LinearWarmupConfig)
+    """Along a straight line."""
+
+    polynomial: lr_cfg.PolynomialWarmupConfig = dataclasses.field(
+        default_factory=lr_cfg.PolynomialWarmupConfig
+    )
+    """Along a power of the step."""
+
+
+@dataclasses.dataclass
+class OptimizationConfig(base_config.Config):
+    """Optimizer, learning rate, warm-up and weight averaging."""
+
+    optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
+    """The optimizer."""
+
+    ema: opt_cfg.EMAConfig | None = None
+    """Moving average of the weights. Not built yet; must be None."""
+
+    learning_rate: LrConfig = dataclasses.field(default_factory=LrConfig)
+    """The learning rate as a function of the step."""
+
+    warmup: WarmupConfig = dataclasses.field(default_factory=WarmupConfig)
+    """How the first steps lead up to the learning rate."""

@@ -1,0 +1,139 @@
+"""Configs of optimizers. The rules they follow are in the modules of the same names."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from typing_extensions import override
+
+from quintain.config import base_config
+from quintain.optimization.configs.ranges import Fraction, NonNegative, Positive, Steps
+
+
+@dataclasses.dataclass
+class BaseOptimizerConfig(base_config.Config):
+    """Gradient clipping, which all optimizers share.
+
+    Gradients are clipped after they have been summed over the replicas, so that the same batch
+    gives the same update on any number of devices. `clipvalue` comes first;
+    `clipnorm` and `global_clipnorm` exclude each other.
+    """
+
+    clipnorm: Positive | None = None
+    """Largest L2 norm of one variable's gradient. None for no limit."""
+
+    clipvalue: Positive | None = None
+    """Largest absolute value of one number in a gradient. None for no limit."""
+
+    global_clipnorm: Positive | None = None
+    """Largest L2 norm of all gradients together. None for no limit."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem if both norms are limited."""
+        if self.clipnorm is not None and self.global_clipnorm is not None:
+            yield (
+                "clipnorm",
+                f"got {self.clipnorm!r} together with global_clipnorm={self.global_clipnorm!r}, "
+                "expected at most one of them. Leave one out.",
+            )
+
+
+@dataclasses.dataclass
+class SGDConfig(BaseOptimizerConfig):
+    """Stochastic gradient descent, with or without momentum."""
+
+    name: str = "SGD"
+    """Name of the optimizer."""
+
+    decay: NonNegative = 0.0
+    """Divides the learning rate of update `t` by `1 + decay * t`."""
+
+    nesterov: bool = False
+    """Whether momentum looks one step ahead."""
+
+    momentum: Fraction = 0.0
+    """Fraction of the last update that is repeated, in `[0, 1)`."""
+
+
+@dataclasses.dataclass
+class AdamConfig(BaseOptimizerConfig):
+    """Adam."""
+
+    name: str = "Adam"
+    """Name of the optimizer."""
+
+    beta_1: Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
+
+    beta_2: Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
+
+    epsilon: NonNegative = 1e-07
+    """Added to the root of the mean square, against division by 0."""
+
+    amsgrad: bool = False
+    """Whether the largest mean square so far is used, instead of the present one."""
+
+
+@dataclasses.dataclass
+class AdamWeightDecayConfig(BaseOptimizerConfig):
+    """Adam with decoupled weight decay, as BERT was trained with."""
+
+    name: str = "AdamWeightDecay"
+    """Name of the optimizer."""
+
+    beta_1: Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
+
+    beta_2: Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
+
+    epsilon: NonNegative = 1e-07
+    """Added to the root of the mean square, against division by 0."""
+
+    amsgrad: bool = False
+    """Whether the largest mean square so far is used, instead of the present one."""
+
+    weight_decay_rate: NonNegative = 0.0
+    """Fraction of a weight that is subtracted at each update, times the learning rate."""
+
+    include_in_weight_decay: list[str] | None = None
+    """Regular expressions searched for in a variable's path; a match decays in any case."""
+
+    exclude_from_weight_decay: list[str] | None = None
+    """Regular expressions searched for in a variable's path; a match does not decay."""
+
+    gradient_clip_norm: NonNegative = 1.0
+    """Largest L2 norm of all gradients together, applied before the other limits. 0 for none."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem for each pattern that is not a regular expression."""
+        yield from super().check()
+        for field in ("include_in_weight_decay", "exclude_from_weight_decay"):
+            for pattern in getattr(self, field) or ():
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    yield field, f"got {pattern!r}, expected a regular expression: {error}."
+
+
+@dataclasses.dataclass
+class EMAConfig(base_config.Config):
+    """Exponential moving average of the weights."""
+
+    name: str = "ExponentialMovingAverage"
+    """Name of the average."""
+
+    trainable_weights_only: bool = True
+    """Whether only trainable weights are averaged."""
+
+    average_decay: Fraction = 0.99
+    """Fraction of the average that is kept at each update, in `[0, 1)`."""
+
+    start_step: Steps = 0
+    """Step before which the average is a copy of the weights."""
+
+    dynamic_decay: bool = True
+    """Whether the decay grows from small values over the first steps."""

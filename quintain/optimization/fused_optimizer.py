@@ -1,0 +1,261 @@
+"""What all optimizers share: how gradients become updates, on one replica or on many.
+
+Keras clips the gradients of each replica before it sums them, and updates a variable by a dozen
+small operations. Here the gradients are summed first, so that clipping sees the gradient of the
+whole batch, and every variable is updated by one fused kernel. The order is
+
+    sum over replicas -> transformers -> clip -> (weight decay ->) update -> count
+"""
+
+import abc
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain.optimization import gradient_clipping, lr_schedule
+
+GradientsAndVariables: TypeAlias = list[tuple[Any, Any]]
+"""Pairs of a gradient (`tf.Tensor` or `tf.IndexedSlices`) and its variable."""
+
+GradientFn: TypeAlias = Callable[[GradientsAndVariables], GradientsAndVariables]
+"""Replaces gradients; returns the same variables in the same order."""
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class FusedOptimizer(keras.optimizers.Optimizer):
+    """Base of the optimizers: a subclass adds slots in `build` and updates in `_update_variable`.
+
+    Weights must be float32 or float64, as they are under a `mixed_...` precision policy too.
+    """
+
+    def __init__(
+        self,
+        learning_rate: lr_schedule.LearningRate,
+        *,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        gradient_aggregator: GradientFn | None = None,
+        gradient_transformers: Sequence[GradientFn] = (),
+        loss_scale_factor: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Stores what all optimizers share.
+
+        Args:
+            learning_rate: A constant, which can be set later, or a schedule.
+            clipnorm: Largest L2 norm of one variable's gradient.
+            clipvalue: Largest absolute value of one number in a gradient.
+            global_clipnorm: Largest L2 norm of all gradients together.
+            gradient_aggregator: Sums the gradients over the replicas, instead of this class.
+            gradient_transformers: Functions of the summed gradients, applied before clipping.
+            loss_scale_factor: Factor by which the loss was multiplied and gradients are divided.
+            name: Name of the optimizer.
+
+        Raises:
+            TypeError: If `learning_rate` is neither a number nor a schedule.
+            ConfigError: If a limit is not positive, or both norms are limited.
+        """
+        if not isinstance(
+            learning_rate, int | float | keras.optimizers.schedules.LearningRateSchedule
+        ):
+            raise TypeError(
+                f"learning_rate: got {learning_rate!r}, expected a number or a "
+                "keras.optimizers.schedules.LearningRateSchedule."
+            )
+        if isinstance(learning_rate, int):
+            learning_rate = float(learning_rate)
+        super().__init__(
+            learning_rate=learning_rate, loss_scale_factor=loss_scale_factor, name=name
+        )
+        self._clipping = gradient_clipping.GradientClipping(
+            norm=clipnorm, value=clipvalue, global_norm=global_clipnorm
+        )
+        self._gradient_aggregator = gradient_aggregator
+        self._gradient_transformers = tuple(gradient_transformers)
+        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+
+    @property
+    def learning_rate_schedule(self) -> keras.optimizers.schedules.LearningRateSchedule | None:
+        """The schedule, a function of `iterations`; None if the learning rate is a constant."""
+        schedule = self._learning_rate
+        is_schedule = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
+        return schedule if is_schedule else None
+
+    @override
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Prepares for updates of `variables`; to be called before the first traced step.
+
+        Raises:
+            ValueError: If a variable is not float32 or float64.
+        """
+        for variable in variables:
+            if keras.backend.standardize_dtype(variable.dtype) not in {"float32", "float64"}:
+                raise ValueError(
+                    f"{get_path(variable)}: got a {variable.dtype} weight, expected float32. "
+                    "Use a `mixed_float16` or `mixed_bfloat16` policy, which keeps float32 weights."
+                )
+        super().build(list(variables))
+
+    @override
+    def apply(
+        self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
+        """Updates variables by their gradients.
+
+        In a replica context, and without a strategy, the gradients are those of this replica. In a
+        cross-replica context they have to be summed already.
+
+        Args:
+            grads: A gradient for each variable. None leaves the variable as it is, with a warning.
+            trainable_variables: The variables; all that the optimizer was built for by default.
+
+        Raises:
+            ValueError: If all gradients are None, or a variable is unknown to the optimizer.
+        """
+        variables = self._check_variables(grads, trainable_variables)
+        pairs = _drop_missing(list(zip(grads, variables, strict=True)))
+        if tf.distribute.in_cross_replica_context():
+            tf.distribute.get_strategy().extended.call_for_each_replica(
+                self._apply_sum, args=(pairs,)
+            )
+        else:
+            self._apply_sum(self._sum_over_replicas(pairs))
+
+    def _check_variables(
+        self, grads: Sequence[Any], variables: Sequence[keras.Variable] | None
+    ) -> Sequence[keras.Variable]:
+        if variables is None:
+            variables = self._trainable_variables
+        elif not self.built:
+            self.build(variables)
+        self._check_variables_are_known(variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"`len(grads) == len(variables)` must hold, but got {len(grads)=}, "
+                f"{len(variables)=}."
+            )
+        return variables
+
+    def _sum_over_replicas(self, pairs: GradientsAndVariables) -> GradientsAndVariables:
+        if self._gradient_aggregator is not None:
+            return _check_pairs(pairs, self._gradient_aggregator(pairs), "gradient_aggregator")
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync == 1:
+            return pairs
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [pair[0] for pair in pairs])
+        return list(zip(gradients, [pair[1] for pair in pairs], strict=True))
+
+    def _apply_sum(self, pairs: GradientsAndVariables) -> None:
+        """Updates this replica's copy of the variables by summed gradients."""
+        gradients = [gradient for gradient, _ in pairs]
+        variables = [variable for _, variable in pairs]
+        if not (self._is_sparse_update() and self.loss_scale_factor is None):
+            gradients = [
+                _densify(gradient, variable)
+                for gradient, variable in zip(gradients, variables, strict=True)
+            ]
+        if self.loss_scale_factor is not None:
+            gradients = [gradient / self.loss_scale_factor for gradient in gradients]
+        gradients = self._clip(self._transform(gradients, variables))
+
+        hyper = self._prepare_hyper()
+        for gradient, variable in zip(gradients, variables, strict=True):
+            self._update_variable(gradient, variable, hyper)
+            if getattr(variable, "constraint", None) is not None:
+                write(variable, variable.constraint(tf.convert_to_tensor(variable)))
+        self._iterations.assign_add(1)
+
+    def _transform(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
+        for transformer in self._gradient_transformers:
+            pairs = list(zip(gradients, variables, strict=True))
+            pairs = _check_pairs(pairs, transformer(pairs), "gradient_transformers")
+            gradients = [gradient for gradient, _ in pairs]
+        return gradients
+
+    def _clip(self, gradients: list[Any]) -> list[Any]:
+        """Limits the summed gradients."""
+        return self._clipping.clip(gradients)
+
+    def _is_sparse_update(self) -> bool:
+        """Whether `_update_variable` takes `tf.IndexedSlices` as they are, with repeated rows."""
+        return False
+
+    @abc.abstractmethod
+    def _prepare_hyper(self) -> Any:
+        """Computes once for each step what the updates of all variables share."""
+
+    @abc.abstractmethod
+    def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: Any) -> None:
+        """Updates one variable and its slots.
+
+        Args:
+            gradient: Summed and clipped gradient, of the variable's shape.
+            variable: The variable. `get_handle` gives this replica's copy of it.
+            hyper: What `_prepare_hyper` returned.
+        """
+
+    def _read_learning_rate(self) -> tf.Tensor:
+        return tf.convert_to_tensor(self.learning_rate)
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, except gradient functions, which are not data."""
+        shared = super().get_config()
+        kept = ("name", "learning_rate", "clipnorm", "clipvalue", "global_clipnorm")
+        return {key: shared[key] for key in (*kept, "loss_scale_factor")}
+
+
+def get_handle(variable: keras.Variable) -> tf.Tensor:
+    """Returns the resource of a variable's copy on the current replica."""
+    value = variable.value if isinstance(variable, keras.Variable) else variable
+    return value.handle
+
+
+def write(variable: keras.Variable, value: tf.Tensor) -> None:
+    """Sets the current replica's copy of a variable."""
+    tf.raw_ops.AssignVariableOp(resource=get_handle(variable), value=value)
+
+
+def get_path(variable: keras.Variable) -> str:
+    """Returns the name by which a variable is known to users."""
+    return str(variable.path if isinstance(variable, keras.Variable) else variable.name)
+
+
+def _drop_missing(pairs: GradientsAndVariables) -> GradientsAndVariables:
+    present = [pair for pair in pairs if pair[0] is not None]
+    if not present:
+        raise ValueError(
+            f"grads: got None for all of {[get_path(variable) for _, variable in pairs]!r}. The "
+            "loss does not depend on these variables, or was computed outside of the gradient tape."
+        )
+    missing = [get_path(variable) for gradient, variable in pairs if gradient is None]
+    if missing:
+        _LOGGER.warning("No gradient for %s: the loss does not depend on them.", missing)
+    return present
+
+
+def _check_pairs(
+    before: GradientsAndVariables, after: GradientsAndVariables, where: str
+) -> GradientsAndVariables:
+    after = list(after)
+    if [id(variable) for _, variable in before] != [id(variable) for _, variable in after]:
+        raise ValueError(
+            f"{where}: got back {len(after)} pairs with other variables, expected (gradient, "
+            f"variable) for the {len(before)} variables given, in the same order."
+        )
+    return after
+
+
+def _densify(gradient: Any, variable: keras.Variable) -> tf.Tensor:
+    """Returns `gradient` as a tensor of the variable's type; repeated rows are summed."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = tf.math.unsorted_segment_sum(
+            gradient.values, gradient.indices, variable.shape[0]
+        )
+    return tf.cast(gradient, variable.dtype)

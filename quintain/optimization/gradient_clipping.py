@@ -1,0 +1,75 @@
+"""Limits on gradients."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from quintain import errors
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GradientClipping:
+    """Limits on the numbers of a gradient, then on the norm of each one or of all together.
+
+    Example:
+        >>> clipping = GradientClipping(global_norm=1.0)
+        >>> [part.numpy().round(2).tolist() for part in clipping.clip([tf.constant([3.0, 4.0])])]
+        [[0.6, 0.8]]
+    """
+
+    norm: float | None = None
+    """Largest L2 norm of one variable's gradient."""
+
+    value: float | None = None
+    """Largest absolute value of one number in a gradient."""
+
+    global_norm: float | None = None
+    """Largest L2 norm of all gradients together."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            "clipnorm": self.norm,
+            "clipvalue": self.value,
+            "global_clipnorm": self.global_norm,
+        }
+        for name, limit in limits.items():
+            if limit is not None and not (limit > 0 and math.isfinite(limit)):
+                raise errors.ConfigError(f"{name}: got {limit!r}, expected None or a number > 0.")
+        if self.norm is not None and self.global_norm is not None:
+            raise errors.ConfigError(
+                f"At most one norm may be limited, but got clipnorm={self.norm!r}, "
+                f"global_clipnorm={self.global_norm!r}. Leave one of them out."
+            )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is any limit."""
+        return not (self.norm is None and self.value is None and self.global_norm is None)
+
+    def clip(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the limited gradients. Numbers that are not finite stay visible as NaN."""
+        clipped = list(gradients)
+        if self.value is not None:
+            clipped = [tf.clip_by_value(part, -self.value, self.value) for part in clipped]
+        if self.norm is not None:
+            clipped = [clip_by_global_norm([part], self.norm)[0] for part in clipped]
+        if self.global_norm is not None:
+            clipped = clip_by_global_norm(clipped, self.global_norm)
+        return clipped
+
+
+def clip_by_global_norm(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
+    """Scales gradients down together so that their common L2 norm is at most `limit`.
+
+    Args:
+        gradients: Float tensors of any shapes.
+        limit: Largest norm.
+
+    Returns:
+        The scaled gradients; all NaN if the norm is not finite, so that the fault is not hidden.
+    """
+    norm = tf.cast(tf.linalg.global_norm(gradients), tf.float32)
+    scale = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), float("nan"))
+    return [part * tf.cast(scale, part.dtype) for part in gradients]

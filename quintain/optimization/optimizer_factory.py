@@ -1,0 +1,194 @@
+"""Builds the learning rate and the optimizer that a config describes.
+
+Example:
+    >>> config = optimization_config.OptimizationConfig({
+    ...     "optimizer": {"type": "sgd", "sgd": {"momentum": 0.9}},
+    ...     "learning_rate": {"type": "constant", "constant": {"learning_rate": 0.1}},
+    ...     "warmup": {"type": "linear", "linear": {"warmup_steps": 100}},
+    ... })
+    >>> factory = OptimizerFactory(config)
+    >>> optimizer = factory.build_optimizer(factory.build_learning_rate())
+    >>> float(optimizer.learning_rate_schedule(50))
+    0.05...
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import keras
+
+from quintain import errors, registry
+from quintain.config import gin_io, one_of
+from quintain.optimization import adam, fused_optimizer, lr_schedule, lr_warmup, sgd
+from quintain.optimization.configs import optimization_config
+
+CONFIG_PATH: Final = "trainer.optimizer_config"
+"""Where the config lies in an experiment's config; error messages start with it."""
+
+LearningRateBuilder = Callable[..., lr_schedule.LearningRate]
+
+OPTIMIZERS: Final = registry.Registry[str, Callable[..., keras.optimizers.Optimizer]]("optimizer")
+"""Optimizers by `optimizer.type`. They take the learning rate and the fields of their config."""
+
+LEARNING_RATES: Final = registry.Registry[str, LearningRateBuilder]("learning rate")
+"""Learning rates by `learning_rate.type`. They take the fields of their config."""
+
+WARMUPS: Final = registry.Registry[str, type[lr_warmup.Warmup]]("warm-up")
+"""Warm-ups by `warmup.type`. They take the wrapped learning rate and the fields of their config."""
+
+OPTIMIZERS.register("sgd")(sgd.SGD)
+OPTIMIZERS.register("adam")(adam.Adam)
+OPTIMIZERS.register("adamw")(adam.AdamWeightDecay)
+
+LEARNING_RATES.register("stepwise")(lr_schedule.PiecewiseConstantDecayWithOffset)
+LEARNING_RATES.register("exponential")(lr_schedule.ExponentialDecayWithOffset)
+LEARNING_RATES.register("polynomial")(lr_schedule.PolynomialDecayWithOffset)
+LEARNING_RATES.register("cosine")(lr_schedule.CosineDecayWithOffset)
+LEARNING_RATES.register("power")(lr_schedule.DirectPowerDecay)
+
+WARMUPS.register("linear")(lr_warmup.LinearWarmup)
+WARMUPS.register("polynomial")(lr_warmup.PolynomialWarmUp)
+
+
+@LEARNING_RATES.register("constant")
+def _get_constant(learning_rate: float, name: str) -> float:
+    del name  # A number has none.
+    return learning_rate
+
+
+def register_optimizer_cls(
+    key: str, optimizer_cls: Callable[..., keras.optimizers.Optimizer]
+) -> None:
+    """Makes an optimizer known under a name.
+
+    To choose it in a config, `OptimizerConfig` needs a field of the same name: subclass it.
+
+    Args:
+        key: The name, a value of `optimizer.type`.
+        optimizer_cls: Class or function that takes `learning_rate` and the fields of its config.
+
+    Raises:
+        RegistryError: If the name is taken.
+    """
+    OPTIMIZERS.register(key)(optimizer_cls)
+
+
+class OptimizerFactory:
+    """Builds the learning rate and the optimizer that a config describes."""
+
+    def __init__(self, config: optimization_config.OptimizationConfig) -> None:
+        """Checks the config.
+
+        Args:
+            config: Optimizer, learning rate and warm-up.
+
+        Raises:
+            ConfigError: If the optimizer or the learning rate is not chosen, or a value is wrong.
+        """
+        _check(config)
+        self._config = config
+
+    def build_learning_rate(self) -> lr_schedule.LearningRate:
+        """Builds the learning rate, with its warm-up.
+
+        Returns:
+            A schedule, or a float if the learning rate is the same at every step.
+        """
+        config = self._config.learning_rate
+        rate = LEARNING_RATES.lookup(str(config.type))(**_get_arguments(config))
+        warmup = self._config.warmup
+        if warmup.type is None:
+            return rate
+        return WARMUPS.lookup(warmup.type)(rate, **_get_arguments(warmup))
+
+    @gin_io.configurable
+    def build_optimizer(
+        self,
+        lr: lr_schedule.LearningRate,
+        gradient_aggregator: fused_optimizer.GradientFn | None = None,
+        gradient_transformers: Sequence[fused_optimizer.GradientFn] | None = None,
+        postprocessor: Callable[[Any], Any] | None = None,
+    ) -> keras.optimizers.Optimizer:
+        """Builds the optimizer.
+
+        Args:
+            lr: What `build_learning_rate` returned, or another schedule or constant.
+            gradient_aggregator: Takes and returns (gradient, variable) pairs in the context of a
+                replica; replaces the sum over the replicas.
+            gradient_transformers: Take and return (gradient, variable) pairs, one after the other,
+                after the sum and before clipping.
+            postprocessor: Takes the optimizer and returns the one to use.
+
+        Returns:
+            An optimizer that sums gradients over replicas, then clips, then updates.
+
+        Raises:
+            TypeError: If what is built is not a Keras optimizer.
+        """
+        config = self._config.optimizer
+        fields = {key: value for key, value in config.get().as_dict().items() if value is not None}
+        if gradient_aggregator is not None:
+            fields["gradient_aggregator"] = gradient_aggregator
+        if gradient_transformers is not None:
+            fields["gradient_transformers"] = tuple(gradient_transformers)
+        optimizer = OPTIMIZERS.lookup(config.type)(learning_rate=lr, **fields)
+        if postprocessor is not None:
+            optimizer = postprocessor(optimizer)
+        if not isinstance(optimizer, keras.optimizers.Optimizer):
+            raise TypeError(
+                f"{CONFIG_PATH}.optimizer: got {optimizer!r} from building "
+                f"{config.type!r}, expected a keras.optimizers.Optimizer."
+            )
+        return optimizer
+
+
+def _get_arguments(config: one_of.OneOfConfig) -> dict[str, Any]:
+    """Returns the fields of the chosen sub-config that are set."""
+    chosen = config.get()
+    return {key: value for key, value in chosen.as_dict().items() if value is not None}
+
+
+def _check(config: optimization_config.OptimizationConfig) -> None:
+    """Checks that everything needed is chosen and set, and fits together."""
+    if config.ema is not None:
+        raise errors.ConfigError(
+            f"{CONFIG_PATH}.ema: got {config.ema!r}, but averaging of weights is not built yet; "
+            "leave it out (None)."
+        )
+    _check_choice(config.optimizer, "optimizer")
+    _check_choice(config.learning_rate, "learning_rate")
+    _check_is_set(config.learning_rate, "learning_rate")
+    if config.warmup.type is not None:
+        _check_choice(config.warmup, "warmup")
+        _check_is_set(config.warmup, "warmup")
+    try:
+        config.validate()
+    except errors.ConfigError as error:
+        if not error.problems:
+            raise
+        raise errors.ConfigError.from_problems(
+            [
+                dataclasses.replace(problem, path=f"{CONFIG_PATH}.{problem.path}")
+                for problem in error.problems
+            ]
+        ) from None
+
+
+def _check_choice(config: one_of.OneOfConfig, name: str) -> None:
+    if config.type not in config.choices():
+        raise errors.ConfigError(
+            f"{CONFIG_PATH}.{name}.type: got {config.type!r}, expected one of "
+            f"{', '.join(map(repr, config.choices()))}."
+            f"{errors.suggest(str(config.type), config.choices())}"
+        )
+
+
+def _check_is_set(config: one_of.OneOfConfig, name: str) -> None:
+    """Checks that the chosen sub-config has no None, but where None is a choice of its own."""
+    for key, value in config.get().as_dict().items():
+        if value is None and key != "staircase":
+            raise errors.ConfigError(
+                f"{CONFIG_PATH}.{name}.{config.type}.{key}: got None, expected a value; "
+                f"{config.type!r} can't do without."
+            )
