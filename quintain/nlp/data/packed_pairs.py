@@ -248,6 +248,9 @@ def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:
     rest = carried + int(counts[last_bucket])
     num_batches = -(-rest // batch_sizes[last_bucket])
     sizes += [len(part) for part in np.array_split(np.arange(rest), num_batches)]
+    if len(sizes) > 1:
+        moved = min((sizes[-2] - sizes[-1]) // 2, batch_sizes[last_bucket] - sizes[-1])
+        sizes[-2:] = [sizes[-2] - moved, sizes[-1] + moved]
     return np.array(sizes, np.int64)
 
 

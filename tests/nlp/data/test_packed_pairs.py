@@ -17,6 +17,12 @@ def test_the_last_batches_are_evened_out():
     assert sizes.tolist() == [7, 7, 7]
 
 
+def test_a_single_long_pair_gets_company_from_the_batch_before():
+    sizes = packed_pairs._plan_batches(np.array([0, 30, 1]), [40, 30, 10])
+
+    assert sizes.tolist() == [21, 10]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_every_pair_is_planned_once_and_no_batch_is_too_large(seed):
     rng = np.random.default_rng(seed)

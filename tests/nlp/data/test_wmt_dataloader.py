@@ -129,8 +129,8 @@ def test_batches_keep_to_the_token_budget_and_are_mostly_full(make_params):
 
     sizes = [max(batch["inputs"].size, batch["targets"].size) for batch in batches]
     assert max(sizes) <= 640
-    assert np.mean(sizes) > 480
-    assert min(len(batch["inputs"]) for batch in batches) >= 5
+    assert np.median(sizes) > 480
+    assert min(len(batch["inputs"]) for batch in batches) >= 4
 
 
 def test_batches_waste_little_on_padding(make_params):
@@ -147,7 +147,7 @@ def test_the_next_epoch_has_other_batches_of_the_same_pairs(make_params):
     first, second = _take(iterator, num_batches), _take(iterator, num_batches)
 
     assert not any(
-        np.array_equal(a["inputs"], b["inputs"]) for a, b in zip(first, second, strict=True)
+        np.array_equal(a["inputs"], b["inputs"]) for a, b in itertools.product(first, second)
     )
     assert sum(a["inputs"].sum() for a in first) == sum(b["inputs"].sum() for b in second)
 
