@@ -66,7 +66,8 @@ def translation_local() -> cfg.ExperimentConfig:
 def translation_small() -> cfg.ExperimentConfig:
     """Trains on your own sentence pairs, ten thousands of them, in half an hour on a CPU."""
     train_steps = 2_500
-    return cfg.ExperimentConfig(
+    # mypy does not see the constructor arguments that all configs share.
+    return cfg.ExperimentConfig(  # type: ignore[call-arg]
         task=translation.TranslationConfig(
             model=_build_model_config(
                 width=256, num_layers=3, num_heads=4, dropout_rate=0.3, label_smoothing=0.1
@@ -114,7 +115,8 @@ def _build_wmt_config(width: int, num_heads: int) -> cfg.ExperimentConfig:
     The reference reads WMT 2014 from a catalogue; here the paths have to be given.
     """
     layers = translation.EncDecoder(num_attention_heads=num_heads, intermediate_size=4 * width)
-    return cfg.ExperimentConfig(
+    # mypy does not see the constructor arguments that all configs share.
+    return cfg.ExperimentConfig(  # type: ignore[call-arg]
         task=translation.TranslationConfig(
             model=translation.ModelConfig(
                 encoder=layers,

@@ -27,7 +27,7 @@ from quintain.core import config_definitions as cfg
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import bleu
-from quintain.nlp.modeling import seq2seq_transformer
+from quintain.nlp.modeling import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import vocabulary
 
 PAD_ID = 0
@@ -190,8 +190,8 @@ class TranslationTask(base_task.Task):
             extra_decode_length=config.extra_decode_length,
             beam_size=config.beam_size,
             alpha=config.alpha,
-            encoder_layer=seq2seq_transformer.TransformerEncoder(**config.encoder.as_dict()),
-            decoder_layer=seq2seq_transformer.TransformerDecoder(**config.decoder.as_dict()),
+            encoder_layer=transformer_stacks.TransformerEncoder(**config.encoder.as_dict()),
+            decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
             eos_id=self.tokenizer.eos_id,
         )
 
