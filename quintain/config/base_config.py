@@ -7,7 +7,6 @@ no field has is an error, wherever it is used. All that is wrong is reported at 
 
 import copy
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -220,7 +219,7 @@ Did you mean 'width'?
             ConfigError: If the file can't be read, or naming file and line of each wrong key.
         """
         params, lines = yaml_io.load_file_with_lines(file_path)
-        self.override_located(params, lambda path: f"{file_path}:{find_line(lines, path)}")
+        self.override_located(params, lambda path: f"{file_path}:{yaml_io.find_line(lines, path)}")
 
     def override_located(
         self, params: Mapping[str, Any], locate: Callable[[str], str]
@@ -406,13 +405,6 @@ def bind(config_cls: type[Config]) -> Callable[[B], B]:
     return decorate
 
 
-def find_line(lines: Mapping[str, int], path: str) -> int:
-    """Returns the line of a dotted path, or of the nearest one above it that has a line."""
-    while path and path not in lines:
-        path = path.rpartition(".")[0] if "." in path else ""
-    return lines.get(path, 1)
-
-
 def _constructor_names(cls: type) -> set[str]:
     return {*_field_names(cls), "default_params", "restrictions"}
 
@@ -467,8 +459,3 @@ def _raise_if_any(problems: Sequence[errors.Problem]) -> None:
 
 def _refuse_to_hash(config: Config) -> int:
     raise TypeError(f"unhashable type: {type(config).__name__!r}")
-
-
-def to_json(config: Config) -> str:
-    """Returns the config as indented JSON."""
-    return json.dumps(config.as_dict(), indent=2)

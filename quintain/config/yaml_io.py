@@ -111,6 +111,13 @@ def load_file_with_lines(path: str) -> tuple[dict[str, Any], dict[str, int]]:
     return load_text(text, path), lines
 
 
+def find_line(lines: Mapping[str, int], path: str) -> int:
+    """Returns the line of a dotted path, or of the nearest one above it that has a line."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0] if "." in path else ""
+    return lines.get(path, 1)
+
+
 def load_text(text: str, source: str = "<string>") -> Any:
     """Reads YAML from a string; `source` names it in errors.
 

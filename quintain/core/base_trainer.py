@@ -480,6 +480,9 @@ def _create_counter(name: str) -> tf.Variable:
 
 
 def _is_single_cpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether there is one replica and nothing to feed to a device; so too without a strategy."""
+    if not tf.distribute.has_strategy():
+        return True
     if strategy.num_replicas_in_sync != 1:
         return False
     devices = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]

@@ -241,7 +241,8 @@ class TrainerConfig(base_config.Config):
     """Steps between two returns to Python. Actions, logs and checkpoints happen only there."""
 
     summary_interval: PositiveInt = 1000
-    """Steps between summaries written from inside the training step."""
+    """Steps between summaries written from inside the training step; a multiple of
+    `steps_per_loop`. The means over a loop are written after each loop in any case."""
 
     checkpoint_interval: NonNegativeInt = 1000
     """Steps between checkpoints. 0 saves only at the end and on interruption."""
@@ -294,6 +295,12 @@ class TrainerConfig(base_config.Config):
             yield (
                 "validation_steps",
                 "got -1 with eval_tf_while_loop; a loop inside TensorFlow needs a fixed number.",
+            )
+        if self.summary_interval % self.steps_per_loop:
+            yield (
+                "summary_interval",
+                f"got {self.summary_interval}, expected a multiple of steps_per_loop, which is "
+                f"{self.steps_per_loop}.",
             )
         if self.train_tf_while_loop and not self.train_tf_function:
             yield (

@@ -339,6 +339,7 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
             train.
         CheckpointError: If mode `eval` finds no checkpoint.
     """
+    params.validate()
     problems = list(cfg.find_unbuilt(params))
     if mode.is_training and params.trainer.train_steps < 1:
         problems.append(

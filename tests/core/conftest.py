@@ -43,7 +43,7 @@ class LineTask(base_task.Task):
         return dataset if self.task_config.is_finite else dataset.repeat()
 
     def build_losses(self, labels, model_outputs, aux_losses=None):
-        return tf.reduce_mean(tf.square(labels - model_outputs))
+        return tf.reduce_mean(tf.square(labels - tf.cast(model_outputs, tf.float32)))
 
     def build_metrics(self, training=True):
         return [keras.metrics.MeanAbsoluteError(name="absolute_error")]

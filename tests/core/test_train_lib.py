@@ -148,7 +148,7 @@ def test_a_field_of_an_unbuilt_feature_is_rejected(tmp_path, line_params):
 
 def test_a_finite_dataset_ends_training_with_checkpoint_and_evaluation(tmp_path, line_params):
     reporter = Collector()
-    params = line_params({"task": {"is_finite": True}, "trainer": {"steps_per_loop": 3}})
+    params = line_params({"task": {"is_finite": True}, "trainer": {"steps_per_loop": 3, "summary_interval": 3}})
 
     _, logs = run(params, "train_and_eval", tmp_path, reporter=reporter)
 

@@ -1,0 +1,232 @@
+"""From an experiment's name, files and overrides to one validated, locked config.
+
+The order of precedence, lowest first: the registered experiment, each `config_file` from left to right,
+`tpu` and `tf_data_service`, each `params_override`, each `set`. gin comes first of all, because it
+binds the arguments of the functions that the registered experiment may call.
+"""
+
+import dataclasses
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from quintain import errors
+from quintain.config import gin_io, overrides, provenance, yaml_io
+from quintain.core import config_definitions as cfg
+from quintain.core import exp_factory, run_files
+
+
+@dataclasses.dataclass
+class ParseConfigOptions:
+    """What a command line says about an experiment."""
+
+    experiment: str | None = None
+    """Name of a registered experiment. None takes it from a config file or from `model_dir`."""
+
+    config_file: Sequence[str] = ()
+    """YAML files that override the experiment, the last one winning."""
+
+    params_override: Sequence[str] | str = ()
+    """Overrides such as `trainer.train_steps=10,runtime.seed=1`, or YAML, or a YAML file."""
+
+    set: Sequence[str] = ()
+    """Single overrides `path=value`, whose value is all that follows the first `=`."""
+
+    gin_file: Sequence[str] = ()
+    """gin files."""
+
+    gin_params: Sequence[str] = ()
+    """gin bindings."""
+
+    imports: Sequence[str] = ()
+    """Modules to import first, because they register experiments."""
+
+    model_dir: str | None = None
+    """Directory of a run, whose `params.yaml` names the experiment if nothing else does."""
+
+    tpu: str | None = None
+    """Overrides `runtime.tpu`, if set."""
+
+    tf_data_service: str | None = None
+    """Overrides the tf.data service address of both datasets, if set."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in {field.name for field in dataclasses.fields(self)}
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedExperiment:
+    """A config and where it came from."""
+
+    name: str
+    """Name of the registered experiment."""
+
+    params: cfg.ExperimentConfig
+    """The config, validated and locked."""
+
+    provenance: provenance.Provenance
+    """Which layer set each field."""
+
+    imports: tuple[str, ...]
+    """Modules that register the experiment."""
+
+
+def parse(options: ParseConfigOptions) -> ParsedExperiment:
+    """Builds the config that `options` describe.
+
+    A run in `model_dir` is gone on with: without an experiment, its `params.yaml` comes before the
+    config files.
+
+    Raises:
+        RegistryError: If there is no experiment of this name.
+        ConfigError: Listing all that is wrong, with file and line.
+    """
+    layers = _read_layers(options)
+    imports = tuple(dict.fromkeys([*_imports_of(layers), *options.imports]))
+    import_modules(imports)
+    if options.gin_file or options.gin_params:
+        gin_io.parse_files_and_params(options.gin_file, options.gin_params)
+    name = _choose_name(options, layers)
+    params = exp_factory.get_exp_config(name)
+    sources = provenance.Provenance(provenance.Source("factory", name))
+    for layer in layers:
+        params.override_located(layer.params, layer.locate)
+        sources.record(layer.params, lambda path, layer=layer: layer.source(path))
+    params.validate()
+    problems = list(cfg.find_unbuilt(params))
+    if problems:
+        raise errors.ConfigError("\n".join(problems))
+    params.lock()
+    return ParsedExperiment(name, params, sources, imports)
+
+
+def parse_configuration(
+    flags: Any, lock_return: bool = True, print_return: bool = False
+) -> cfg.ExperimentConfig:
+    """Returns only the config of `parse`, as the reference's function of this name does.
+
+    Args:
+        flags: `ParseConfigOptions`, or any object with some of its attributes.
+        lock_return: Whether the config is read-only.
+        print_return: Whether it is written to the log.
+    """
+    if not isinstance(flags, ParseConfigOptions):
+        names = [field.name for field in dataclasses.fields(ParseConfigOptions)]
+        flags = ParseConfigOptions(
+            **{name: value for name in names if (value := getattr(flags, name, None))}
+        )
+    params = parse(flags).params
+    if print_return:
+        run_files.logger.info("%s", yaml_io.dump(params.as_dict()))
+    return params if lock_return else params.replace()
+
+
+def load_params(path: str) -> cfg.ExperimentConfig:
+    """Returns the config of a run.
+
+    Args:
+        path: The run's directory, or its `params.yaml`.
+
+    Raises:
+        ConfigError: If there is no `params.yaml`, or it can't be read.
+        RegistryError: If its experiment is not registered.
+    """
+    if os.path.isdir(path):
+        path = run_files.params_path(path)
+    return parse(ParseConfigOptions(config_file=[path])).params
+
+
+def import_modules(names: Sequence[str]) -> None:
+    """Imports modules that register experiments; the working directory is searched as well.
+
+    Raises:
+        ConfigError: If a module is not found, or fails.
+    """
+    if names and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise errors.ConfigError(f"import {name}: {error}.") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Layer:
+    """Values of one file or flag."""
+
+    params: Mapping[str, Any]
+    header: Mapping[str, Any]
+    locate: Callable[[str], str]
+    kind: str
+
+    def source(self, path: str) -> provenance.Source:
+        return provenance.Source(self.kind, self.locate(path))
+
+
+def _read_layers(options: ParseConfigOptions) -> list[_Layer]:
+    layers = [_read_file(path) for path in _choose_files(options)]
+    if options.tpu:
+        layers.append(_flag_layer({"runtime": {"tpu": options.tpu}}, "--tpu"))
+    if options.tf_data_service:
+        data = {"enable_tf_data_service": True, "tf_data_service_address": options.tf_data_service}
+        params = {"task": {"train_data": data, "validation_data": data}}
+        layers.append(_flag_layer(params, "--tf_data_service"))
+    texts = options.params_override
+    for text in [texts] if isinstance(texts, str) else texts:
+        if text.strip():
+            layers.append(_flag_layer(overrides.parse_overrides(text), "--params_override"))
+    layers += [_flag_layer(overrides.parse_assignment(text), "--set") for text in options.set]
+    return layers
+
+
+def _choose_files(options: ParseConfigOptions) -> list[str]:
+    """Returns the config files, led by the `params.yaml` of a run that is gone on with."""
+    files = list(options.config_file)
+    if options.experiment or not options.model_dir:
+        return files
+    run = run_files.params_path(options.model_dir)
+    return [run, *files] if os.path.exists(run) else files
+
+
+def _read_file(path: str) -> _Layer:
+    content, lines = yaml_io.load_file_with_lines(path)
+    names = (run_files.EXPERIMENT_KEY, run_files.IMPORTS_KEY)
+    return _Layer(
+        params={name: value for name, value in content.items() if name not in names},
+        header={name: value for name, value in content.items() if name in names},
+        locate=lambda name: f"{path}:{yaml_io.find_line(lines, name)}",
+        kind="file",
+    )
+
+
+def _flag_layer(params: Mapping[str, Any], flag: str) -> _Layer:
+    return _Layer(params=params, header={}, locate=lambda path: flag, kind="override")
+
+
+def _imports_of(layers: Sequence[_Layer]) -> list[str]:
+    return [name for layer in layers for name in layer.header.get(run_files.IMPORTS_KEY) or ()]
+
+
+def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
+    named = [
+        (layer.header[run_files.EXPERIMENT_KEY], layer)
+        for layer in layers
+        if run_files.EXPERIMENT_KEY in layer.header
+    ]
+    for name, layer in named:
+        if options.experiment not in (None, name):
+            raise errors.ConfigError(
+                f"{layer.locate(run_files.EXPERIMENT_KEY)}: this file belongs to the experiment "
+                f"{name!r}, but --experiment={options.experiment} was given."
+            )
+    if options.experiment:
+        return options.experiment
+    if named:
+        return str(named[-1][0])
+    raise errors.ConfigError(
+        "experiment: missing. Give --experiment=NAME (`quintain config list` shows the names), or the "
+        "--model_dir of a run."
+    )
