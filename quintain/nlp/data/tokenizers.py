@@ -45,7 +45,7 @@ def train_sentencepiece(
     vocab_size: int,
     character_coverage: float | None = None,
     model_type: Literal["unigram", "bpe"] = "unigram",
-    split_digits: bool = True,
+    split_digits: bool = False,
 ) -> None:
     """Trains a SentencePiece vocabulary and writes it to a file.
 
@@ -60,7 +60,8 @@ def train_sentencepiece(
             rarest others become the unknown token. None means all characters, if they take no
             more than a quarter of the vocabulary, and 0.9995 otherwise.
         model_type: How tokens are chosen.
-        split_digits: Whether every digit is its own token, so that numbers can be copied.
+        split_digits: Whether every digit is its own token. Large models copy long numbers better
+            so; small ones learn to copy the few longer pieces sooner.
 
     Raises:
         DataError: If there is no text.

@@ -70,12 +70,16 @@ def test_text_after_the_first_eos_and_padding_are_left_out(tokenizer):
     assert second == b"two houses two houses"
 
 
-def test_digits_are_tokens_of_their_own_so_that_numbers_can_be_copied(model_path):
-    processor = sentencepiece.SentencePieceProcessor(model_file=model_path)
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_digits_are_tokens_of_their_own_where_asked(directory, split_digits):
+    path = str(directory / f"digits{split_digits}.model")
+    tokenizers.train_sentencepiece(_LINES, path, vocab_size=400, split_digits=split_digits)
+    processor = sentencepiece.SentencePieceProcessor(model_file=path)
 
     pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
 
-    assert all(len(piece.strip("▁")) == 1 for piece in pieces if any(map(str.isdigit, piece)))
+    longest = max(sum(map(str.isdigit, piece)) for piece in pieces)
+    assert (longest == 1) == split_digits
 
 
 def test_the_tokenizer_works_inside_a_saved_model(tokenizer, tmp_path):
