@@ -41,6 +41,7 @@ _HOMES = {
     ),
     "quintain.optimization.lr_warmup": ("LinearWarmup", "PolynomialWarmUp"),
     "quintain.optimization.adam": ("Adam", "AdamWeightDecay"),
+    "quintain.optimization.loss_scaling": ("LossScaleOptimizer",),
     "quintain.optimization.sgd": ("SGD",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}

@@ -100,7 +100,7 @@ class OptimizerFactory:
         warmup = self._config.warmup
         if warmup.type is None:
             return rate
-        return WARMUPS.lookup(warmup.type)(rate, **_get_arguments(warmup))
+        return WARMUPS.lookup(str(warmup.type))(rate, **_get_arguments(warmup))
 
     @gin_io.configurable
     def build_optimizer(
