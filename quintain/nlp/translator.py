@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
 from quintain.core import checkpoints, experiment_parser
 from quintain.nlp.data import tokenizers

@@ -5,26 +5,32 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core import experiment_parser, run_files  # noqa: F401
-from quintain.nlp import translator
-from quintain.nlp.data import wmt_dataloader
+from quintain.core import run_files
+from quintain.nlp import experiments, translator
 from quintain.nlp.tasks import translation
 
 _SENTENCES = ["red house", "a long sentence about the green tree", "", "blue"]
 
 
-def _build_config(corpus_path):
-    layers = translation.EncDecoder(num_layers=1, num_attention_heads=2, intermediate_size=16)
-    return translation.TranslationConfig(
-        model=translation.ModelConfig(
-            encoder=layers, decoder=layers, embedding_width=16, beam_size=2, extra_decode_length=5
-        ),
-        train_data=wmt_dataloader.WMTDataConfig(
-            input_path=str(corpus_path), is_training=True, global_batch_size=256
-        ),
-        vocab_size=40,
+def _build_params(corpus_path):
+    layers = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    params = experiments.translation.translation_local()
+    params.override(
+        {
+            "task": {
+                "model": {
+                    "encoder": layers,
+                    "decoder": layers,
+                    "embedding_width": 16,
+                    "beam_size": 2,
+                    "decode_max_length": 8,
+                },
+                "train_data": {"input_path": str(corpus_path)},
+                "vocab_size": 40,
+            }
+        }
     )
+    return params
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +39,12 @@ def model_dir(tmp_path_factory):
     corpus = tmp_path_factory.mktemp("corpus") / "train.tsv"
     corpus.write_text("red house\trotes Haus\ngreen tree\tgrüner Baum\n" * 20, encoding="utf-8")
     directory = str(tmp_path_factory.mktemp("run"))
-    config = cfg.ExperimentConfig(task=_build_config(corpus))
-    task = translation.TranslationTask(config.task, logging_dir=directory)
-    run_files.save_params(config, directory)
+    params = _build_params(corpus)
+    run_files.serialize_config(params, directory, experiment="translation/local")
+    task = translation.TranslationTask(params.task, logging_dir=directory)
     for step in (1, 2):
         keras.utils.set_random_seed(step)
-        model = task.build_model()
-        model({"inputs": tf.constant([[1]]), "targets": tf.constant([[1]])})
-        tf.train.Checkpoint(model=model).write(f"{directory}/ckpt-{step}")
+        tf.train.Checkpoint(model=task.build_model()).write(f"{directory}/ckpt-{step}")
     corpus.unlink()
     return directory
 
