@@ -77,6 +77,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
             norm=clipnorm, value=clipvalue, global_norm=global_clipnorm
         )
         self._gradient_aggregator = gradient_aggregator
+        self._missing_paths: tuple[str, ...] = ()
         self._gradient_transformers = tuple(gradient_transformers)
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
 
@@ -119,7 +120,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
             ValueError: If all gradients are None, or a variable is unknown to the optimizer.
         """
         variables = self._check_variables(grads, trainable_variables)
-        pairs = _drop_missing(list(zip(grads, variables, strict=True)))
+        pairs = self._drop_missing(list(zip(grads, variables, strict=True)))
         if tf.distribute.in_cross_replica_context():
             tf.distribute.get_strategy().extended.call_for_each_replica(
                 self._apply_sum, args=(pairs,)
@@ -141,6 +142,19 @@ class FusedOptimizer(keras.optimizers.Optimizer):
                 f"{len(variables)=}."
             )
         return variables
+
+    def _drop_missing(self, pairs: GradientsAndVariables) -> GradientsAndVariables:
+        """Returns the pairs with a gradient, and warns of the others the first time."""
+        missing = tuple(get_path(variable) for gradient, variable in pairs if gradient is None)
+        if len(missing) == len(pairs):
+            raise ValueError(
+                f"grads: got None for all of {list(missing)!r}. The loss does not depend on these "
+                "variables, or was computed outside of the gradient tape."
+            )
+        if missing and missing != self._missing_paths:
+            _LOGGER.warning("No gradient for %s: the loss does not depend on them.", list(missing))
+        self._missing_paths = missing
+        return [pair for pair in pairs if pair[0] is not None]
 
     def _sum_over_replicas(self, pairs: GradientsAndVariables) -> GradientsAndVariables:
         if self._gradient_aggregator is not None:
@@ -225,19 +239,6 @@ def write(variable: keras.Variable, value: tf.Tensor) -> None:
 def get_path(variable: keras.Variable) -> str:
     """Returns the name by which a variable is known to users."""
     return str(variable.path if isinstance(variable, keras.Variable) else variable.name)
-
-
-def _drop_missing(pairs: GradientsAndVariables) -> GradientsAndVariables:
-    present = [pair for pair in pairs if pair[0] is not None]
-    if not present:
-        raise ValueError(
-            f"grads: got None for all of {[get_path(variable) for _, variable in pairs]!r}. The "
-            "loss does not depend on these variables, or was computed outside of the gradient tape."
-        )
-    missing = [get_path(variable) for gradient, variable in pairs if gradient is None]
-    if missing:
-        _LOGGER.warning("No gradient for %s: the loss does not depend on them.", missing)
-    return present
 
 
 def _check_pairs(

@@ -127,12 +127,12 @@ class OptimizerFactory:
             TypeError: If what is built is not a Keras optimizer.
         """
         config = self._config.optimizer
-        fields = {key: value for key, value in config.get().as_dict().items() if value is not None}
+        arguments = _get_arguments(config)
         if gradient_aggregator is not None:
-            fields["gradient_aggregator"] = gradient_aggregator
+            arguments["gradient_aggregator"] = gradient_aggregator
         if gradient_transformers is not None:
-            fields["gradient_transformers"] = tuple(gradient_transformers)
-        optimizer = OPTIMIZERS.lookup(config.type)(learning_rate=lr, **fields)
+            arguments["gradient_transformers"] = tuple(gradient_transformers)
+        optimizer = OPTIMIZERS.lookup(str(config.type))(learning_rate=lr, **arguments)
         if postprocessor is not None:
             optimizer = postprocessor(optimizer)
         if not isinstance(optimizer, keras.optimizers.Optimizer):

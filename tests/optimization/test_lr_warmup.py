@@ -31,9 +31,7 @@ _WARMUPS = {
         lambda step: 0.5 * min(step / 20, 1.0),
     ),
 }
-_EVERY_WARMUP = pytest.mark.parametrize(
-    ("warmup", "closed_form"), _WARMUPS.values(), ids=_WARMUPS
-)
+_EVERY_WARMUP = pytest.mark.parametrize(("warmup", "closed_form"), _WARMUPS.values(), ids=_WARMUPS)
 
 
 @_EVERY_WARMUP
