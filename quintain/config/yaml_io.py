@@ -118,6 +118,13 @@ def find_line(lines: Mapping[str, int], path: str) -> int:
     return lines.get(path, 1)
 
 
+def find_lines(text: str) -> dict[str, int]:
+    """Returns the line of each key of YAML text by its dotted path, counted from 1."""
+    lines: dict[str, int] = {}
+    _note_lines(_compose(text, "<string>"), "", lines, "<string>")
+    return lines
+
+
 def load_text(text: str, source: str = "<string>") -> Any:
     """Reads YAML from a string; `source` names it in errors.
 

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import checkpoints
 from quintain.core import config_definitions as cfg
 from quintain.core.config_definitions import (
     DifferentialPrivacyConfig as DifferentialPrivacyConfig,
@@ -112,15 +113,11 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
                     f"task.init_checkpoint: got {path!r}, a directory without a checkpoint."
                 )
             path = latest
-        items = getattr(model, "checkpoint_items", None) or {"model": model}
+        items = getattr(model, "checkpoint_items", None)
         try:
-            status = tf.train.Checkpoint(**items).read(path)
-            status.expect_partial().assert_existing_objects_matched()
-        except (tf.errors.OpError, ValueError, AssertionError) as error:
-            raise errors.CheckpointError(
-                f"task.init_checkpoint: {path!r} can't be loaded into the model's parts "
-                f"{sorted(items)}: {error}"
-            ) from error
+            checkpoints.restore_model(model, path, items)
+        except errors.CheckpointError as error:
+            raise errors.CheckpointError(f"task.init_checkpoint: {error}") from error
 
     def build_model(self) -> keras.Model:
         """Builds the model. Called once, in the scope of the strategy.

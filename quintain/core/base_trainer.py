@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import base_task, checkpoint_state
+from quintain.core import base_task, checkpoint_state, checkpoints
 from quintain.core import config_definitions as cfg
 
 ExperimentConfig = cfg.ExperimentConfig
@@ -417,7 +417,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return self.distribute_dataset(self._task.build_inputs, params)
 
     def _create_checkpoint(self, train: bool) -> tf.train.Checkpoint:
-        items = dict(getattr(self._model, "checkpoint_items", None) or {})
+        items = checkpoints.model_items(self._model)
         if self._optimizer is not None:
             items["optimizer"] = self._optimizer
         if train:
@@ -427,7 +427,6 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             items["loop_state"] = checkpoint_state.variables_state(self._loop_variables)
         return tf.train.Checkpoint(
             global_step=self._global_step,
-            model=self._model,
             random_state=checkpoint_state.RandomState(self._model),
             **items,
         )

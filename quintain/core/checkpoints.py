@@ -20,6 +20,7 @@ from tensorflow.python.checkpoint import functional_saver
 from tensorflow.python.training.saving import saveable_object
 
 from quintain import errors
+from quintain.core import checkpoint_state
 
 MAX_SHOWN_MISMATCHES: Final = 5
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -321,24 +322,47 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     )
 
 
-def restore_model(model: keras.Model, path: str) -> None:
+def restore_model(
+    model: keras.Model, path: str, items: Mapping[str, Any] | None = None
+) -> None:
     """Restores only the weights of `model` from a training checkpoint.
 
     Args:
         model: A built model.
         path: Prefix of a checkpoint written during training.
+        items: The parts to restore, by their names in the checkpoint; None for all of the model.
 
     Raises:
         CheckpointError: If a variable of the model has no matching value in the file.
     """
-    items = getattr(model, "checkpoint_items", None) or {"model": model}
     try:
-        status = tf.train.Checkpoint(**items).read(path)
+        status = tf.train.Checkpoint(**(items or model_items(model))).read(path)
         status.expect_partial().assert_existing_objects_matched()
     except (tf.errors.OpError, ValueError, AssertionError) as error:
         raise errors.CheckpointError(
             f"The checkpoint {path!r} does not fit the model: {_reason(error)}"
         ) from error
+
+
+def model_items(model: keras.Model) -> dict[str, Any]:
+    """Returns the parts of a model that a checkpoint holds, by name.
+
+    These are `model.checkpoint_items`, if the model offers them, the model itself, and the variables
+    that TensorFlow does not find from there: it follows attributes, and does not see layers in lists
+    that were made after `__init__`. Without them a resumed model would be partly new, and nobody
+    would notice.
+    """
+    items = {**(getattr(model, "checkpoint_items", None) or {}), "model": model}
+    reachable = tf.train.Checkpoint(**items)
+    tensors, *_ = reachable._saver._gather_serialized_tensors()
+    found = {id(owner) for owner in tensors}
+    states = {id(generator.state) for generator in checkpoint_state.seed_generators(model)}
+    hidden = {
+        f"variable_{index}": variable
+        for index, variable in enumerate(model.variables)
+        if not {id(variable), id(variable.value)} & found and id(variable) not in states
+    }
+    return {**items, "hidden_variables": tf.train.Checkpoint(**hidden)} if hidden else items
 
 
 def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSaver:

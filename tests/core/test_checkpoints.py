@@ -263,3 +263,30 @@ def test_data_position_replays_an_iterator_that_cannot_be_stored(caplog):
     assert int(next(second)) == 4
     assert json.loads(saved.partition(b"\n")[0]) == {"batches": 4}
     assert "can't be stored" in caplog.text
+
+
+class ListModel(keras.Model):
+    """Keeps its layers in a list that is made when it is built, as users' models do."""
+
+    def build(self, input_shape):
+        self.blocks = [keras.layers.Dense(2), keras.layers.Dense(2)]
+        for block in self.blocks:
+            block.build(input_shape)
+        self.built = True
+
+    def call(self, inputs):
+        for block in self.blocks:
+            inputs = block(inputs)
+        return inputs
+
+
+def test_layers_in_lists_are_saved_and_restored(tmp_path):
+    first, second = ListModel(), ListModel()
+    first.build((None, 2))
+    second.build((None, 2))
+    path = tf.train.Checkpoint(**checkpoints.model_items(first)).write(str(tmp_path / "c"))
+
+    checkpoints.restore_model(second, path)
+
+    inputs = tf.constant([[1.0, 2.0]])
+    np.testing.assert_array_equal(first(inputs), second(inputs))

@@ -77,6 +77,8 @@ class _Stack(keras.layers.Layer):
             for index in range(self.num_layers)
         ]
         for block in self.blocks:
+            # TensorFlow's checkpoints find layers by attributes, not in lists made after `__init__`.
+            setattr(self, block.name, block)
             block.build(input_shape)
         if self.output_norm is not None:
             self.output_norm.build(input_shape)

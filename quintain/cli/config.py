@@ -1,0 +1,136 @@
+"""`quintain config`: shows, lists, compares and describes experiments."""
+
+import json
+import os
+from typing import Any
+
+import click
+
+from quintain.cli import logs, options
+from quintain.cli.lazy_group import FlagCommand
+
+
+@click.group()
+def config() -> None:
+    """Show, list, compare and describe experiments."""
+    logs.set_up(is_verbose=False)
+
+
+@config.command("list", cls=FlagCommand)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Module to import first.")
+@options.traceback_option
+def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
+    """List the registered experiments with a line each."""
+    options.build_parse_options()
+    from quintain.core import exp_factory, experiment_parser
+
+    experiment_parser.import_modules(imports)
+    experiments = exp_factory.registered_experiments()
+    if as_json:
+        click.echo(json.dumps(experiments, indent=2))
+        return
+    width = max(map(len, experiments))
+    for name, description in experiments.items():
+        click.echo(f"{name:<{width}}  {description}")
+
+
+@config.command(cls=FlagCommand)
+@options.experiment_options
+@click.option("--model_dir", metavar="DIR", help="Run whose config to show.")
+@click.option("--provenance", is_flag=True, help="Say beside each value what set it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def show(provenance: bool, as_json: bool, **flags: Any) -> None:
+    """Show the config that an experiment, files and overrides give."""
+    parse_options = options.build_parse_options(**flags)
+    from quintain.config import yaml_io
+    from quintain.core import experiment_parser, run_files
+
+    parsed = experiment_parser.parse(parse_options)
+    params = parsed.params.as_dict()
+    if as_json:
+        if provenance:
+            params = _with_sources(params, parsed.provenance)
+        click.echo(json.dumps({run_files.EXPERIMENT_KEY: parsed.name, **params}, indent=2))
+        return
+    text = yaml_io.dump({run_files.EXPERIMENT_KEY: parsed.name, **params})
+    click.echo(_comment(text, parsed.provenance) if provenance else text, nl=False)
+
+
+@config.command(cls=FlagCommand)
+@options.experiment_options
+@click.option("-o", "--output", metavar="FILE", help="File to write; standard output by default.")
+@options.traceback_option
+def schema(output: str | None, **flags: Any) -> None:
+    """Write the JSON Schema of an experiment, with which editors complete YAML."""
+    parse_options = options.build_parse_options(**flags)
+    from quintain.config import json_schema
+    from quintain.core import exp_factory, run_files
+
+    if not flags["experiment"]:
+        raise click.UsageError("--experiment: missing; `quintain config list` shows the names.")
+    del parse_options
+    params = exp_factory.get_exp_config(flags["experiment"])
+    extra = {
+        run_files.EXPERIMENT_KEY: {"type": "string"},
+        run_files.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
+    }
+    text = json.dumps(json_schema.build_schema(params, extra_properties=extra), indent=2) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
+    click.echo(
+        f"Wrote {output}. Begin a YAML file with this line to have it completed:\n"
+        f"# yaml-language-server: $schema={output}",
+        err=True,
+    )
+
+
+@config.command(cls=FlagCommand)
+@click.argument("first")
+@click.argument("second")
+@options.traceback_option
+def diff(first: str, second: str) -> None:
+    """Show in what FIRST and SECOND differ; each an experiment, a run's directory or its params.yaml."""
+    options.build_parse_options()
+    from quintain.config import provenance
+
+    differences = provenance.diff_dicts(_load(first), _load(second))
+    for path, old, new in differences:
+        click.echo(f"{path}: {old!r} -> {new!r}")
+    if not differences:
+        click.echo("No difference.", err=True)
+
+
+def _load(name: str) -> dict[str, Any]:
+    from quintain.core import exp_factory, experiment_parser
+
+    if os.path.exists(name):
+        return experiment_parser.load_params(name).as_dict()
+    return exp_factory.get_exp_config(name).as_dict()
+
+
+def _with_sources(params: dict[str, Any], sources: Any, prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _with_sources(value, sources, f"{prefix}{name}.")
+        if isinstance(value, dict) and value
+        else {"value": value, "source": str(sources.source(f"{prefix}{name}"))}
+        for name, value in params.items()
+    }
+
+
+def _comment(text: str, sources: Any) -> str:
+    """Adds to each leaf of YAML text a comment that names its source."""
+    from quintain.config import yaml_io
+
+    paths = {line: path for path, line in yaml_io.find_lines(text).items()}
+    lines = text.splitlines()
+    leaves = [number for number in paths if not lines[number - 1].rstrip().endswith(":")]
+    width = min(max(len(lines[number - 1]) for number in leaves), 72)
+    for number in leaves:
+        line = lines[number - 1]
+        lines[number - 1] = f"{line:<{width}}  # {sources.source(paths[number])}"
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,88 @@
+"""A click group whose commands are imported when they are called, and that knows typos."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from quintain import errors
+
+
+class LazyGroup(click.Group):
+    """A group of commands given as `module:attribute`, with a line of help each.
+
+    Listing the commands imports none of them.
+    """
+
+    def __init__(
+        self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        """Stores the commands.
+
+        Args:
+            *args: Arguments of a click group.
+            commands_by_name: `module:attribute` and one line of help, by the command's name.
+            **kwargs: Arguments of a click group.
+        """
+        super().__init__(*args, **kwargs)
+        self._commands_by_name = dict(commands_by_name or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all commands, sorted."""
+        return sorted({*self._commands_by_name, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports a command."""
+        if cmd_name not in self._commands_by_name:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._commands_by_name[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{module}:{attribute} is no command"
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command, or names the nearest one."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            raise click.UsageError(
+                f"No such command {name!r}.{errors.suggest(name, known)} "
+                f"Commands: {', '.join(known)}.",
+                ctx,
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands with their help, without importing them."""
+        rows = [
+            (name, self._commands_by_name[name][1])
+            if name in self._commands_by_name
+            else (name, self.commands[name].get_short_help_str())
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class FlagCommand(click.Command):
+    """A command whose flags may be written with dashes or underscores."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the flags; a misspelt one names the nearest."""
+        try:
+            return super().parse_args(ctx, [_with_underscores(argument) for argument in args])
+        except click.NoSuchOption as error:
+            known = [name for option in self.params for name in option.opts]
+            hint = errors.suggest(error.option_name, known)
+            raise click.UsageError(f"No such flag {error.option_name!r}.{hint}", ctx) from error
+
+
+def _with_underscores(argument: str) -> str:
+    """Turns `--model-dir=a-b` into `--model_dir=a-b`."""
+    if not argument.startswith("--") or argument == "--":
+        return argument
+    name, sign, value = argument.partition("=")
+    return "--" + name[2:].replace("-", "_") + sign + value

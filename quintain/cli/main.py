@@ -1,0 +1,105 @@
+"""The `quintain` command: its sub-commands, and what the user sees when one of them fails.
+
+Sub-commands load when they are called, so that `quintain --help` waits for nothing.
+"""
+
+import logging
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from quintain import __version__, errors
+from quintain.cli.lazy_group import LazyGroup
+
+COMMANDS: Final = {
+    "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
+    "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
+    "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
+}
+
+EXIT_BAD_INPUT: Final = 2
+EXIT_FAILURE: Final = 1
+_SIGNAL_EXITS: Final = {"SIGINT": 130, "SIGTERM": 143}
+
+
+@click.group(cls=LazyGroup, commands_by_name=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="quintain")
+def cli() -> None:
+    """Trains TensorFlow models and searches their hyperparameters.
+
+    \b
+    quintain train --experiment=translation/local --model_dir=runs/local
+    quintain translate --model_dir=runs/local "the third of May"
+    quintain config list
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with 0, or 2 for bad input, 1 for a failure.
+
+    Raises:
+        SystemExit: Always.
+    """
+    arguments = list(sys.argv[1:] if args is None else args)
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line and returns the exit code."""
+    logging.captureWarnings(capture=True)
+    shows_traceback = "--traceback" in arguments
+    try:
+        cli.main(args=list(arguments), prog_name="quintain", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_BAD_INPUT
+    except click.Abort:
+        click.echo("Stopped.", err=True)
+        return _SIGNAL_EXITS["SIGINT"]
+    except (errors.QuintainError, OSError) as error:
+        if shows_traceback:
+            traceback.print_exc()
+        click.echo(f"Error: {error}", err=True)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+        return _SIGNAL_EXITS["SIGINT"]
+    except Exception as error:  # noqa: BLE001 - the border of the process
+        return _report_failure(error, arguments, shows_traceback)
+    return 0
+
+
+def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback: bool) -> int:
+    """Reports an exception that is nobody's typo, or a run that was asked to stop."""
+    # Looked at by name: importing the class would import TensorFlow.
+    if type(error).__name__ == "Interrupted":
+        click.echo(_describe_interruption(error, arguments), err=True)
+        return _SIGNAL_EXITS.get(str(getattr(error, "reason", "")), EXIT_FAILURE)
+    if shows_traceback:
+        traceback.print_exception(error)
+    else:
+        first_line = str(error).strip().partition("\n")[0]
+        click.echo(
+            f"Error: {type(error).__name__}: {first_line}\n"
+            "This was not expected. Run the same command with --traceback to see where it happened.",
+            err=True,
+        )
+    return EXIT_FAILURE
+
+
+def _describe_interruption(error: Exception, arguments: Sequence[str]) -> str:
+    step, reason = getattr(error, "step", "?"), getattr(error, "reason", "?")
+    return (
+        f"Stopped by {reason} at step {step}; everything is saved. To go on:\n"
+        f"  quintain {shlex.join(arguments)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Flags that several commands share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from quintain import errors
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXPERIMENT_OPTIONS = (
+    click.option(
+        "--experiment",
+        metavar="NAME",
+        help="Registered experiment; `quintain config list` shows them.",
+    ),
+    click.option(
+        "--config_file",
+        multiple=True,
+        metavar="FILE",
+        help="YAML file that overrides the experiment. Repeatable; the last one wins.",
+    ),
+    click.option(
+        "--params_override",
+        multiple=True,
+        metavar="PATH=VALUE,...",
+        help="Overrides such as trainer.train_steps=10,runtime.seed=1. Repeatable.",
+    ),
+    click.option(
+        "--set",
+        "assignments",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="One override; the value may contain commas. Repeatable.",
+    ),
+    click.option("--gin_file", multiple=True, metavar="FILE", help="gin file. Repeatable."),
+    click.option("--gin_params", multiple=True, metavar="BINDING", help="gin binding. Repeatable."),
+    click.option(
+        "--import",
+        "imports",
+        multiple=True,
+        metavar="MODULE",
+        help="Module that registers experiments of your own. Repeatable.",
+    ),
+)
+
+
+def experiment_options(command: F) -> F:
+    """Adds the flags that choose and change an experiment."""
+    for option in reversed(_EXPERIMENT_OPTIONS):
+        command = option(command)
+    return command
+
+
+def traceback_option(command: F) -> F:
+    """Adds `--traceback`, which the border of the process looks for."""
+    return click.option(
+        "--traceback",
+        is_flag=True,
+        expose_value=False,
+        help="Show where in the program an error arose.",
+    )(command)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Returns `value` if it is one of `choices`.
+
+    Raises:
+        ConfigError: Naming the nearest choice.
+    """
+    if value not in choices:
+        raise errors.ConfigError(
+            f"{name}: got {value!r}, expected one of {', '.join(choices)}."
+            f"{errors.suggest(value, choices)}"
+        )
+    return value
+
+
+def build_parse_options(**flags: Any) -> Any:
+    """Returns the `ParseConfigOptions` of a command's flags.
+
+    `quintain.core` is imported here, because it imports TensorFlow.
+    """
+    from quintain.cli import tensorflow_import
+
+    tensorflow_import.import_quietly()
+    import quintain.nlp.experiments
+    from quintain.core import experiment_parser
+
+    assert quintain.nlp.experiments, "importing it registers the experiments of the package"
+    flags["set"] = flags.pop("assignments", ())
+    return experiment_parser.ParseConfigOptions(**flags)

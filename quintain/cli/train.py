@@ -1,0 +1,178 @@
+"""`quintain train`: trains and evaluates an experiment, or goes on with a run."""
+
+import json
+import shlex
+import sys
+import tempfile
+import time
+from typing import Any, Final
+
+import click
+
+from quintain import errors
+from quintain.cli import logs, options
+from quintain.cli.lazy_group import FlagCommand
+
+MODES: Final = ("train", "eval", "train_and_eval", "train_and_post_eval", "continuous_eval")
+_UNBUILT_MODES: Final = ("continuous_train_and_eval", "train_and_validate")
+
+
+@click.command(cls=FlagCommand)
+@options.experiment_options
+@click.option("--mode", default="train_and_eval", show_default=True, metavar="MODE", help=", ".join(MODES))
+@click.option("--model_dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with.")
+@click.option("--run_post_eval", is_flag=True, help="Evaluate once more at the end.")
+@click.option("--dry_run", is_flag=True, help="Build everything, run a few batches, report sizes and times.")
+@click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@click.option("--tpu", metavar="ADDRESS", help="Overrides runtime.tpu.")
+@click.option("--tf_data_service", metavar="ADDRESS", help="Overrides the tf.data service address.")
+@options.traceback_option
+def train(
+    mode: str,
+    model_dir: str | None,
+    run_post_eval: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    alsologtostderr: bool,
+    **flags: Any,
+) -> None:
+    """Train and evaluate an experiment, or go on with a run.
+
+    \b
+    quintain train --experiment=translation/local --model_dir=runs/local
+    quintain train --model_dir=runs/local                      (go on with it)
+    quintain train --experiment=translation/small --model_dir=runs/mine \\
+        --set task.train_data.input_path=train.tsv \\
+        --set task.validation_data.input_path=valid.tsv
+    """
+    if mode in _UNBUILT_MODES:
+        raise errors.ConfigError(f"--mode: got {mode!r}, which is not built yet.")
+    options.check_choice("--mode", mode, MODES)
+    if not model_dir and not dry_run:
+        raise errors.ConfigError("--model_dir: missing; say where the run is kept, as in runs/local.")
+    if not flags["experiment"] and not flags["config_file"] and not model_dir:
+        raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
+
+    from quintain.cli import progress
+
+    start_secs = time.monotonic()
+    display = progress.create_display(is_quiet=quiet or as_json)
+    logs.set_up(is_verbose=alsologtostderr, show=display.log_handler())
+    with display:
+        display.show_phase("Starting TensorFlow")
+        parse_options = options.build_parse_options(model_dir=model_dir, **flags)
+        from quintain.core import experiment_parser
+
+        parsed = experiment_parser.parse(parse_options)
+        if dry_run:
+            _dry_run(parsed, mode, display)
+            return
+        from quintain.cli import train_reporter
+        from quintain.core import train_lib
+
+        reporter = train_reporter.ProgressReporter(display)
+        display.show_phase("Building data, model and optimizer")
+        result = train_lib.train_from_config(
+            parsed.params,
+            mode,
+            str(model_dir),
+            experiment=parsed.name,
+            imports=parsed.imports,
+            reporter=reporter,
+            run_post_eval=run_post_eval,
+        )
+    if as_json:
+        from quintain.core import evaluation_log
+
+        click.echo(json.dumps({"step": result.step, **evaluation_log.to_plain(result.logs)}))
+        return
+    if not quiet:
+        _show_result(parsed, result, str(model_dir), mode, time.monotonic() - start_secs)
+
+
+def _dry_run(parsed: Any, mode: str, display: Any) -> None:
+    """Builds and runs everything once, in a directory that is thrown away."""
+    from quintain.core import dry_run
+
+    display.show_phase("Building everything and running a few batches")
+    with tempfile.TemporaryDirectory() as scratch:
+        report = dry_run.dry_run(parsed.params, mode, scratch)
+    display.stop()
+    rows = [
+        ("experiment", parsed.name),
+        ("parameters", f"{report.num_parameters:,}"),
+        ("checkpoint", _format_bytes(report.checkpoint_bytes)),
+        ("peak memory", _format_bytes(report.peak_memory_bytes)),
+        ("batch", f"{report.batch_examples} examples, {report.batch_tokens} tokens"),
+        ("first loss", f"{report.loss:.4f}"),
+        ("first step", f"{report.first_step_secs:.1f} s, compilation included"),
+        ("step", f"{report.step_secs * 1000:.0f} ms"),
+        ("training", f"{report.train_steps:,} steps, about {_format_secs(report.estimated_train_secs)}"),
+    ]
+    rows += [(f"evaluated {name}", f"{value:.4g}") for name, value in report.eval_logs.items()]
+    _show_rows(rows)
+    click.echo("Nothing was kept. Leave --dry_run out to train.", err=True)
+
+
+def _show_result(parsed: Any, result: Any, model_dir: str, mode: str, secs: float) -> None:
+    if result.logs:
+        _show_rows([(name, _format_metric(value)) for name, value in result.logs.items()])
+    directory = shlex.quote(model_dir)
+    state = "complete" if result.is_complete else f"at step {result.step} of {result.train_steps}"
+    click.echo(f"\nThe run in {model_dir} is {state} ({_format_secs(secs)}). What next:", err=True)
+    imports = "".join(f" --import={name}" for name in parsed.imports)
+    suggestions = []
+    if type(parsed.params.task).__name__ == "TranslationConfig":
+        suggestions.append(
+            ("translate", f'quintain translate --model_dir={directory} "{_example(parsed)}"')
+        )
+    more_steps = max(result.train_steps, result.step) * 2
+    suggestions += [
+        (
+            "train longer" if result.is_complete else "resume",
+            f"quintain train --model_dir={directory}{imports}"
+            + (f" --set trainer.train_steps={more_steps}" if result.is_complete else ""),
+        ),
+        ("evaluate", f"quintain train --mode=eval --model_dir={directory}{imports}"),
+        ("look at curves", f"tensorboard --logdir={directory}"),
+    ]
+    if mode == "eval":
+        suggestions = [row for row in suggestions if row[0] != "evaluate"]
+    for name, command in suggestions:
+        click.echo(f"  {name + ':':<15} {command}", err=True)
+
+
+def _example(parsed: Any) -> str:
+    """Returns a source sentence that the model has not seen, where the corpus is the bundled one."""
+    path = parsed.params.task.validation_data.input_path
+    is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
+    return "the twenty-third of April" if is_bundled else "..."
+
+
+def _show_rows(rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        click.echo(f"  {name:<{width}}  {value}", err=True)
+    sys.stderr.flush()
+
+
+def _format_metric(value: Any) -> str:
+    try:
+        return f"{float(value):.4f}"
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _format_bytes(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+def _format_secs(secs: float) -> str:
+    minutes, seconds = divmod(round(secs), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

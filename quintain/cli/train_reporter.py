@@ -1,0 +1,93 @@
+"""Tells a display what the controller does."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from typing_extensions import override
+
+from quintain import orbit
+from quintain.cli import progress
+
+_TRAIN_LABELS: Final = {"training_loss": "loss", "token_accuracy": "accuracy"}
+_RATE_LABELS: Final = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
+_EVAL_LABELS: Final = {
+    "validation_loss": "loss",
+    "token_accuracy": "accuracy",
+    "sacrebleu_score": "BLEU",
+    "chrf_score": "chrF",
+    "exact_match": "exact",
+}
+_SMOOTHING: Final = 0.8
+
+
+class ProgressReporter(orbit.Reporter):
+    """Shows loss, speed and the time that is left while training, and a line for each evaluation."""
+
+    def __init__(self, display: progress.Display) -> None:
+        """Stores where to show it."""
+        self._display = display
+        self._step_secs: float | None = None
+        self._is_compiled = False
+
+    @override
+    def on_train_begin(self, step: int, target_steps: int) -> None:
+        """Says that the first step takes longer."""
+        if step < target_steps:
+            self._display.show_phase("Compiling the training step")
+
+    @override
+    def on_restore(self, step: int, path: str) -> None:
+        """Says where the run goes on."""
+        self._display.show_line(f"Going on from {path} (step {step}).")
+
+    @override
+    def on_train_loop(
+        self,
+        step: int,
+        target_steps: int,
+        output: Mapping[str, Any],
+        loop_secs: float,
+        num_steps: int,
+    ) -> None:
+        """Moves the bar."""
+        step_secs = loop_secs / max(num_steps, 1)
+        if self._step_secs is None or not self._is_compiled:
+            # The first loop includes the compilation and says nothing about the speed.
+            self._is_compiled, self._step_secs = self._step_secs is not None, step_secs
+        else:
+            self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
+        values = progress.format_output(dict(output), _TRAIN_LABELS)
+        left = _format_left(self._step_secs * (target_steps - step))
+        self._display.show_training(step, target_steps, f"{values}  {_rate(output)}  ETA {left}")
+
+    @override
+    def on_eval_begin(self, step: int, num_steps: int) -> None:
+        """Says that an evaluation runs."""
+        self._display.show_phase(f"Evaluating step {step}")
+
+    @override
+    def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
+        """Prints the result."""
+        labels = {name: label for name, label in _EVAL_LABELS.items() if name in output}
+        if not labels:
+            labels = {name: name for name in output if name != "steps_per_second"}
+        values = progress.format_output(dict(output), labels)
+        self._display.show_line(f"evaluated step {step}: {values}  ({secs:.0f} s)")
+
+    @override
+    def on_message(self, text: str) -> None:
+        """Prints the message."""
+        self._display.show_line(text)
+
+
+def _rate(output: Mapping[str, Any]) -> str:
+    for name, label in _RATE_LABELS.items():
+        if name in output:
+            return f"{float(output[name]):,.0f} {label}"
+    return ""
+
+
+def _format_left(secs: float) -> str:
+    minutes, seconds = divmod(int(secs), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
