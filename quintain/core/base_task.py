@@ -20,7 +20,7 @@ from quintain.core.config_definitions import (
 )
 from quintain.core.config_definitions import RuntimeConfig as RuntimeConfig
 from quintain.core.config_definitions import TaskConfig as TaskConfig
-from quintain.optimization import optimizer_factory
+from quintain.optimization import loss_scaling, optimizer_factory
 from quintain.optimization.configs.optimization_config import (
     OptimizationConfig as OptimizationConfig,
 )
@@ -70,7 +70,7 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         """Creates the optimizer that a config describes.
 
         Under float16 the loss is scaled, so that small gradients do not vanish: by a factor adapted
-        in a `keras.optimizers.LossScaleOptimizer`, or by the fixed `runtime.loss_scale`.
+        in a `LossScaleOptimizer`, or by the fixed `runtime.loss_scale`.
 
         Args:
             optimizer_config: Optimizer, learning rate and warm-up.
@@ -320,6 +320,6 @@ def _scale_loss(
 ) -> keras.optimizers.Optimizer:
     """Makes `optimizer` scale the loss, by a factor it adapts or by a fixed one."""
     if loss_scale is None or loss_scale == "dynamic":
-        return keras.optimizers.LossScaleOptimizer(optimizer)
+        return loss_scaling.LossScaleOptimizer(optimizer)
     optimizer.loss_scale_factor = float(loss_scale)
     return optimizer

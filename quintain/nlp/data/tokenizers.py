@@ -21,6 +21,7 @@ from typing import Final, Literal
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from quintain import errors
 
@@ -181,6 +182,7 @@ class SentencePieceTokenizer(tf.Module):  # type: ignore[misc]
         """Id of the token that ends every sentence."""
         with tf.device("CPU:0"):
             self._tokenizer = tf_text.SentencepieceTokenizer(model=model, add_eos=True)
+            self._tokenizer._model_resource = _NamedModel(model)
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens of sentences, each followed by EOS.
@@ -208,6 +210,23 @@ class SentencePieceTokenizer(tf.Module):  # type: ignore[misc]
         is_eos = tf.cast(tf.equal(ids, self.eos_id), tf.int32)
         is_text = tf.equal(tf.cumsum(is_eos, axis=1), 0) & tf.not_equal(ids, PAD_ID)
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
+
+
+class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):  # type: ignore[misc]
+    """A model that lives in the runtime's table of resources, under a name of its own.
+
+    As tensorflow-text 2.21 creates it, it belongs to the kernel of one operation, and is gone when
+    `tf.random.set_seed` clears the kernels.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self._shared_name = f"sentencepiece_{uuid.uuid4().hex}"
+        super().__init__(model, None)
+
+    def _create_resource(self) -> tf.Tensor:
+        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._model, shared_name=self._shared_name
+        )
 
 
 def _read_model(path: str) -> bytes:

@@ -23,18 +23,18 @@ _WMT_VOCAB_SIZE = 32_000
 @exp_factory.register_config_factory("translation/local")
 def translation_local() -> cfg.ExperimentConfig:
     """Learns numbers and dates, English to German, from a bundled corpus; minutes on a CPU."""
-    train_steps = 900
+    train_steps = 2_000
     return cfg.ExperimentConfig(
         task=translation.TranslationConfig(
             model=_build_model_config(
-                width=128, num_layers=2, num_heads=4, dropout_rate=0.0, label_smoothing=0.1
+                width=128, num_layers=2, num_heads=4, dropout_rate=0.05, label_smoothing=0.0
             ),
             train_data=wmt_dataloader.WMTDataConfig(
                 input_path="bundled:numbers_and_dates/train",
                 src_lang="en",
                 tgt_lang="de",
                 is_training=True,
-                global_batch_size=4096,
+                global_batch_size=2048,
                 max_seq_length=64,
             ),
             validation_data=wmt_dataloader.WMTDataConfig(
@@ -45,17 +45,17 @@ def translation_local() -> cfg.ExperimentConfig:
                 global_batch_size=128,
                 max_seq_length=64,
             ),
-            vocab_size=400,
+            vocab_size=600,
             max_vocab_pairs=6_000,
             print_translations=True,
         ),
         trainer=cfg.TrainerConfig(
-            optimizer_config=_build_warm_cosine(peak=2e-3, warmup=100, train_steps=train_steps),
+            optimizer_config=_build_warm_cosine(peak=2e-3, warmup=200, train_steps=train_steps),
             train_steps=train_steps,
             steps_per_loop=20,
             summary_interval=20,
             checkpoint_interval=100,
-            validation_interval=300,
+            validation_interval=400,
             max_to_keep=3,
         ),
         runtime=_run_on_one_device(),
@@ -65,7 +65,7 @@ def translation_local() -> cfg.ExperimentConfig:
 @exp_factory.register_config_factory("translation/small")
 def translation_small() -> cfg.ExperimentConfig:
     """Trains on your own sentence pairs, ten thousands of them, in half an hour on a CPU."""
-    train_steps = 2_500
+    train_steps = 1_600
     # mypy does not see the constructor arguments that all configs share.
     return cfg.ExperimentConfig(  # type: ignore[call-arg]
         task=translation.TranslationConfig(
@@ -89,7 +89,7 @@ def translation_small() -> cfg.ExperimentConfig:
             steps_per_loop=20,
             summary_interval=20,
             checkpoint_interval=200,
-            validation_interval=500,
+            validation_interval=400,
             max_to_keep=3,
         ),
         runtime=_run_on_one_device(),

@@ -186,3 +186,14 @@ def test_a_file_that_is_no_model_is_an_error(tmp_path, data):
 def test_a_missing_model_is_an_error(tmp_path):
     with pytest.raises(errors.DataError, match=r"gone\.model: the SentencePiece model cannot be"):
         tokenizers.SentencePieceTokenizer(str(tmp_path / "gone.model"))
+
+
+def test_a_tokenizer_survives_the_setting_of_a_seed(tmp_path):
+    path = str(tmp_path / "vocabulary.model")
+    tokenizers.train_sentencepiece(["to be or not to be"] * 10, path, vocab_size=16)
+    tokenizer = tokenizers.SentencePieceTokenizer(path)
+    expected = tokenizer.tokenize(tf.constant(["to be"])).to_list()
+
+    tf.random.set_seed(1)
+
+    assert tokenizer.tokenize(tf.constant(["to be"])).to_list() == expected
