@@ -18,7 +18,9 @@ def config() -> None:
 
 @config.command("list", cls=FlagCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Module to import first.")
+@click.option(
+    "--import", "imports", multiple=True, metavar="MODULE", help="Module to import first."
+)
 @options.traceback_option
 def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
     """List the registered experiments with a line each."""
@@ -94,7 +96,10 @@ def schema(output: str | None, **flags: Any) -> None:
 @click.argument("second")
 @options.traceback_option
 def diff(first: str, second: str) -> None:
-    """Show in what FIRST and SECOND differ; each an experiment, a run's directory or its params.yaml."""
+    """Show in what FIRST and SECOND differ.
+
+    Each is an experiment, a run's directory or its params.yaml.
+    """
     options.build_parse_options()
     from quintain.config import provenance
 

@@ -16,7 +16,10 @@ class LazyGroup(click.Group):
     """
 
     def __init__(
-        self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        commands_by_name: Mapping[str, tuple[str, str]] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Stores the commands.
 

@@ -26,10 +26,14 @@ EXIT_FAILURE: Final = 1
 _SIGNAL_EXITS: Final = {"SIGINT": 130, "SIGTERM": 143}
 
 
-@click.group(cls=LazyGroup, commands_by_name=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    commands_by_name=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="quintain")
 def cli() -> None:
-    """Trains TensorFlow models and searches their hyperparameters.
+    r"""Trains TensorFlow models and searches their hyperparameters.
 
     \b
     quintain train --experiment=translation/local --model_dir=runs/local
@@ -87,7 +91,7 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
         first_line = str(error).strip().partition("\n")[0]
         click.echo(
             f"Error: {type(error).__name__}: {first_line}\n"
-            "This was not expected. Run the same command with --traceback to see where it happened.",
+            "This was not expected. Run the same command with --traceback to see where.",
             err=True,
         )
     return EXIT_FAILURE

@@ -85,9 +85,8 @@ def build_parse_options(**flags: Any) -> Any:
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    import quintain.nlp.experiments
+    import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain.core import experiment_parser
 
-    assert quintain.nlp.experiments, "importing it registers the experiments of the package"
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)

@@ -4,9 +4,7 @@ import logging
 import sys
 import time
 from types import TracebackType
-from typing import Any, Final
-
-from typing_extensions import Self
+from typing import Any, Final, Self
 
 PLAIN_INTERVAL_SECS: Final = 10.0
 """Seconds between two lines of progress where there is no terminal."""

@@ -19,10 +19,9 @@ def import_quietly() -> None:
     is_verbose = logging.getLogger("quintain").isEnabledFor(logging.INFO)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if is_verbose else "3")
     with contextlib.nullcontext() if is_verbose else _held_back_stderr():
-        import keras
+        import keras  # noqa: F401 - imported here because it writes as well
         import tensorflow as tf
 
-        assert keras, "imported here as well, because it writes too"
         tf.config.list_logical_devices()
     tf.get_logger().setLevel("INFO" if is_verbose else "ERROR")
     logging.getLogger("absl").setLevel("INFO" if is_verbose else "ERROR")

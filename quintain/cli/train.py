@@ -19,10 +19,16 @@ _UNBUILT_MODES: Final = ("continuous_train_and_eval", "train_and_validate")
 
 @click.command(cls=FlagCommand)
 @options.experiment_options
-@click.option("--mode", default="train_and_eval", show_default=True, metavar="MODE", help=", ".join(MODES))
-@click.option("--model_dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with.")
+@click.option(
+    "--mode", default="train_and_eval", show_default=True, metavar="MODE", help=", ".join(MODES)
+)
+@click.option(
+    "--model_dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with."
+)
 @click.option("--run_post_eval", is_flag=True, help="Evaluate once more at the end.")
-@click.option("--dry_run", is_flag=True, help="Build everything, run a few batches, report sizes and times.")
+@click.option(
+    "--dry_run", is_flag=True, help="Build everything, run a few batches, report sizes and times."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
@@ -39,7 +45,7 @@ def train(
     alsologtostderr: bool,
     **flags: Any,
 ) -> None:
-    """Train and evaluate an experiment, or go on with a run.
+    r"""Train and evaluate an experiment, or go on with a run.
 
     \b
     quintain train --experiment=translation/local --model_dir=runs/local
@@ -52,7 +58,9 @@ def train(
         raise errors.ConfigError(f"--mode: got {mode!r}, which is not built yet.")
     options.check_choice("--mode", mode, MODES)
     if not model_dir and not dry_run:
-        raise errors.ConfigError("--model_dir: missing; say where the run is kept, as in runs/local.")
+        raise errors.ConfigError(
+            "--model_dir: missing; say where the run is kept, as in runs/local."
+        )
     if not flags["experiment"] and not flags["config_file"] and not model_dir:
         raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
 
@@ -110,7 +118,10 @@ def _dry_run(parsed: Any, mode: str, display: Any) -> None:
         ("first loss", f"{report.loss:.4f}"),
         ("first step", f"{report.first_step_secs:.1f} s, compilation included"),
         ("step", f"{report.step_secs * 1000:.0f} ms"),
-        ("training", f"{report.train_steps:,} steps, about {_format_secs(report.estimated_train_secs)}"),
+        (
+            "training",
+            f"{report.train_steps:,} steps, about {_format_secs(report.estimated_train_secs)}",
+        ),
     ]
     rows += [(f"evaluated {name}", f"{value:.4g}") for name, value in report.eval_logs.items()]
     _show_rows(rows)
@@ -146,7 +157,7 @@ def _show_result(parsed: Any, result: Any, model_dir: str, mode: str, secs: floa
 
 
 def _example(parsed: Any) -> str:
-    """Returns a source sentence that the model has not seen, where the corpus is the bundled one."""
+    """Returns a source sentence to try, where the corpus is the bundled one."""
     path = parsed.params.task.validation_data.input_path
     is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
     return "the twenty-third of April" if is_bundled else "..."

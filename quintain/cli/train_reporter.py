@@ -21,7 +21,7 @@ _SMOOTHING: Final = 0.8
 
 
 class ProgressReporter(orbit.Reporter):
-    """Shows loss, speed and the time that is left while training, and a line for each evaluation."""
+    """Shows loss, speed and remaining time of training, and a line for each evaluation."""
 
     def __init__(self, display: progress.Display) -> None:
         """Stores where to show it."""

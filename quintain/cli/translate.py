@@ -22,7 +22,7 @@ from quintain.cli.lazy_group import FlagCommand
 def translate(
     text: tuple[str, ...], model_dir: str, batch_size: int, alsologtostderr: bool, **search: Any
 ) -> None:
-    """Translate TEXTs, or each line of standard input, one line each.
+    r"""Translate TEXTs, or each line of standard input, one line each.
 
     \b
     quintain translate --model_dir=runs/local "the third of May"
@@ -31,14 +31,13 @@ def translate(
     logs.set_up(is_verbose=alsologtostderr)
     if not text and sys.stdin.isatty():
         raise errors.ConfigError(
-            'nothing to translate; give sentences as arguments, as in quintain translate "one two", '
-            "or lines on standard input."
+            "nothing to translate; give sentences as arguments, as in "
+            'quintain translate --model_dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
-    import quintain.nlp.experiments
+    import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain.nlp import translator
 
-    assert quintain.nlp.experiments, "importing it registers the experiments of the package"
     model = translator.Translator.from_model_dir(model_dir, **search)
     for translation in model.translate_stream(text or _read_lines(), batch_size):
         click.echo(translation)

@@ -1,16 +1,16 @@
 """`Config`: a dataclass that checks itself, reads and writes plain data, and can be locked.
 
 Users write ordinary dataclasses that derive from `Config`. A mapping given for a field becomes the
-class the field is annotated with; every value is checked against its annotation, strictly; a name that
-no field has is an error, wherever it is used. All that is wrong is reported at once.
+class the field is annotated with; every value is checked against its annotation, strictly; a name
+that no field has is an error, wherever it is used. All that is wrong is reported at once.
 """
 
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from typing_extensions import Self, dataclass_transform
+from typing_extensions import dataclass_transform
 
 from quintain import errors
 from quintain.config import field_types, restrictions, yaml_io
@@ -70,7 +70,7 @@ Did you mean 'width'?
         super().__init_subclass__(**kwargs)
         # A class without `__hash__` can't be the default of a dataclass field. Configs are mutable
         # and not hashable, but copied for each instance, so they are safe as defaults.
-        cls.__hash__ = _refuse_to_hash  # type: ignore[method-assign]  # explicit, for dataclasses
+        setattr(cls, "__hash__", _refuse_to_hash)  # noqa: B010 - mypy refuses to have it assigned
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Creates an instance whose checks wait until `__init__` has run."""
@@ -79,7 +79,7 @@ Did you mean 'width'?
         vars(config).update(_is_complete=False, _is_locked=False, _restrictions=[])
         return config
 
-    def __post_init__(
+    def __post_init__(  # type: ignore[override]  # a metaclass hides the InitVars from mypy
         self, default_params: Mapping[str, Any] | None, restrictions: Sequence[str] | None
     ) -> None:
         """Stores restrictions and applies `default_params`; subclasses that override it call it."""
@@ -172,7 +172,7 @@ Did you mean 'width'?
 
     @classmethod
     def from_args(cls, *args: Any, **kwargs: Any) -> Self:
-        """Returns a config with `args` for the fields of `cls` in their order, and `kwargs` by name.
+        """Returns a config with `args` for the fields in their order, and `kwargs` by name.
 
         Raises:
             ConfigError: If there are more arguments than fields, or a field is given twice.
@@ -191,7 +191,9 @@ Did you mean 'width'?
             )
         return cls(**values, **kwargs)
 
-    def override(self, override_params: "Mapping[str, Any] | Config", is_strict: bool = True) -> None:
+    def override(
+        self, override_params: "Mapping[str, Any] | Config", is_strict: bool = True
+    ) -> None:
         """Replaces the values named in `override_params`; mappings go into sub-configs.
 
         A list of configs of the same length is overridden element by element. If anything is wrong,
@@ -199,12 +201,15 @@ Did you mean 'width'?
 
         Args:
             override_params: Plain data or another config.
-            is_strict: Whether a name that no field has is an error. Otherwise it becomes a new name.
+            is_strict: Whether a name that no field has is an error. Otherwise it becomes a new
+                name.
 
         Raises:
             ConfigError: If the config is locked, or listing every unknown name and wrong value.
         """
-        params = override_params.as_dict() if isinstance(override_params, Config) else override_params
+        params = (
+            override_params.as_dict() if isinstance(override_params, Config) else override_params
+        )
         if self._is_locked:
             raise errors.ConfigError(f"{type(self).__name__} is locked and can't be overridden.")
         problems: list[errors.Problem] = []
@@ -221,9 +226,7 @@ Did you mean 'width'?
         params, lines = yaml_io.load_file_with_lines(file_path)
         self.override_located(params, lambda path: f"{file_path}:{yaml_io.find_line(lines, path)}")
 
-    def override_located(
-        self, params: Mapping[str, Any], locate: Callable[[str], str]
-    ) -> None:
+    def override_located(self, params: Mapping[str, Any], locate: Callable[[str], str]) -> None:
         """Overrides with values that came from somewhere.
 
         Args:
@@ -239,10 +242,7 @@ Did you mean 'width'?
             if not error.problems:
                 raise
             raise errors.ConfigError.from_problems(
-                [
-                    dataclasses.replace(p, path=f"{locate(p.path)}: {p.path}")
-                    for p in error.problems
-                ]
+                [dataclasses.replace(p, path=f"{locate(p.path)}: {p.path}") for p in error.problems]
             ) from None
 
     def replace(self, **kwargs: Any) -> Self:
@@ -326,15 +326,13 @@ Did you mean 'width'?
         current = vars(self).get(name)
         if isinstance(current, Config) and isinstance(value, Mapping):
             current._apply(value, path, is_strict, problems)
-        elif _matches_element_wise(current, value):
+        elif isinstance(current, list | tuple) and _matches_element_wise(current, value):
             for index, (part, new) in enumerate(zip(current, value, strict=True)):
                 part._apply(new, f"{path}[{index}]", is_strict, problems)
         else:
             vars(self)[name] = self._convert(name, value, path, problems)
 
-    def _convert(
-        self, name: str, value: Any, path: str, problems: list[errors.Problem]
-    ) -> Any:
+    def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
         """Returns `value` as the field's annotation asks for it, or reports why it can't be."""
         if name in _field_names(type(self)):
             annotation = field_types.annotations(type(self)).get(name, Any)
@@ -397,7 +395,7 @@ def bind(config_cls: type[Config]) -> Callable[[B], B]:
 
     def decorate(builder: B) -> B:
         if not callable(builder):
-            raise ValueError(f"`builder`: got {builder!r}, expected a class or a function.")
+            raise errors.ConfigError(f"`builder`: got {builder!r}, expected a class or a function.")
         is_function = not isinstance(builder, type)
         config_cls.BUILDER = staticmethod(builder) if is_function else builder
         return builder
@@ -424,10 +422,9 @@ def _unknown_name(
     )
 
 
-def _matches_element_wise(current: Any, value: Any) -> bool:
+def _matches_element_wise(current: Sequence[Any], value: Any) -> bool:
     return (
-        isinstance(current, list | tuple)
-        and isinstance(value, list | tuple)
+        isinstance(value, list | tuple)
         and len(current) == len(value) > 0
         and all(isinstance(part, Config) for part in current)
         and all(isinstance(part, Mapping) for part in value)

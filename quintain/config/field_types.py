@@ -35,9 +35,7 @@ def annotations(cls: type) -> dict[str, Any]:
         }
 
 
-def convert(
-    annotation: Any, value: Any, path: str, problems: list[errors.Problem]
-) -> Any:
+def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
     """Returns `value` as `annotation` asks for it, or adds what is wrong to `problems`."""
     if annotation in _EXACT and type(value) is annotation:
         return value
@@ -174,9 +172,7 @@ def _find_sequence(annotation: Any) -> Any | None:
     return None
 
 
-def _convert_leaf(
-    annotation: Any, value: Any, path: str, problems: list[errors.Problem]
-) -> Any:
+def _convert_leaf(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
     import pydantic  # noqa: PLC0415 - takes 0.1 s, which programs that only show help need not pay
 
     try:

@@ -62,7 +62,7 @@ class OneOfConfig(base_config.Config):
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns `type`, the chosen sub-config, and those others that differ from their defaults."""
+        """Returns `type`, the chosen sub-config, and the others that differ from their defaults."""
         plain = super().as_dict()
         defaults = dict(base_config.Config.as_dict(type(self)()))
         return {

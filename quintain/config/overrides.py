@@ -22,11 +22,11 @@ _FILE_ENDINGS: Final = (".yaml", ".yml", ".json")
 def parse_overrides(text: str) -> dict[str, Any]:
     """Reads the value of a `--params_override` flag.
 
-    It is a list of `path=value`, separated by commas; or YAML or JSON in braces; or the name of a YAML
-    or JSON file. Values are YAML 1.2 scalars, lists in brackets, mappings in braces, or strings in
-    quotes; `None`, `null`, `~` and nothing at all mean None; everything else is a string, such as
-    `off`, a date, a path or an address. A path may set elements of a list one by one: `e[0]=1,e[1]=2`.
-    If a path is given twice, the last one wins.
+    It is a list of `path=value`, separated by commas; or YAML or JSON in braces; or the name of a
+    YAML or JSON file. Values are YAML 1.2 scalars, lists in brackets, mappings in braces, or
+    strings in quotes; `None`, `null`, `~` and nothing at all mean None; everything else is a
+    string, such as `off`, a date, a path or an address. A path may set elements of a list one by
+    one: `e[0]=1,e[1]=2`. If a path is given twice, the last one wins.
 
     Raises:
         ConfigError: Pointing at the place that is wrong.
@@ -67,7 +67,9 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
     for position, character in enumerate(text):
         if quote:
             quote = "" if character == quote else quote
-        elif character in "'\"" and text[start:position].rstrip().endswith(("=", "[", "{", ",", ":")):
+        elif character in "'\"" and text[start:position].rstrip().endswith(
+            ("=", "[", "{", ",", ":")
+        ):
             quote = character
         elif character in _CLOSING:
             opened.append((position, _CLOSING[character]))

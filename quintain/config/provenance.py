@@ -36,7 +36,8 @@ class Provenance:
 
     Example:
         >>> provenance = Provenance(Source("factory", "translation/local"))
-        >>> provenance.record({"trainer": {"train_steps": 5}}, lambda path: Source("file", "a.yaml:2"))
+        >>> here = Source("file", "a.yaml:2")
+        >>> provenance.record({"trainer": {"train_steps": 5}}, lambda path: here)
         >>> str(provenance.source("trainer.train_steps"))
         'a.yaml:2'
         >>> str(provenance.source("trainer.steps_per_loop"))
@@ -79,9 +80,7 @@ def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def diff_dicts(
-    first: Mapping[str, Any], second: Mapping[str, Any]
-) -> list[tuple[str, Any, Any]]:
+def diff_dicts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Returns the leaves in which two nested mappings differ.
 
     Example:

@@ -16,7 +16,9 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_RESTRICTION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<sign>==|!=|<=|>=|<|>)\s*(?P<right>.+?)\s*$")
+_RESTRICTION: Final = re.compile(
+    r"^\s*(?P<left>.+?)\s*(?P<sign>==|!=|<=|>=|<|>)\s*(?P<right>.+?)\s*$"
+)
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 _WORDS: Final = {"None": None, "True": True, "False": False}
 

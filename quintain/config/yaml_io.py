@@ -7,7 +7,7 @@ other users of PyYAML in the same process.
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -29,13 +29,13 @@ _RESOLVERS: Final = (
 )
 
 
-class _Loader(_BaseLoader):  # type: ignore[misc]  # PyYAML's C classes have no types
+class _Loader(_BaseLoader):
     """A safe loader with the scalars of YAML 1.2."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
 
-class _Dumper(_BaseDumper):  # type: ignore[misc]  # PyYAML's C classes have no types
+class _Dumper(_BaseDumper):
     """A safe dumper that quotes what YAML 1.1 or 1.2 would read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -103,8 +103,8 @@ def load_file_with_lines(path: str) -> tuple[dict[str, Any], dict[str, int]]:
         raise errors.ConfigError(f"{path}: the file is empty; expected names with values.")
     if not isinstance(node, yaml.MappingNode):
         raise errors.ConfigError(
-            f"{path}:{node.start_mark.line + 1}: expected names with values (`name: value`), but the "
-            "top level is something else."
+            f"{path}:{node.start_mark.line + 1}: expected names with values (`name: value`), but "
+            "the top level is something else."
         )
     lines: dict[str, int] = {}
     _note_lines(node, "", lines, path)

@@ -6,21 +6,23 @@ Modules load on first use, so that reading a config does not wait for TensorFlow
 import importlib
 from typing import Any
 
-_MODULES = frozenset({
-    "base_task",
-    "base_trainer",
-    "checkpoints",
-    "config_definitions",
-    "distribution",
-    "dry_run",
-    "exp_factory",
-    "experiment_parser",
-    "experiment_runner",
-    "input_reader",
-    "run_files",
-    "task_factory",
-    "train_lib",
-})
+_MODULES = frozenset(
+    {
+        "base_task",
+        "base_trainer",
+        "checkpoints",
+        "config_definitions",
+        "distribution",
+        "dry_run",
+        "exp_factory",
+        "experiment_parser",
+        "experiment_runner",
+        "input_reader",
+        "run_files",
+        "task_factory",
+        "train_lib",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

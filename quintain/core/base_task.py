@@ -1,9 +1,9 @@
 """The `Task`: everything that belongs to one machine-learning task.
 
-A task says what the model is, where its data comes from, what loss is minimised and what is measured.
-It is a single-replica view: it knows nothing of loops, devices or checkpoints. The trainer calls it in
-this order: `create_optimizer`, `build_model`, `build_metrics`, `build_inputs`, `initialize`, then
-`train_step` and `validation_step` on the device.
+A task says what the model is, where its data comes from, what loss is minimised and what is
+measured. It is a single-replica view: it knows nothing of loops, devices or checkpoints. The
+trainer calls it in this order: `create_optimizer`, `build_model`, `build_metrics`, `build_inputs`,
+`initialize`, then `train_step` and `validation_step` on the device.
 """
 
 import abc
@@ -78,11 +78,12 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
             dp_config: Differential privacy. Not built yet; must be None.
 
         Raises:
-            ConfigError: If the optimizer or the learning rate is not chosen, or `dp_config` is given.
+            ConfigError: If the optimizer or the learning rate is not chosen, or `dp_config` is
+                given.
         """
         if dp_config is not None:
             raise errors.ConfigError(
-                "task.differential_privacy_config: differential privacy is not built yet; leave it out."
+                "task.differential_privacy_config: not built yet; leave it out."
             )
         factory = optimizer_factory.OptimizerFactory(optimizer_config)
         optimizer = factory.build_optimizer(factory.build_learning_rate())
@@ -93,9 +94,9 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
     def initialize(self, model: keras.Model) -> None:
         """Loads `task.init_checkpoint` into a new model, if it is set.
 
-        Called when the model directory holds no checkpoint; a resumed run keeps its own weights. The
-        checkpoint must hold every variable of `model` (or of `model.checkpoint_items`, where a model
-        offers this mapping of names to trackable parts) and may hold more.
+        Called when the model directory holds no checkpoint; a resumed run keeps its own weights.
+        The checkpoint must hold every variable of `model` (or of `model.checkpoint_items`, where a
+        model offers this mapping of names to trackable parts) and may hold more.
 
         Args:
             model: The model built by `build_model`.
@@ -176,9 +177,7 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         leaves = [leaf for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
         return {"examples": tf.shape(leaves[0])[0]} if leaves else {}
 
-    def process_metrics(
-        self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any
-    ) -> None:
+    def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:
         """Updates the metrics from one batch. The default calls `update_state(labels, outputs)`.
 
         Args:

@@ -1,7 +1,7 @@
 """The `Trainer`: runs a task's steps under a distribution strategy.
 
-The controller calls `train(num_steps)` and `evaluate(num_steps)`; both are one loop of `train_step` or
-`eval_step`, which call the task once per replica. Everything the loop must not forget is in
+The controller calls `train(num_steps)` and `evaluate(num_steps)`; both are one loop of `train_step`
+or `eval_step`, which call the task once per replica. Everything the loop must not forget is in
 `Trainer.checkpoint`.
 """
 
@@ -27,8 +27,8 @@ COUNTED_ITEMS: Final = ("examples", "tokens")
 class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     """Implements the common trainer shared for TensorFlow models.
 
-    Build it inside the scope of the strategy. Training logs are means over a loop; evaluation logs are
-    what the metrics, the loss and the task's own reduction give.
+    Build it inside the scope of the strategy. Training logs are means over a loop; evaluation logs
+    are what the metrics, the loss and the task's own reduction give.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """Prepares the loops; nothing is computed or read yet.
 
         Args:
-            config: The experiment. `config.task.train_data` and `validation_data` describe the data,
-                unless datasets are passed.
+            config: The experiment. `config.task.train_data` and `validation_data` describe the
+                data, unless datasets are passed.
             task: The task.
             model: Its model. A model without variables is built from the first batch.
             optimizer: The optimizer; its slots are created here.
@@ -61,7 +61,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         Raises:
             ConfigError: If `config` lacks a part that is needed.
         """
-        _check_config(config, train and train_dataset is None, evaluate and validation_dataset is None)
+        _check_config(
+            config, train and train_dataset is None, evaluate and validation_dataset is None
+        )
         self._strategy = tf.distribute.get_strategy()
         self._config = config
         self._task = task
@@ -142,7 +144,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     @property
     def checkpoint(self) -> tf.train.Checkpoint:
-        """All that a checkpoint holds: step, model, optimizer, data position, random state, metrics."""
+        """Step, model, optimizer, data position, random state and the running loop's metrics."""
         return self._checkpoint
 
     @property
@@ -153,8 +155,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     def initialize(self) -> None:
         """Gives a new run its initial weights.
 
-        Called when no checkpoint is found. If there is one, it is loaded and this is not called. Tasks
-        may load a pretrained checkpoint from a directory other than the model directory.
+        Called when no checkpoint is found. If there is one, it is loaded and this is not called.
+        Tasks may load a pretrained checkpoint from a directory other than the model directory.
         """
         self.task.initialize(self.model)
 
@@ -265,8 +267,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """Collects the means over the loop, resets them, and adds learning rate and rates.
 
         Returns:
-            Mapping with the metrics, `training_loss`, `learning_rate`, and `examples_per_second` and
-            `tokens_per_second` where the task counts them.
+            Mapping with the metrics, `training_loss`, `learning_rate`, and `examples_per_second`
+            and `tokens_per_second` where the task counts them.
         """
         self.join()
         logs: dict[str, Any] = {}
@@ -316,8 +318,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             iterator: Iterator of the evaluation data.
 
         Returns:
-            The inputs of the model, and logs that stay on the host and are merged with the model's own
-            before `aggregate_logs`; None for no such logs.
+            The inputs of the model, and logs that stay on the host and are merged with the model's
+            own before `aggregate_logs`; None for no such logs.
         """
         return next(iterator), None
 
@@ -340,7 +342,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return {**passthrough_logs, **logs}
 
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
-        """Folds the outputs of one evaluation step into a state, as the task's `aggregate_logs` does.
+        """Folds the outputs of one evaluation step into a state, by the task's `aggregate_logs`.
 
         Args:
             state: A state being maintained throughout the evaluation.
@@ -358,8 +360,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             aggregated_logs: The last state of `eval_reduce`.
 
         Returns:
-            The metrics, `validation_loss` if there was one, what the task's `reduce_aggregated_logs`
-            gives, and `best_METRIC` where the best checkpoint is exported.
+            The metrics, `validation_loss` if there was one, what the task's
+            `reduce_aggregated_logs` gives, and `best_METRIC` where the best checkpoint is exported.
         """
         self.join()
         logs = {metric.name: metric.result() for metric in self._validation_metrics}
@@ -367,7 +369,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             logs[self._validation_loss.name] = self._validation_loss.result()
         if aggregated_logs:
             logs.update(
-                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self._global_step) or {}
+                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self._global_step)
+                or {}
             )
         logs.update(self._export_best(logs))
         return logs

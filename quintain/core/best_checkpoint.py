@@ -31,8 +31,8 @@ def find_metric(logs: Mapping[str, Any], name: str) -> float:
         if not isinstance(value, Mapping) or part not in value:
             known = ", ".join(sorted(_leaf_names(logs))) or "none"
             raise errors.ConfigError(
-                f"trainer.best_checkpoint_eval_metric: got {name!r}, but the evaluation of this task "
-                f"gives: {known}."
+                f"trainer.best_checkpoint_eval_metric: got {name!r}, but the evaluation of this "
+                f"task gives: {known}."
             )
         value = value[part]
     return float(value)
@@ -41,8 +41,8 @@ def find_metric(logs: Mapping[str, Any], name: str) -> float:
 class BestCheckpointExporter:
     """Saves `best_ckpt-STEP` whenever an evaluation beats all earlier ones.
 
-    The best result is kept in `info.json`, written after the checkpoint, so that it survives a restart.
-    A metric that is not a number never wins.
+    The best result is kept in `info.json`, written after the checkpoint, so that it survives a
+    restart. A metric that is not a number never wins.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The parts of a checkpoint that are not variables: data position and host-side arrays.
 
-Both are `tf.train.experimental.PythonState`, so that they live in the same file as the weights and are
-written and restored with them.
+Both are `tf.train.experimental.PythonState`, so that they live in the same file as the weights and
+are written and restored with them.
 """
 
 import io
@@ -45,7 +45,8 @@ class ArrayState(tf.train.experimental.PythonState):
     def serialize(self) -> bytes:
         """Returns the arrays in NumPy's `npz` format."""
         buffer = io.BytesIO()
-        np.savez(buffer, **self._read())
+        arrays: dict[str, Any] = dict(self._read())
+        np.savez(buffer, **arrays)
         return buffer.getvalue()
 
     @override
@@ -58,8 +59,8 @@ class ArrayState(tf.train.experimental.PythonState):
 class RandomState(ArrayState):
     """State of every seed generator of a model, by its place among the model's layers.
 
-    Dropout and other random layers draw from `keras.random.SeedGenerator`s, whose state Keras does not
-    put into TensorFlow checkpoints.
+    Dropout and other random layers draw from `keras.random.SeedGenerator`s, whose state Keras does
+    not put into TensorFlow checkpoints.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -78,7 +79,7 @@ class RandomState(ArrayState):
         if len(generators) != len(arrays):
             logger.warning(
                 "The checkpoint holds the random state of %d layers, but the model has %d random "
-                "layers; they start from their seeds, so that this run is not an exact continuation.",
+                "layers; they start from their seeds: this run is not an exact continuation.",
                 len(arrays),
                 len(generators),
             )
@@ -118,15 +119,13 @@ def variables_state(variables: Callable[[], list[Any]]) -> ArrayState:
 class DataPosition(tf.train.experimental.PythonState):
     """Where training stands in its data.
 
-    A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and random
-    seeds. An iterator that can't (one fed by Python code, or one that feeds several devices) is moved
-    to its place by drawing and dropping the batches that were used before, which is exact as well
-    wherever the data comes in the same order each time, but takes the time to read them.
+    A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and
+    random seeds. An iterator that can't (one fed by Python code, or one that feeds several devices)
+    is moved to its place by drawing and dropping the batches that were used before, which is exact
+    as well wherever the data comes in the same order each time, but takes the time to read them.
     """
 
-    def __init__(
-        self, get_iterator: Callable[[], Any], count_batches: Callable[[], int]
-    ) -> None:
+    def __init__(self, get_iterator: Callable[[], Any], count_batches: Callable[[], int]) -> None:
         """Stores how to reach the iterator and how many batches were drawn from it.
 
         Args:
@@ -179,7 +178,7 @@ class DataPosition(tf.train.experimental.PythonState):
         if not self._warned:
             self._warned = True
             logger.warning(
-                "The position in the training data can't be stored (%s). A resumed run will read past "
-                "the batches it has used, which is exact only if they come in the same order again.",
+                "The position in the training data can't be stored (%s). A resumed run will read "
+                "past the batches it has used, which is exact only if they come in the same order.",
                 reason,
             )

@@ -1,8 +1,8 @@
 """Writes, keeps, checks and restores the checkpoints of one run.
 
 A checkpoint is complete or absent: it is written beside its place and moved there, index last. The
-values are captured at once (TensorFlow copies a variable only when it is next written to); the file is
-written in the background while training goes on.
+values are captured at once (TensorFlow copies a variable only when it is next written to); the file
+is written in the background while training goes on.
 """
 
 import contextlib
@@ -33,8 +33,9 @@ logger = logging.getLogger(__name__)
 class CheckpointManager:
     """Keeps the newest checkpoints of a run in one directory.
 
-    It offers what `tf.train.CheckpointManager` offers, and in addition writes in the background, falls
-    back to an earlier checkpoint when the newest is damaged, and refuses one that does not fit.
+    It offers what `tf.train.CheckpointManager` offers, and in addition writes in the background,
+    falls back to an earlier checkpoint when the newest is damaged, and refuses one that does not
+    fit.
 
     Example:
         >>> import tempfile
@@ -126,8 +127,8 @@ class CheckpointManager:
 
         Args:
             checkpoint_number: Number in the file name. Defaults to the step.
-            check_interval: Whether to save only when `checkpoint_interval` steps have passed since the
-                last checkpoint.
+            check_interval: Whether to save only when `checkpoint_interval` steps have passed since
+                the last checkpoint.
             options: How TensorFlow writes the file; `enable_async` is this manager's own argument.
 
         Returns:
@@ -185,8 +186,8 @@ class CheckpointManager:
             )
         if candidates:
             raise errors.CheckpointError(
-                f"All checkpoints in {self._directory!r} are damaged; the newest is {candidates[-1]!r}. "
-                "Restore them from a copy, or start again in another model_dir."
+                f"All checkpoints in {self._directory!r} are damaged; the newest is "
+                f"{candidates[-1]!r}. Restore one from a copy, or start again in another model_dir."
             )
         if self._init_fn is not None:
             self._init_fn()
@@ -196,7 +197,8 @@ class CheckpointManager:
         """Restores one checkpoint.
 
         Raises:
-            CheckpointError: If it does not fit the objects; the message names the first differences.
+            CheckpointError: If it does not fit the objects; the message names the first
+                differences.
         """
         check_fit(self._checkpoint, path)
         self._checkpoint.read(path).expect_partial()
@@ -214,9 +216,7 @@ class CheckpointManager:
         state = tf.train.get_checkpoint_state(self._directory)
         if state is None or not state.model_checkpoint_path:
             return
-        newest = os.path.join(
-            self._directory, os.path.basename(state.model_checkpoint_path)
-        )
+        newest = os.path.join(self._directory, os.path.basename(state.model_checkpoint_path))
         if newest not in found:
             logger.warning(
                 "The checkpoint %s is recorded as the newest, but its files are missing. %s",
@@ -271,7 +271,9 @@ def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:
         return []
     pattern = re.compile(re.escape(name) + r"-(\d+)\.index")
     numbers = [
-        int(match[1]) for entry in tf.io.gfile.listdir(directory) if (match := pattern.fullmatch(entry))
+        int(match[1])
+        for entry in tf.io.gfile.listdir(directory)
+        if (match := pattern.fullmatch(entry))
     ]
     return [os.path.join(directory, f"{name}-{number}") for number in sorted(numbers)]
 
@@ -322,9 +324,7 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     )
 
 
-def restore_model(
-    model: keras.Model, path: str, items: Mapping[str, Any] | None = None
-) -> None:
+def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None = None) -> None:
     """Restores only the weights of `model` from a training checkpoint.
 
     Args:
@@ -347,10 +347,10 @@ def restore_model(
 def model_items(model: keras.Model) -> dict[str, Any]:
     """Returns the parts of a model that a checkpoint holds, by name.
 
-    These are `model.checkpoint_items`, if the model offers them, the model itself, and the variables
-    that TensorFlow does not find from there: it follows attributes, and does not see layers in lists
-    that were made after `__init__`. Without them a resumed model would be partly new, and nobody
-    would notice.
+    These are `model.checkpoint_items`, if the model offers them, the model itself, and the
+    variables that TensorFlow does not find from there: it follows attributes, and does not see
+    layers in lists that were made after `__init__`. Without them a resumed model would be partly
+    new, and nobody would notice.
     """
     items = {**(getattr(model, "checkpoint_items", None) or {}), "model": model}
     reachable = tf.train.Checkpoint(**items)
@@ -387,7 +387,7 @@ def _read_now(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _temporary_prefix(path: str) -> Iterator[str]:
-    """Yields a prefix in a scratch directory beside `path`, and removes the directory afterwards."""
+    """Yields a prefix in a scratch directory beside `path`, which is removed afterwards."""
     scratch = f"{path}.incomplete"
     if tf.io.gfile.exists(scratch):
         tf.io.gfile.rmtree(scratch)

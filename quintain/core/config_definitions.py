@@ -1,7 +1,7 @@
 """The typed description of an experiment: what to train, how, and on what machine.
 
-An `ExperimentConfig` has three parts. `task` describes the model and its data, `trainer` how long to
-train and what to write on the way, `runtime` the devices. All of them are plain data (see
+An `ExperimentConfig` has three parts. `task` describes the model and its data, `trainer` how long
+to train and what to write on the way, `runtime` the devices. All of them are plain data (see
 `quintain.config`): they check their own values, and every field documents itself.
 
 A field whose feature is not built yet keeps its place and its default, and setting it is an error
@@ -98,7 +98,8 @@ class DataConfig(base_config.Config):
     """Batches prepared ahead. None lets tf.data choose."""
 
     autotune_algorithm: str | None = None
-    """tf.data tuning algorithm: `default`, `hill_climb`, `gradient_descent` or `max_parallelism`."""
+    """tf.data tuning algorithm: `default`, `hill_climb`, `gradient_descent` or
+    `max_parallelism`."""
 
 
 @dataclasses.dataclass
@@ -371,6 +372,6 @@ def find_unbuilt(config: base_config.Config, path: str = "") -> Iterator[str]:
             for owner, names in UNBUILT_FIELDS.items()
         )
         if unbuilt and value != field.default:
-            yield f"{here}: got {value!r}, but this feature is not built yet; leave it at its default."
-        elif isinstance(value, base_config.Config) and dataclasses.is_dataclass(value):
+            yield f"{here}: got {value!r}, but this is not built yet; leave it at its default."
+        elif isinstance(value, base_config.Config):
             yield from find_unbuilt(value, here)

@@ -1,4 +1,4 @@
-"""Devices and precision: from a `RuntimeConfig` to a `tf.distribute` strategy and a Keras policy."""
+"""Devices and precision: from a `RuntimeConfig` to a strategy and a Keras policy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -39,7 +39,8 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
         )
     hint = " Quote 'off' in YAML 1.1 files." if name in ("false", "no") else ""
     raise errors.ConfigError(
-        f"runtime.distribution_strategy: got {name!r}, expected one of {', '.join(STRATEGIES)}.{hint}"
+        f"runtime.distribution_strategy: got {name!r}, expected one of "
+        f"{', '.join(STRATEGIES)}.{hint}"
     )
 
 

@@ -60,9 +60,7 @@ class DryRunReport:
         return self.first_step_secs + self.step_secs * max(self.train_steps - 1, 0)
 
 
-def dry_run(
-    params: cfg.ExperimentConfig, mode: str, scratch_dir: str
-) -> DryRunReport:
+def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRunReport:
     """Builds everything, trains a few steps on the first batches and evaluates one batch.
 
     Args:

@@ -15,9 +15,9 @@ FILE_NAME: Final = "evaluations.jsonl"
 class EvaluationLog:
     """Remembers which steps were evaluated, and with what result.
 
-    A resumed run asks it whether the evaluation at its step was lost. The file is rewritten as a whole
-    and moved into place, so that a kill never leaves half a line; a step that is evaluated again
-    replaces its line.
+    A resumed run asks it whether the evaluation at its step was lost. The file is rewritten as a
+    whole and moved into place, so that a kill never leaves half a line; a step that is evaluated
+    again replaces its line.
 
     Example:
         >>> import tempfile
@@ -48,7 +48,8 @@ class EvaluationLog:
         kept = {earlier: values for earlier, values in self._read().items() if earlier < step}
         kept[step] = to_plain(metrics)
         lines = [
-            json.dumps({"step": number, "metrics": values}) + "\n" for number, values in kept.items()
+            json.dumps({"step": number, "metrics": values}) + "\n"
+            for number, values in kept.items()
         ]
         tf.io.gfile.makedirs(os.path.dirname(self._path))
         scratch = f"{self._path}.incomplete"

@@ -1,8 +1,8 @@
 """From an experiment's name, files and overrides to one validated, locked config.
 
-The order of precedence, lowest first: the registered experiment, each `config_file` from left to right,
-`tpu` and `tf_data_service`, each `params_override`, each `set`. gin comes first of all, because it
-binds the arguments of the functions that the registered experiment may call.
+The order of precedence, lowest first: the registered experiment, each `config_file` from left to
+right, `tpu` and `tf_data_service`, each `params_override`, each `set`. gin comes first of all,
+because it binds the arguments of the functions that the registered experiment may call.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     sources = provenance.Provenance(provenance.Source("factory", name))
     for layer in layers:
         params.override_located(layer.params, layer.locate)
-        sources.record(layer.params, lambda path, layer=layer: layer.source(path))
+        sources.record(layer.params, layer.source)
     params.validate()
     problems = list(cfg.find_unbuilt(params))
     if problems:
@@ -227,6 +227,6 @@ def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
     if named:
         return str(named[-1][0])
     raise errors.ConfigError(
-        "experiment: missing. Give --experiment=NAME (`quintain config list` shows the names), or the "
-        "--model_dir of a run."
+        "experiment: missing. Give --experiment=NAME (`quintain config list` shows the names), or "
+        "the --model_dir of a run."
     )

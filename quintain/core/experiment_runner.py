@@ -191,9 +191,7 @@ class ExperimentRunner:
             config.best_checkpoint_metric_comp,
         )
 
-    def build_checkpoint_manager(
-        self, enable_async: bool
-    ) -> checkpoints.CheckpointManager | None:
+    def build_checkpoint_manager(self, enable_async: bool) -> checkpoints.CheckpointManager | None:
         """Builds the checkpoint manager of `model_dir`."""
         if not self._model_dir:
             return None
@@ -230,9 +228,7 @@ class ExperimentRunner:
             checkpoint_manager=self._checkpoint_manager,
             summary_dir=os.path.join(summary_dir, "train") if summary_dir else None,
             eval_summary_dir=(
-                os.path.join(summary_dir, config.validation_summary_subdir)
-                if summary_dir
-                else None
+                os.path.join(summary_dir, config.validation_summary_subdir) if summary_dir else None
             ),
             summary_interval=config.summary_interval if summary_dir else None,
             summary_manager=summary_manager,
@@ -247,8 +243,8 @@ class ExperimentRunner:
         """Runs the experiment.
 
         Returns:
-            The model and the output of the last evaluation: in mode `train` without one, empty; in a
-            run that was finished before, what is on record.
+            The model and the output of the last evaluation: in mode `train` without one, empty; in
+            a run that was finished before, what is on record.
 
         Raises:
             Interrupted: If the run was asked to stop; a checkpoint is saved.
@@ -292,7 +288,7 @@ class ExperimentRunner:
         return logs
 
     def _check_best_metric(self) -> None:
-        """Evaluates one batch before the first step, to see that the metric named in the config exists."""
+        """Evaluates one batch before the first step, to see that the named metric exists."""
         exporter = self._trainer.checkpoint_exporter
         if not isinstance(exporter, best_checkpoint.BestCheckpointExporter):
             return
@@ -350,6 +346,6 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
         raise errors.ConfigError("\n".join(problems))
     if mode is Mode.EVAL and not checkpoints.list_checkpoints(model_dir):
         raise errors.CheckpointError(
-            f"model_dir: got {model_dir!r}, which holds no checkpoint to evaluate. Train there first, "
-            "or give the directory of a trained run."
+            f"model_dir: got {model_dir!r}, which holds no checkpoint to evaluate. Train there "
+            "first, or give the directory of a trained run."
         )

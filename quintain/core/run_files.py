@@ -34,8 +34,8 @@ def serialize_config(
 ) -> None:
     """Writes `params.yaml`, which is enough by itself to run the experiment again.
 
-    A file that says something else is kept as `params.yaml.1`, `.2` and so on, and the differences go
-    to the log.
+    A file that says something else is kept as `params.yaml.1`, `.2` and so on, and the differences
+    go to the log.
 
     Args:
         params: The experiment.
@@ -79,7 +79,8 @@ def check_model_dir(
         writes: Whether the run will write there.
 
     Raises:
-        ConfigError: If the directory belongs to another experiment, is a file, or can't be written to.
+        ConfigError: If the directory belongs to another experiment, is a file, or can't be written
+            to.
     """
     del params
     if not model_dir:

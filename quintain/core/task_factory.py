@@ -24,8 +24,8 @@ def register_task_cls(task_config_cls: type[cfg.TaskConfig]) -> Callable[[T], T]
 def get_task(task_config: cfg.TaskConfig, **kwargs: Any) -> base_task.Task:
     """Builds the task that `task_config` describes.
 
-    A builder bound to the config class (`quintain.config.bind`) comes first, then the task registered
-    for the class or for its nearest registered base class.
+    A builder bound to the config class (`quintain.config.bind`) comes first, then the task
+    registered for the class or for its nearest registered base class.
 
     Args:
         task_config: The task's config.
@@ -48,9 +48,9 @@ def get_task_cls(task_config_cls: type[cfg.TaskConfig]) -> type[base_task.Task]:
     for base in task_config_cls.__mro__:
         if base in TASKS:
             return TASKS.lookup(base)
-    known = ", ".join(sorted(key.__qualname__ for key in TASKS.keys())) or "none"
+    names = sorted(key.__qualname__ for key in list(TASKS.keys()))
     raise errors.RegistryError(
-        f"No task is registered for the config class {task_config_cls.__qualname__!r} or its bases. "
-        f"Registered: {known}. Import the module whose class is decorated with "
-        f"`@task_factory.register_task_cls({task_config_cls.__qualname__})`."
+        f"No task is registered for the config class {task_config_cls.__qualname__!r} or its "
+        f"bases. Registered: {', '.join(names) or 'none'}. Import the module whose class is "
+        f"decorated with `@task_factory.register_task_cls({task_config_cls.__qualname__})`."
     )

@@ -47,9 +47,11 @@ def run_experiment(
 
     - `train`: trains to `trainer.train_steps`;
     - `eval`: evaluates the newest checkpoint;
-    - `train_and_eval`: trains, and evaluates every `trainer.validation_interval` steps and at the end;
+    - `train_and_eval`: trains, and evaluates every `trainer.validation_interval` steps and at the
+    end;
     - `train_and_post_eval`: trains, then evaluates once;
-    - `continuous_eval`: evaluates every new checkpoint, until the run has finished or none has come for
+    - `continuous_eval`: evaluates every new checkpoint, until the run has finished or none has come
+    for
       `trainer.continuous_eval_timeout` seconds.
 
     Args:
@@ -131,7 +133,7 @@ def train_from_config(
     run_post_eval: bool = False,
     save_summary: bool = True,
 ) -> TrainResult:
-    """Does a whole run from its config: directory, devices, task, training, orderly end on a signal.
+    """Does a whole run from its config, and ends it in order on a signal.
 
     Args:
         params: The experiment.
@@ -151,7 +153,9 @@ def train_from_config(
     experiment_runner.check_run(params, parsed_mode, model_dir)
     if parsed_mode.is_training:
         params = _fix_seed(params, model_dir)
-    run_files.check_model_dir(params, model_dir, experiment=experiment, writes=parsed_mode.is_training)
+    run_files.check_model_dir(
+        params, model_dir, experiment=experiment, writes=parsed_mode.is_training
+    )
     strategy = distribution.build_strategy(params.runtime)
     with (
         run_files.undo_on_error(model_dir) as attempt,

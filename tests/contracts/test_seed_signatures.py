@@ -54,7 +54,9 @@ def describe(function):
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in ("self", "cls"):
             continue
-        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(
+            parameter.kind, ""
+        )
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         parts.append(f"{prefix}{parameter.name}{default}")
     return ", ".join(parts)

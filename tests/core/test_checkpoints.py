@@ -23,8 +23,10 @@ def build(units=3, value=0.0):
 
 def make_manager(directory, value=0.0, **kwargs):
     model, step, checkpoint = build(value=value)
-    return model, step, checkpoints.CheckpointManager(
-        checkpoint, str(directory), step_counter=step, **kwargs
+    return (
+        model,
+        step,
+        checkpoints.CheckpointManager(checkpoint, str(directory), step_counter=step, **kwargs),
     )
 
 
@@ -56,7 +58,7 @@ def test_keeps_all_checkpoints_when_max_to_keep_is_none(tmp_path):
 
 
 def test_an_asynchronous_save_holds_the_values_of_the_moment_it_was_called(tmp_path):
-    model, step, manager = make_manager(tmp_path)
+    model, _, manager = make_manager(tmp_path)
     kernel = model.weights[0]
     kernel.assign(tf.fill([2, 3], 1.0))
     manager.save(check_interval=False)
@@ -151,7 +153,7 @@ def test_an_error_is_raised_when_all_checkpoints_are_damaged(tmp_path):
     (tmp_path / "ckpt-10.data-00000-of-00001").write_bytes(b"")
     _, _, manager = make_manager(tmp_path)
 
-    with pytest.raises(errors.CheckpointError, match="All checkpoints in .* are damaged"):
+    with pytest.raises(errors.CheckpointError, match=r"All checkpoints in .* are damaged"):
         manager.restore_or_initialize()
 
 
@@ -198,7 +200,7 @@ def test_a_write_error_keeps_earlier_checkpoints_and_is_reported(tmp_path, reque
     request.getfixturevalue("small_files_only")
 
     manager.save(check_interval=False)
-    with pytest.raises(errors.CheckpointError, match="can't be written.*still .*ckpt-1"):
+    with pytest.raises(errors.CheckpointError, match=r"can't be written.*still .*ckpt-1"):
         manager.sync()
 
     assert names(tmp_path) == ["ckpt-1"]

@@ -85,9 +85,7 @@ def test_train_and_eval_learns_and_returns_the_last_evaluation(tmp_path, line_pa
 def test_evaluation_covers_the_tail_of_the_data(trained_dir, line_params):
     params = line_params()
     task = task_factory.get_task(params.task)
-    num_examples = sum(
-        len(labels) for _, labels in task.build_inputs(params.task.validation_data)
-    )
+    num_examples = sum(len(labels) for _, labels in task.build_inputs(params.task.validation_data))
 
     assert num_examples == params.task.num_examples - 3
 
@@ -142,13 +140,17 @@ def test_train_steps_of_zero_is_an_error(tmp_path, line_params):
 def test_a_field_of_an_unbuilt_feature_is_rejected(tmp_path, line_params):
     params = line_params({"runtime": {"worker_hosts": "a:1,b:2"}})
 
-    with pytest.raises(errors.ConfigError, match=r"runtime\.worker_hosts: got 'a:1,b:2'.*not built"):
+    with pytest.raises(
+        errors.ConfigError, match=r"runtime\.worker_hosts: got 'a:1,b:2'.*not built"
+    ):
         run(params, "train", tmp_path)
 
 
 def test_a_finite_dataset_ends_training_with_checkpoint_and_evaluation(tmp_path, line_params):
     reporter = Collector()
-    params = line_params({"task": {"is_finite": True}, "trainer": {"steps_per_loop": 3, "summary_interval": 3}})
+    params = line_params(
+        {"task": {"is_finite": True}, "trainer": {"steps_per_loop": 3, "summary_interval": 3}}
+    )
 
     _, logs = run(params, "train_and_eval", tmp_path, reporter=reporter)
 
@@ -193,9 +195,7 @@ def test_a_run_without_model_dir_keeps_nothing(line_params, tmp_path, monkeypatc
     strategy = tf.distribute.get_strategy()
     params = line_params({"trainer": {"train_steps": 5}})
 
-    train_lib.run_experiment(
-        strategy, task_factory.get_task(params.task), "train", params, None
-    )
+    train_lib.run_experiment(strategy, task_factory.get_task(params.task), "train", params, None)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -291,9 +291,7 @@ def test_a_checkpoint_of_other_settings_is_refused(trained_dir, line_params):
         run(params, "train_and_eval", trained_dir)
 
 
-def test_init_checkpoint_starts_a_new_run_and_not_a_resumed_one(
-    trained_dir, tmp_path, line_params
-):
+def test_init_checkpoint_starts_a_new_run_and_not_a_resumed_one(trained_dir, tmp_path, line_params):
     params = line_params(
         {"task": {"init_checkpoint": str(trained_dir)}, "trainer": {"train_steps": 5}}
     )

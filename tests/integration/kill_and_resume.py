@@ -2,9 +2,9 @@
 
     python tests/integration/kill_and_resume.py --kills=20 --workdir=/tmp/kills
 
-trains `translation/local` (cut down to seconds) twice: once undisturbed, once killed `--kills` times
-at random moments with SIGKILL (and now and then SIGTERM) and started again each time. Both must end
-with the same weights, optimizer state and evaluations.
+trains `translation/local` (cut down to seconds) twice: once undisturbed, once killed `--kills`
+times at random moments with SIGKILL (and now and then SIGTERM) and started again each time. Both
+must end with the same weights, optimizer state and evaluations.
 """
 
 import argparse
@@ -117,7 +117,9 @@ def find_differences(first: pathlib.Path, second: pathlib.Path) -> list[str]:
     import numpy as np
     import tensorflow as tf
 
-    readers = [tf.train.load_checkpoint(tf.train.latest_checkpoint(str(d))) for d in (first, second)]
+    readers = [
+        tf.train.load_checkpoint(tf.train.latest_checkpoint(str(d))) for d in (first, second)
+    ]
     names = [set(reader.get_variable_to_shape_map()) for reader in readers]
     differences = [f"only in one of them: {name}" for name in sorted(names[0] ^ names[1])]
     for name in sorted(names[0] & names[1]):

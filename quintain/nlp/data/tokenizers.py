@@ -143,7 +143,7 @@ def _write_whole(path: str, data: bytes) -> None:
             tf.io.gfile.remove(temporary)
 
 
-class SentencePieceTokenizer(tf.Module):  # type: ignore[misc]
+class SentencePieceTokenizer(tf.Module):
     """Turns sentences into token ids and back, inside the graph.
 
     As a `tf.Module` it travels in a SavedModel, so that an exported model takes text. (Loading one
@@ -212,7 +212,7 @@ class SentencePieceTokenizer(tf.Module):  # type: ignore[misc]
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
 
 
-class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):  # type: ignore[misc]
+class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
     """A model that lives in the runtime's table of resources, under a name of its own.
 
     As tensorflow-text 2.21 creates it, it belongs to the kernel of one operation, and is gone when
