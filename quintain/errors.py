@@ -1,13 +1,13 @@
 """The exceptions that this package raises for its callers' mistakes and for the world's.
 
-    QuintainError
-    |-- ConfigError (ValueError)             a config value is wrong; carries the dotted paths
-    |   |-- UnknownKeyError (KeyError)       a name that no field has
-    |   `-- RestrictionError (KeyError)      fields do not fit together
-    |-- RegistryError (LookupError)          a name was never registered, or was registered twice
-    |-- DataError (ValueError)               input data can't be used; names file and line
-    |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
-    `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
+QuintainError
+|-- ConfigError (ValueError)             a config value is wrong; carries the dotted paths
+|   |-- UnknownKeyError (KeyError)       a name that no field has
+|   `-- RestrictionError (KeyError)      fields do not fit together
+|-- RegistryError (LookupError)          a name was never registered, or was registered twice
+|-- DataError (ValueError)               input data can't be used; names file and line
+|-- CheckpointError                      nothing to restore, it does not fit, or can't be written
+`-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
 import dataclasses

@@ -67,7 +67,7 @@ Did you mean 'cosine'? Known: 'cosine'.
         if isinstance(key, str):
             names = [name for name in self._entries if isinstance(name, str)]
             below = [name for name in names if name.startswith(f"{key.rstrip('/')}/")]
-            hint = errors.suggest(key, below or names)
+            hint = f" Did you mean {below[0]!r}?" if below else errors.suggest(key, names)
         raise errors.RegistryError(
             f"Unknown {self._kind} {_show(key)}.{hint} Known: {', '.join(known) or 'none'}."
         )

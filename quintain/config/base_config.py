@@ -330,7 +330,12 @@ Did you mean 'width'?
             for index, (part, new) in enumerate(zip(current, value, strict=True)):
                 part._apply(new, f"{path}[{index}]", is_strict, problems)
         else:
-            vars(self)[name] = self._convert(name, value, path, problems)
+            is_new = name not in vars(self) and not is_strict
+            vars(self)[name] = (
+                field_types.convert(Any, value, path, problems)
+                if is_new
+                else self._convert(name, value, path, problems)
+            )
 
     def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
         """Returns `value` as the field's annotation asks for it, or reports why it can't be."""

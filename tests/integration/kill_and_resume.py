@@ -32,9 +32,9 @@ OVERRIDES = {
     "trainer.steps_per_loop": 7,
     "trainer.summary_interval": 7,
     "trainer.checkpoint_interval": 20,
-    "trainer.validation_interval": 150,
+    "trainer.validation_interval": 300,
     "trainer.validation_steps": 2,
-    "trainer.train_steps": 600,
+    "trainer.train_steps": 1500,
 }
 
 
@@ -48,6 +48,7 @@ def build_command(model_dir: pathlib.Path, overrides: dict) -> list[str]:
         "train",
         "--experiment=translation/local",
         "--mode=train_and_eval",
+        "--quiet",
         f"--model_dir={model_dir}",
         f"--params_override={pairs}",
     ]
@@ -79,7 +80,7 @@ def run_with_kills(
             time.sleep(generator.uniform(0.5, 8.0))
         else:
             wait_for_new_checkpoint(process, model_dir, started)
-            time.sleep(generator.uniform(0.0, 0.6))
+            time.sleep(generator.uniform(0.0, 0.4))
         number = signal.SIGTERM if generator.random() < 0.2 else signal.SIGKILL
         process.send_signal(number)
         _, errors = process.communicate()

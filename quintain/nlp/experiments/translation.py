@@ -89,7 +89,7 @@ def translation_small() -> cfg.ExperimentConfig:
             steps_per_loop=20,
             summary_interval=20,
             checkpoint_interval=200,
-            validation_interval=400,
+            validation_interval=800,
             max_to_keep=3,
         ),
         runtime=_run_on_one_device(),
