@@ -19,8 +19,8 @@ def padded_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the cross entropy of every target token.
 
-    The smoothed target gives `1 - smoothing` to the label and spreads the rest evenly over the other
-    tokens. Its entropy is subtracted, so that a perfect prediction scores 0.
+    The smoothed target gives `1 - smoothing` to the label and spreads the rest evenly over the
+    other tokens. Its entropy is subtracted, so that a perfect prediction scores 0.
 
     Args:
         logits: `[B, L, V]` float32, unnormalised.

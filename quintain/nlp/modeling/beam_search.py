@@ -16,8 +16,8 @@ import tensorflow as tf
 WORST_SCORE: Final = -1e7
 
 SymbolsToLogitsFn = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
-"""Takes ids `[B * K, L]`, the scalar index of the step and the cache; returns logits `[B * K, V]` and
-the new cache."""
+"""Takes ids `[B * K, L]`, the scalar index of the step and the cache; returns logits `[B * K, V]`
+and the new cache."""
 
 
 class _State(NamedTuple):
@@ -59,18 +59,19 @@ def sequence_beam_search(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Searches for the sequences of the highest length-normalised log-probability.
 
-    A candidate of n ids after the initial one scores `log_prob / ((5 + n) / 6)**alpha`. The search ends
-    after `max_decode_length` steps, or when no candidate can beat the finished ones any more. An
-    example for which nothing finished gets its unfinished candidates.
+    A candidate of n ids after the initial one scores `log_prob / ((5 + n) / 6)**alpha`. The search
+    ends after `max_decode_length` steps, or when no candidate can beat the finished ones any more.
+    An example for which nothing finished gets its unfinished candidates.
 
     Args:
-        symbols_to_logits_fn: The model: next logits from the ids so far. Under `padded_decode` it gets
-            only the last id, `[B * K, 1]`.
+        symbols_to_logits_fn: The model: next logits from the ids so far. Under `padded_decode` it
+            gets only the last id, `[B * K, 1]`.
         initial_ids: `[B]` int32, the id that every sequence starts with.
         initial_cache: Nested tensors `[B, ...]` that the model hands from step to step. Without
             `padded_decode` their shapes may change.
         vocab_size: Number of ids.
-        beam_size: Candidates kept for each example; 1 is greedy search.
+        beam_size: Candidates kept for each example. 1 follows the best id that does not end, and
+            returns the best of the ends it passed.
         alpha: Strength of the length normalisation; 0 is none.
         max_decode_length: Largest number of ids after the initial one.
         eos_id: Id, or ids, that end a sequence.
@@ -125,9 +126,7 @@ class _Search:
         if self.padded_decode:
             ids = tf.pad(ids, [[0, 0], [0, 0], [0, self.max_decode_length]])
         # Only the first beam is alive, or all beams would hold the same candidate.
-        log_probs = tf.constant(
-            [[0.0] + [-float("inf")] * (self.beam_size - 1)], dtype=self.dtype
-        )
+        log_probs = tf.constant([[0.0] + [-float("inf")] * (self.beam_size - 1)], dtype=self.dtype)
         return _State(
             index=tf.constant(0),
             alive_ids=ids,
@@ -140,9 +139,7 @@ class _Search:
 
     def relax_shapes(self, state: _State) -> _State:
         """Returns the shapes of a state with every size that may change left open."""
-        return tf.nest.map_structure(
-            lambda part: tf.TensorShape([None] * part.shape.rank), state
-        )
+        return tf.nest.map_structure(lambda part: tf.TensorShape([None] * part.shape.rank), state)
 
     def may_improve(self, state: _State) -> tf.Tensor:
         """Whether some example may still get a better finished candidate."""
@@ -151,9 +148,7 @@ class _Search:
             tf.where(state.is_finished, state.finished_scores, self._worst), axis=1
         )
         is_settled = tf.reduce_all(worst_finished >= best_alive)
-        return tf.logical_and(
-            state.index < self.max_decode_length, tf.logical_not(is_settled)
-        )
+        return tf.logical_and(state.index < self.max_decode_length, tf.logical_not(is_settled))
 
     def step(self, state: _State) -> _State:
         """Extends all candidates by one id."""
@@ -161,9 +156,7 @@ class _Search:
         is_ended = tf.reduce_any(
             tf.equal(ids[..., tf.newaxis], tf.constant(self.eos_ids, ids.dtype)), axis=-1
         )
-        sequences = self._append(
-            tf.gather(state.alive_ids, beams, batch_dims=1), ids, state.index
-        )
+        sequences = self._append(tf.gather(state.alive_ids, beams, batch_dims=1), ids, state.index)
         alive_log_probs, places = tf.math.top_k(
             tf.where(is_ended, -tf.constant(float("inf"), self.dtype), log_probs), self.beam_size
         )
@@ -187,9 +180,7 @@ class _Search:
         """Returns the finished candidates, or the live ones where nothing finished."""
         has_finished = tf.reduce_any(state.is_finished, axis=1)
         ids = tf.where(has_finished[:, tf.newaxis, tf.newaxis], state.finished_ids, state.alive_ids)
-        scores = tf.where(
-            has_finished[:, tf.newaxis], state.finished_scores, state.alive_log_probs
-        )
+        scores = tf.where(has_finished[:, tf.newaxis], state.finished_scores, state.alive_log_probs)
         return ids, scores
 
     def _extend(self, state: _State) -> tuple[tf.Tensor, tf.Tensor, Any, tf.Tensor]:

@@ -10,8 +10,8 @@ import tensorflow as tf
 class LayerNormalization(keras.layers.Layer):
     """Normalises the last dimension to mean 0 and variance 1, then scales and shifts it.
 
-    Computes in float32 whatever the precision policy, and returns the policy's compute type. Equal to
-    `keras.layers.LayerNormalization`, with a backward pass of a third of the operations.
+    Computes in float32 whatever the precision policy, and returns the policy's compute type. Equal
+    to `keras.layers.LayerNormalization`, with a backward pass of a third of the operations.
 
     Source:
         Ba et al., 2016 (https://arxiv.org/abs/1607.06450).

@@ -57,7 +57,7 @@ class Seq2SeqTransformer(keras.Model):
             decode_max_length: Longest output. None allows the padded source's length plus
                 `extra_decode_length`.
             extra_decode_length: How many ids longer than its source an output may be.
-            beam_size: Candidates kept for each example while decoding; 1 is greedy.
+            beam_size: Candidates kept for each example while decoding.
             alpha: Strength of the length normalisation while decoding.
             encoder_layer: The encoder; None for the published base model's.
             decoder_layer: The decoder; None for the published base model's.
@@ -70,7 +70,9 @@ class Seq2SeqTransformer(keras.Model):
         """
         super().__init__(**kwargs)
         if embedding_width % 2:
-            raise errors.ConfigError(f"embedding_width: got {embedding_width}, expected an even one.")
+            raise errors.ConfigError(
+                f"embedding_width: got {embedding_width}, expected an even number."
+            )
         if padded_decode and decode_max_length is None:
             raise errors.ConfigError(
                 "decode_max_length: got None with padded_decode; fixed shapes need a fixed length."
@@ -99,7 +101,8 @@ class Seq2SeqTransformer(keras.Model):
         """Computes the logits of given targets, or searches for an output.
 
         Args:
-            inputs: `inputs`, `[B, S]` ids padded with 0; and `targets`, `[B, T]` likewise, or nothing.
+            inputs: `inputs`, `[B, S]` ids padded with 0; and `targets`, `[B, T]` likewise, or
+                nothing.
             training: Whether to apply dropout.
 
         Returns:

@@ -20,7 +20,13 @@ class FeedForward(keras.layers.Layer):
     """Two dense layers with an activation between them, applied to each position."""
 
     def __init__(
-        self, width: int, intermediate_size: int, *, activation: str, dropout_rate: float, **kwargs: Any
+        self,
+        width: int,
+        intermediate_size: int,
+        *,
+        activation: str,
+        dropout_rate: float,
+        **kwargs: Any,
     ) -> None:
         """Creates the layers.
 
@@ -88,7 +94,7 @@ class _Block(keras.layers.Layer):
         super().__init__(**kwargs)
         self.norm_first = norm_first
         self.norm_epsilon = norm_epsilon
-        self.attention_arguments = {
+        self.attention_arguments: dict[str, Any] = {
             "num_heads": num_attention_heads,
             "width": width,
             "dropout_rate": attention_dropout_rate,

@@ -19,7 +19,7 @@ from quintain.nlp.modeling.layer_normalization import LayerNormalization
 class _Stack(keras.layers.Layer):
     """Blocks on top of each other, and under pre-norm a normalisation at the end."""
 
-    block_cls: type[transformer_blocks.TransformerEncoderBlock | transformer_blocks.TransformerDecoderBlock]
+    block_cls: type[Any]
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class _Stack(keras.layers.Layer):
             use_bias: Whether the projections of attention have biases.
             norm_first: Pre-norm, which trains stably, or post-norm, as first published.
             norm_epsilon: Added to the variance in normalisation.
-            intermediate_dropout: Share of values inside the feed-forward parts that training drops.
+            intermediate_dropout: Share of values inside feed-forward parts that training drops.
             **kwargs: Arguments of a Keras layer.
         """
         super().__init__(**kwargs)
         self.num_layers = num_layers
-        self.block_arguments = {
+        self.block_arguments: dict[str, Any] = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,
             "activation": activation,
@@ -77,7 +77,7 @@ class _Stack(keras.layers.Layer):
             for index in range(self.num_layers)
         ]
         for block in self.blocks:
-            # TensorFlow's checkpoints find layers by attributes, not in lists made after `__init__`.
+            # TensorFlow's checkpoints find layers by attribute, not in lists made here.
             setattr(self, block.name, block)
             block.build(input_shape)
         if self.output_norm is not None:

@@ -101,7 +101,7 @@ class ModelConfig(base_config.Config):
     """How many tokens longer than its source a translation may be."""
 
     beam_size: Annotated[int, Gt(0)] = 4
-    """Translations kept at every step of the beam search. 1 is greedy."""
+    """Translations kept at every step of the beam search."""
 
     alpha: Annotated[float, Ge(0)] = 0.6
     """Strength of the length normalisation that keeps the search from preferring short output."""
