@@ -1,0 +1,258 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+LOCAL = "--experiment=translation/local"
+
+
+@pytest.fixture(scope="module")
+def shared_run(tmp_path_factory):
+    return tmp_path_factory.mktemp("run") / "tiny"
+
+
+@pytest.fixture
+def run_dir(shared_run, quintain, tiny):
+    """The directory of a tiny finished run."""
+    if not shared_run.exists():
+        code, _, stderr = quintain("train", LOCAL, f"--model_dir={shared_run}", tiny)
+        assert code == 0, stderr
+    return shared_run
+
+
+def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, tiny):
+    code, stdout, stderr = quintain("train", LOCAL, f"--model_dir={tmp_path / 'run'}", tiny)
+
+    assert code == 0
+    assert stdout == ""
+    assert "tokens/s  ETA" in stderr
+    assert "evaluated step 4: loss" in stderr
+    assert "BLEU" in stderr
+    assert f'quintain translate --model_dir={tmp_path / "run"} "' in stderr
+    assert f"quintain train --model_dir={tmp_path / 'run'}" in stderr
+    assert f"tensorboard --logdir={tmp_path / 'run'}" in stderr
+
+
+def test_a_finished_run_says_so_and_can_be_trained_longer(run_dir, quintain):
+    code, _, stderr = quintain("train", f"--model_dir={run_dir}")
+    longer, stdout, _ = quintain(
+        "train", f"--model_dir={run_dir}", "--set", "trainer.train_steps=6", "--json"
+    )
+
+    assert code == 0
+    assert "This run is finished" in stderr
+    assert longer == 0
+    assert json.loads(stdout)["step"] == 6
+
+
+def test_evaluation_prints_metrics_as_json(run_dir, quintain):
+    code, stdout, _ = quintain("train", "--mode=eval", f"--model_dir={run_dir}", "--json")
+
+    assert code == 0
+    assert {"validation_loss", "sacrebleu_score", "exact_match"} <= json.loads(stdout).keys()
+
+
+def test_params_yaml_is_enough_to_run_again(run_dir, tmp_path, quintain):
+    code, stdout, stderr = quintain(
+        "train",
+        f"--config_file={run_dir / 'params.yaml'}",
+        f"--model_dir={tmp_path / 'again'}",
+        "--json",
+    )
+
+    assert code == 0, stderr
+    assert json.loads(stdout)["step"] in (4, 6)
+
+
+def test_translate_prints_one_line_for_each_text(run_dir, quintain):
+    code, stdout, stderr = quintain(
+        "translate", f"--model_dir={run_dir}", "one", "the third of May"
+    )
+
+    assert (code, stderr) == (0, "")
+    assert len(stdout.splitlines()) == 2
+
+
+def test_a_dry_run_reports_and_keeps_nothing(tmp_path, quintain, tiny, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    code, _, stderr = quintain("train", LOCAL, "--dry_run", tiny)
+
+    assert code == 0
+    assert all(word in stderr for word in ("parameters", "peak memory", "first step", "4 steps"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_pairs(path, pairs=(("one two", "eins zwei"), ("three", "drei")) * 40):
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    return path
+
+
+SMALL = "--experiment=translation/small"
+
+
+def data_flags(train, valid):
+    return [
+        f"--set=task.train_data.input_path={train}",
+        f"--set=task.validation_data.input_path={valid}",
+    ]
+
+
+def test_own_tsv_files_can_be_trained_on(tmp_path, quintain, tiny):
+    train, valid = write_pairs(tmp_path / "t.tsv"), write_pairs(tmp_path / "v.tsv")
+
+    code, stdout, stderr = quintain(
+        "train", SMALL, tiny, *data_flags(train, valid), f"--model_dir={tmp_path / 'r'}", "--json"
+    )
+
+    assert code == 0, stderr
+    assert json.loads(stdout)["step"] == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--experiment=translation/locl"], "Did you mean 'translation/local'"),
+        ([LOCAL, "--mode=trian"], "--mode: got 'trian'"),
+        ([LOCAL, "--mode=train_and_validate"], "not built yet"),
+        ([LOCAL, "--set", "trainer.train_stepz=3"], "--set: trainer.train_stepz: unknown"),
+        ([LOCAL, "--set", "trainer.train_steps=many"], "got 'many', expected an integer"),
+        ([LOCAL, "--params_override=trainer"], "expected `path=value`"),
+        ([LOCAL, "--config_file=missing.yaml"], "missing.yaml: can't be read"),
+        ([LOCAL, "--tpu=local"], "runtime.tpu: got 'local', but this is not built yet"),
+        ([LOCAL, "--set", "runtime.worker_hosts=a:1"], "runtime.worker_hosts"),
+        (
+            [LOCAL, "--set", "task.model.encoder.num_attention_heads=3"],
+            "num_attention_heads: got 3",
+        ),
+        ([LOCAL, "--set", "trainer.optimizer_config.optimizer.type=adm"], "Did you mean 'adam'"),
+        ([LOCAL, "--set", "task.train_data.input_path=bundled:numbers"], "numbers_and_dates"),
+        ([LOCAL, "--set", "trainer.summary_interval=7"], "expected a multiple of steps_per_loop"),
+        ([LOCAL, "--set", "task.sentencepiece_model_path=none.model"], "none.model"),
+        ([LOCAL, "--gin_file=missing.gin"], "missing.gin"),
+        ([LOCAL, "--import=no_such_module"], "no_such_module"),
+        ([SMALL], "task.train_data.input_path != ''"),
+        ([LOCAL, "--mode=eval"], "holds no checkpoint"),
+        ([LOCAL, "--stepz=3"], "No such flag '--stepz'"),
+    ],
+)
+def test_bad_input_is_one_message_exit_2_and_nothing_written(tmp_path, quintain, flags, message):
+    model_dir = tmp_path / "run"
+
+    code, stdout, stderr = quintain("train", *flags, f"--model_dir={model_dir}")
+
+    assert code == 2
+    assert stdout == ""
+    assert message in stderr
+    assert "Traceback" not in stderr
+    assert not model_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "message"),
+    [
+        (None, b"a\tb\n", "t.tsv"),
+        (b"", b"a\tb\n", "t.tsv"),
+        (b"a\tb\n", b"", "v.tsv"),
+        (b"a\tb\n", None, "v.tsv"),
+        (b"a\tb\nc\n", b"a\tb\n", "t.tsv:2"),
+        (b"a\tb\nc\xff\td\n", b"a\tb\n", "t.tsv:2"),
+        (b"a\tb\n" * 50, b"a\tb\nc\n", "v.tsv:2"),
+    ],
+)
+def test_bad_data_names_file_and_line_and_nothing_is_written(
+    tmp_path, quintain, train, valid, message
+):
+    for name, content in (("t.tsv", train), ("v.tsv", valid)):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+
+    code, _, stderr = quintain(
+        "train",
+        SMALL,
+        *data_flags(tmp_path / "t.tsv", tmp_path / "v.tsv"),
+        f"--model_dir={tmp_path / 'run'}",
+    )
+
+    assert code == 2
+    assert message in stderr
+    assert "Traceback" not in stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_aligned_files_of_different_length_are_refused(tmp_path, quintain):
+    (tmp_path / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "a.de").write_text("eins\n")
+
+    code, _, stderr = quintain(
+        "train",
+        SMALL,
+        *data_flags(tmp_path / "a.en", tmp_path / "a.en"),
+        f"--set=task.train_data.target_path={tmp_path / 'a.de'}",
+        f"--set=task.validation_data.target_path={tmp_path / 'a.de'}",
+        f"--model_dir={tmp_path / 'run'}",
+    )
+
+    assert code == 2
+    assert "a.en" in stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_directory_of_another_experiment_is_refused(run_dir, quintain):
+    before = sorted(path.name for path in run_dir.iterdir())
+
+    code, _, stderr = quintain(
+        "train",
+        "--experiment=wmt_transformer/base",
+        f"--model_dir={run_dir}",
+        *data_flags("a.tsv", "b.tsv"),
+    )
+
+    assert code == 2
+    assert "belongs to the experiment 'translation/local'" in stderr
+    assert sorted(path.name for path in run_dir.iterdir()) == before
+
+
+def test_a_file_in_place_of_the_model_dir_is_refused(tmp_path, quintain):
+    (tmp_path / "run").write_text("")
+
+    code, _, stderr = quintain("train", LOCAL, f"--model_dir={tmp_path / 'run'}")
+
+    assert code == 2
+    assert "is a file, not a directory" in stderr
+
+
+def test_a_model_dir_that_cannot_be_written_is_refused(quintain):
+    code, _, stderr = quintain("train", LOCAL, "--model_dir=/proc/quintain/run")
+
+    assert code == 2
+    assert "can't be written to" in stderr
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_prints_the_command_to_go_on(tmp_path, tiny, number, exit_code):
+    model_dir = tmp_path / "run"
+    command = [sys.executable, "-m", "quintain.nlp.train", LOCAL, f"--model_dir={model_dir}", tiny]
+    process = subprocess.Popen(
+        [
+            *command,
+            "--set=trainer.train_steps=1000000",
+            "--set=trainer.validation_interval=1000000",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not list(model_dir.glob("ckpt-*.index")):
+        time.sleep(0.05)
+
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == exit_code, stderr
+    assert f"Stopped by {number.name} at step" in stderr
+    assert f"quintain train {LOCAL} --model_dir={model_dir}" in stderr
