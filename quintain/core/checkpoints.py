@@ -258,11 +258,20 @@ class CheckpointManager:
     def _record_and_prune(self) -> None:
         paths = self.checkpoints
         kept = paths if self._max_to_keep is None else paths[-self._max_to_keep :]
-        tf.compat.v1.train.update_checkpoint_state(
-            self._directory, kept[-1], all_model_checkpoint_paths=kept, latest_filename="checkpoint"
-        )
+        _write_state(self._directory, kept)
         for path in paths[: len(paths) - len(kept)]:
             delete_checkpoint(path)
+
+
+def _write_state(directory: str, paths: list[str]) -> None:
+    """Writes the file `checkpoint`, in which TensorFlow's own tools look for the newest one."""
+    names = [os.path.basename(path) for path in paths]
+    lines = [f'model_checkpoint_path: "{names[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+    path = os.path.join(directory, "checkpoint")
+    with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
 
 
 def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:

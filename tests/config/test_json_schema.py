@@ -1,4 +1,3 @@
-# ruff: noqa: RUF009 - configs are safe as defaults, which is what users rely on
 import dataclasses
 from typing import Annotated, Any, Literal
 

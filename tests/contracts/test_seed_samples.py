@@ -1,4 +1,4 @@
-# ruff: noqa: RUF009, RET504 - the samples are to be as the documents have them
+# ruff: noqa: RET504 - the samples are to be as the documents have them
 """The code samples of the documents that the project was created from, changed only in imports.
 
 Masked language modelling is not part of the package yet; the names that its samples use are defined

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF009 - configs are safe as defaults, which is what users rely on
 """A task that trains in milliseconds: linear regression with dropout, on data made from a seed."""
 
 import dataclasses

@@ -1,0 +1,56 @@
+"""Measures the peak memory of training `translation/local` above that of importing TensorFlow.
+
+python benchmarks/memory.py [TRAIN_STEPS]
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MEASURE = """
+import resource, sys
+{body}
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr)
+"""
+
+TRAIN = """
+from quintain.cli import main
+code = main.run(["train", "--experiment=translation/local", "--quiet",
+    "--model_dir={directory}/run",
+    "--set=trainer.train_steps={steps}", "--set=trainer.validation_interval={steps}"])
+assert code == 0, code
+"""
+
+
+def measure(body: str) -> int:
+    """Returns the peak resident memory, in bytes, of a new interpreter that runs `body`."""
+    result = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(body=body)],
+        check=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    return int(result.stderr.split()[-1])
+
+
+def main() -> None:
+    """Prints both and the difference."""
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    directory = tempfile.mkdtemp()
+    try:
+        baseline = measure("import tensorflow")
+        training = measure(TRAIN.format(directory=directory, steps=steps))
+    finally:
+        shutil.rmtree(directory)
+    print(f"import tensorflow      {baseline / 1e9:6.2f} GB")
+    print(f"translation/local      {training / 1e9:6.2f} GB, {steps} steps and an evaluation")
+    print(f"  above the import     {(training - baseline) / 1e9:6.2f} GB (bar: 1.2 GB)")
+    print(f"  ratio                {training / baseline:6.2f}")
+
+
+if __name__ == "__main__":
+    main()

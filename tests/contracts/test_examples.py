@@ -1,0 +1,50 @@
+"""The examples run."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+def run(command):
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("01_configs.py", "model.widht: unknown; ModelConfig has no such field."),
+        ("02_own_task.py", "validation_loss"),
+        ("03_own_experiment.py", "embedding_width=48"),
+    ],
+)
+def test_example_runs(name, expected):
+    result = run([sys.executable, str(EXAMPLES / name)])
+
+    assert result.returncode == 0, result.stderr
+    assert expected in result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_example_with_own_data_runs(tmp_path):
+    result = run([str(EXAMPLES / "04_own_data.sh"), str(tmp_path)])
+
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 1
+    assert (tmp_path / "run" / "params.yaml").exists()
+
+
+def test_every_example_is_run():
+    names = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh"))
+
+    assert names == ["01_configs.py", "02_own_task.py", "03_own_experiment.py", "04_own_data.sh"]
