@@ -31,11 +31,11 @@ class StopOnNonFiniteLoss:
         loss = output.get(self._trainer.train_loss.name)
         if loss is None or np.isfinite(loss):
             return
+        step = int(self._trainer.global_step.numpy())
         raise errors.TrainingDivergedError(
-            f"The training loss became {float(loss)} by step {int(self._trainer.global_step)}. The "
-            "newest checkpoint is from before. Lower the learning rate, clip gradients "
-            "(trainer.optimizer_config.optimizer...global_clipnorm) or look at the data; "
-            "trainer.recovery_max_trials=-1 switches this check off."
+            f"The training loss became {float(loss)} by step {step}. The newest checkpoint is from "
+            "before. Lower the learning rate, clip gradients (global_clipnorm of the optimizer) or "
+            "look at the data; trainer.recovery_max_trials=-1 switches this check off."
         )
 
 
@@ -49,7 +49,7 @@ class RecordEvaluation:
 
     def __call__(self, output: Mapping[str, Any]) -> None:
         """Records `output` under the current step."""
-        self._log.record(int(self._trainer.global_step), output)
+        self._log.record(int(self._trainer.global_step.numpy()), output)
 
 
 def get_train_actions(params: cfg.ExperimentConfig, trainer: base_trainer.Trainer) -> list[Action]:

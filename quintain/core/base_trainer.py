@@ -278,7 +278,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         logs["learning_rate"] = self._current_learning_rate()
         secs = time.perf_counter() - self._loop_start_secs
         for name, counter in self._item_counts.items():
-            if count := int(counter):
+            if count := int(counter.numpy()):
                 logs[f"{name}_per_second"] = count / secs
                 counter.assign(0)
         return logs
@@ -365,7 +365,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """
         self.join()
         logs = {metric.name: metric.result() for metric in self._validation_metrics}
-        if float(self._validation_loss.count):
+        if float(tf.convert_to_tensor(self._validation_loss.count)):
             logs[self._validation_loss.name] = self._validation_loss.result()
         if aggregated_logs:
             logs.update(
@@ -376,7 +376,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return logs
 
     def _prepare_training(self, dataset: Any) -> None:
-        config = self._config.trainer
+        config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
         self._train_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=True)),
             *self._model.metrics,
@@ -387,15 +387,15 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self,
             dataset,
             orbit.StandardTrainerOptions(
-                use_tf_function=config.train_tf_function,
-                use_tf_while_loop=config.train_tf_while_loop,
+                use_tf_function=config.train_tf_function and not is_eager,
+                use_tf_while_loop=config.train_tf_while_loop and not is_eager,
             ),
         )
         if not self._model.built:
             _build_from_batch(self._model, self._task, dataset, self._strategy)
 
     def _prepare_evaluation(self, dataset: Any) -> None:
-        config = self._config.trainer
+        config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
         self._validation_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=False)),
             *self._model.metrics,
@@ -406,8 +406,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self,
             dataset,
             orbit.StandardEvaluatorOptions(
-                use_tf_function=config.eval_tf_function,
-                use_tf_while_loop=config.eval_tf_while_loop,
+                use_tf_function=config.eval_tf_function and not is_eager,
+                use_tf_while_loop=config.eval_tf_while_loop and not is_eager,
             ),
         )
         if not self._model.built:
@@ -425,7 +425,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             items["optimizer"] = self._optimizer
         if train:
             items["data_position"] = checkpoint_state.DataPosition(
-                self.ensure_train_iterator, lambda: int(self._global_step)
+                self.ensure_train_iterator, lambda: int(self._global_step.numpy())
             )
             items["loop_state"] = checkpoint_state.variables_state(self._loop_variables)
         return tf.train.Checkpoint(
@@ -450,7 +450,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         exporter = self._checkpoint_exporter
         if exporter is None:
             return {}
-        exporter.maybe_export_checkpoint(self._checkpoint, logs, int(self._global_step))
+        exporter.maybe_export_checkpoint(self._checkpoint, logs, int(self._global_step.numpy()))
         name = self._config.trainer.best_checkpoint_eval_metric
         best: Any = exporter.best_ckpt_logs
         for part in name.split("|"):

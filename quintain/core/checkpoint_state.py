@@ -70,7 +70,7 @@ class RandomState(ArrayState):
 
     def _read_states(self) -> dict[str, np.ndarray]:
         return {
-            f"{index}": np.asarray(generator.state)
+            f"{index}": tf.convert_to_tensor(generator.state).numpy()
             for index, generator in enumerate(seed_generators(self._model))
         }
 
@@ -105,7 +105,7 @@ def variables_state(variables: Callable[[], list[Any]]) -> ArrayState:
     """
 
     def read() -> dict[str, np.ndarray]:
-        return {f"{index}": np.asarray(v) for index, v in enumerate(variables())}
+        return {f"{index}": tf.convert_to_tensor(v).numpy() for index, v in enumerate(variables())}
 
     def write(arrays: Mapping[str, np.ndarray]) -> None:
         current = variables()

@@ -415,9 +415,10 @@ def _publish(prefix: str, path: str) -> None:
 
 
 def remove_incomplete(directory: str) -> None:
-    """Removes what a killed process left of unfinished checkpoints."""
+    """Removes what a killed process left of unfinished checkpoints and files."""
     for scratch in tf.io.gfile.glob(os.path.join(directory, "*.incomplete")):
-        tf.io.gfile.rmtree(scratch)
+        remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(scratch) else tf.io.gfile.remove
+        remove(scratch)
 
 
 def _is_variable(key: str) -> bool:

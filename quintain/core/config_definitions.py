@@ -210,6 +210,8 @@ class RuntimeConfig(base_config.Config):
                 "mixed_precision_dtype",
                 f"got {self.mixed_precision_dtype!r}, expected float32, bfloat16 or float16.",
             )
+        if self.run_eagerly and self.enable_xla:
+            yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
         if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":
             yield "loss_scale", f"got {self.loss_scale!r}, expected 'dynamic' or a number."
 
@@ -286,7 +288,8 @@ class TrainerConfig(base_config.Config):
     """Directory below the model directory for evaluation summaries."""
 
     preemption_on_demand_checkpoint: bool = True
-    """Whether a notice of preemption (SIGTERM) saves a checkpoint before the run ends."""
+    """Whether SIGTERM and Ctrl-C end the run after the current step, with a checkpoint. Otherwise
+    they end the process at once."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""
@@ -338,7 +341,7 @@ UNBUILT_FIELDS: Final[dict[type[base_config.Config], tuple[str, ...]]] = {
         "tfds_as_supervised",
         "tfds_skip_decoding_feature",
     ),
-    TaskConfig: ("differential_privacy_config", "allow_image_summary"),
+    TaskConfig: ("name", "differential_privacy_config", "allow_image_summary"),
     RuntimeConfig: (
         "gpu_thread_mode",
         "dataset_num_private_threads",

@@ -19,6 +19,7 @@ from quintain.core import (
     evaluation_log,
 )
 from quintain.core import config_definitions as cfg
+from quintain.orbit import interruption as interruption_lib
 
 
 class Mode(enum.StrEnum):
@@ -256,7 +257,7 @@ class ExperimentRunner:
                 logs = self._controller.evaluate_continuously(
                     steps=config.validation_steps,
                     timeout=config.continuous_eval_timeout,
-                    timeout_fn=lambda: int(self._trainer.global_step) >= config.train_steps,
+                    timeout_fn=lambda: int(self._trainer.global_step.numpy()) >= config.train_steps,
                 )
             elif self._mode is Mode.EVAL:
                 logs = self._controller.evaluate(steps=config.validation_steps)
@@ -268,7 +269,7 @@ class ExperimentRunner:
 
     def _train(self) -> dict[str, Any] | None:
         config = self._params.trainer
-        step = int(self._trainer.global_step)
+        step = int(self._trainer.global_step.numpy())
         if step >= config.train_steps:
             self._reporter.on_message(
                 f"This run is finished: its newest checkpoint is at step {step}, and "
@@ -292,7 +293,11 @@ class ExperimentRunner:
         exporter = self._trainer.checkpoint_exporter
         if not isinstance(exporter, best_checkpoint.BestCheckpointExporter):
             return
-        logs = self._trainer.evaluate_one_batch()
+        try:
+            logs = self._trainer.evaluate_one_batch()
+        except interruption_lib.EvaluationInterrupted:
+            reason = self._trainer.interruption.reason if self._trainer.interruption else None
+            raise orbit.Interrupted(int(self._trainer.global_step.numpy()), reason or "") from None
         best_checkpoint.find_metric(logs, exporter.metric_name)
 
 

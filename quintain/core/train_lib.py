@@ -1,5 +1,6 @@
 """`run_experiment`: the one function that most programs call."""
 
+import contextlib
 import dataclasses
 import secrets
 from collections.abc import Callable, Sequence
@@ -160,7 +161,7 @@ def train_from_config(
     with (
         run_files.undo_on_error(model_dir) as attempt,
         distribution.precision(params.runtime),
-        orbit.Interruption() as interruption,
+        _watch_signals(params.trainer) as interruption,
     ):
         _set_seed(params.runtime)
         with strategy.scope():
@@ -180,8 +181,17 @@ def train_from_config(
             run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
         attempt.succeed()
         _, logs = runner.run()
-    step = int(runner.trainer.global_step)
+    step = int(runner.trainer.global_step.numpy())
     return TrainResult(step=step, train_steps=params.trainer.train_steps, logs=logs)
+
+
+def _watch_signals(
+    trainer: cfg.TrainerConfig,
+) -> contextlib.AbstractContextManager[orbit.Interruption | None]:
+    """Returns the context in which signals end the run in order, if the config wants it."""
+    if trainer.preemption_on_demand_checkpoint:
+        return orbit.Interruption()
+    return contextlib.nullcontext()
 
 
 def _set_seed(runtime: cfg.RuntimeConfig) -> None:

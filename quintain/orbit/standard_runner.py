@@ -321,7 +321,7 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
         """
         options = self._eval_options
         if not options.use_tf_while_loop:
-            step_fn = tf.function(self.eval_step) if options.use_tf_function else self.eval_step
+            step_fn = self._compile_eval_step() if options.use_tf_function else self.eval_step
             return loop_functions.create_loop_fn(step_fn, after_step=self._after_eval_step)
         flag = None if self.interruption is None else self.interruption.flag
         create = (
@@ -341,6 +341,23 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
     def eval_dataset(self, eval_dataset: Any) -> None:
         self._eval_dataset = eval_dataset
         self._eval_iterator = None
+
+    def _compile_eval_step(self) -> Callable[[Any], Any]:
+        """Returns `eval_step` as a graph that is not started when there is no element left.
+
+        A graph that finds the end of the data itself has by then run what does not need the data,
+        such as the count of a mean. For several datasets that can't be helped.
+        """
+        if tf.nest.is_nested(self.eval_dataset):
+            return tf.function(self.eval_step)
+
+        @tf.function(
+            input_signature=[self._eval_iterator._type_spec, self.eval_dataset.element_spec]
+        )
+        def compiled(iterator: Any, element: Any) -> Any:
+            return self.eval_step(finite_data.PreloadedIterator(iterator, element))
+
+        return lambda iterator: compiled(iterator, next(iterator))
 
     def _after_eval_step(self, num_steps_done: int) -> bool:
         if self.eval_step_listener is not None:

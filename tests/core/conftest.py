@@ -18,7 +18,7 @@ class LineConfig(cfg.TaskConfig):
     validation_data: cfg.DataConfig = cfg.DataConfig(is_training=False, global_batch_size=8)
     num_examples: int = 64
     is_finite: bool = False
-    fail_at: int = 0
+    dropout_rate: float = 0.1
 
 
 class LineTask(base_task.Task):
@@ -26,7 +26,11 @@ class LineTask(base_task.Task):
 
     def build_model(self):
         model = keras.Sequential(
-            [keras.layers.Dense(8), keras.layers.Dropout(0.1), keras.layers.Dense(1)]
+            [
+                keras.layers.Dense(8),
+                keras.layers.Dropout(self.task_config.dropout_rate),
+                keras.layers.Dense(1),
+            ]
         )
         model.build((None, NUM_FEATURES))
         return model

@@ -211,6 +211,7 @@ def test_a_write_error_keeps_earlier_checkpoints_and_is_reported(tmp_path, reque
 def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
     (tmp_path / "ckpt-7.incomplete").mkdir()
     (tmp_path / "ckpt-7.incomplete" / "ckpt-7.index").write_text("half")
+    (tmp_path / "evaluations.jsonl.incomplete").write_text("half")
 
     checkpoints.remove_incomplete(str(tmp_path))
 

@@ -90,6 +90,18 @@ def test_evaluation_covers_the_tail_of_the_data(trained_dir, line_params):
     assert num_examples == params.task.num_examples - 3
 
 
+def test_validation_loss_is_the_mean_over_the_batches(trained_dir, line_params):
+    params = line_params()
+    model, logs = run(params, "eval", trained_dir)
+
+    task = task_factory.get_task(params.task)
+    losses = [
+        task.build_losses(labels, model(features, training=False))
+        for features, labels in task.build_inputs(params.task.validation_data)
+    ]
+    assert logs["validation_loss"] == pytest.approx(float(np.mean(losses)), rel=1e-6)
+
+
 def test_eval_mode_returns_the_metrics_of_the_newest_checkpoint(trained_dir, line_params):
     _, logs = run(line_params(), "eval", trained_dir)
 
@@ -323,3 +335,37 @@ def test_a_damaged_newest_checkpoint_falls_back_and_ends_the_same(
 
     assert "ckpt-40 is damaged" in caplog.text
     assert read_evaluations(tmp_path / "damaged") == read_evaluations(trained_dir)
+
+
+@pytest.fixture(scope="module")
+def exact_logs():
+    """Final metrics of a run without dropout, whose masks depend on how a step is compiled."""
+    return {}
+
+
+@pytest.mark.parametrize("runtime", [{"run_eagerly": True}, {"enable_xla": True}])
+def test_eager_and_compiled_runs_learn_the_same(exact_logs, tmp_path, line_params, runtime):
+    exact = {"task": {"dropout_rate": 0.0}}
+    if not exact_logs:
+        exact_logs.update(run(line_params(exact), "train_and_eval", tmp_path / "graph")[1])
+
+    _, logs = run(line_params({**exact, "runtime": runtime}), "train_and_eval", tmp_path / "other")
+
+    assert logs["validation_loss"] == pytest.approx(exact_logs["validation_loss"], rel=1e-4)
+
+
+def test_mirrored_on_one_cpu_learns_the_same_as_one_device(trained_dir, tmp_path, line_params):
+    params = line_params({"runtime": {"distribution_strategy": "mirrored"}})
+
+    run(params, "train_and_eval", tmp_path / "mirrored")
+
+    assert read_evaluations(tmp_path / "mirrored") == read_evaluations(trained_dir)
+
+
+def test_a_signal_while_the_best_metric_is_checked_stops_the_run(tmp_path, line_params):
+    params = best_checkpoint_params(line_params)
+
+    with orbit.Interruption() as interruption:
+        interruption.request("test")
+        with pytest.raises(orbit.Interrupted):
+            run(params, "train_and_eval", tmp_path, interruption=interruption)
