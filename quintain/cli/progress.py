@@ -36,6 +36,9 @@ class Display:
     def show_phase(self, text: str) -> None:
         """Says what is done before and between training loops."""
 
+    def show_detail(self, text: str) -> None:
+        """Says how far the phase is, where that does not cost a line."""
+
     def show_line(self, text: str) -> None:
         """Prints a line that stays."""
 
@@ -47,10 +50,8 @@ class PlainDisplay(Display):
     """Writes lines, and not many of them."""
 
     def __init__(self) -> None:
-        """Starts the clock of the lines."""
-        self._start_secs = time.monotonic()
+        """Makes the first line of progress appear at once."""
         self._last_secs = -PLAIN_INTERVAL_SECS
-        self._is_first = True
 
     def show_phase(self, text: str) -> None:
         """Writes the phase."""
@@ -110,7 +111,11 @@ class LiveDisplay(Display):
 
     def show_phase(self, text: str) -> None:
         """Shows the phase beside a bar without an end."""
-        self._progress.update(self._task, description=text, rates="")
+        self._progress.update(self._task, description=text, total=None, steps="", rates="")
+
+    def show_detail(self, text: str) -> None:
+        """Shows it beside the bar."""
+        self._progress.update(self._task, steps=text)
 
     def show_line(self, text: str) -> None:
         """Prints above the live line."""

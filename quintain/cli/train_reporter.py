@@ -66,6 +66,11 @@ class ProgressReporter(orbit.Reporter):
         self._display.show_phase(f"Evaluating step {step}")
 
     @override
+    def on_eval_step(self, done: int, num_steps: int) -> None:
+        """Counts the batches."""
+        self._display.show_detail(f"{done} batches" if num_steps == -1 else f"{done}/{num_steps}")
+
+    @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
         """Prints the result."""
         labels = {name: label for name, label in _EVAL_LABELS.items() if name in output}
