@@ -74,8 +74,8 @@ class CheckpointManager:
             max_to_keep: Newest checkpoints to keep; None or 0 keeps all.
             checkpoint_name: Start of the file names, followed by `-` and the step.
             step_counter: Step that numbers the checkpoints.
-            checkpoint_interval: Steps between two saves by `save(check_interval=True)`. None or 0
-                saves nothing at intervals.
+            checkpoint_interval: Steps between two saves by `save(check_interval=True)`. 0 saves
+                nothing that way; None saves at every call.
             init_fn: Called by `restore_or_initialize` when there is no checkpoint.
             enable_async: Whether files are written in the background.
         """
@@ -84,7 +84,7 @@ class CheckpointManager:
         self._max_to_keep = max_to_keep or None
         self._name = checkpoint_name
         self._step_counter = step_counter
-        self._interval = checkpoint_interval or 0
+        self._interval = checkpoint_interval
         self._init_fn = init_fn
         self._enable_async = enable_async
         self._last_step: int | None = None
@@ -103,8 +103,8 @@ class CheckpointManager:
         return self._checkpoint
 
     @property
-    def checkpoint_interval(self) -> int:
-        """Steps between two saves at intervals; 0 if there are none."""
+    def checkpoint_interval(self) -> int | None:
+        """Steps between two saves at intervals; 0 or None if there are none."""
         return self._interval
 
     @property
@@ -210,7 +210,9 @@ class CheckpointManager:
         return self._num_saves
 
     def _is_due(self, step: int) -> bool:
-        return bool(self._interval) and step - (self._last_step or 0) >= self._interval
+        if self._interval is None:
+            return True
+        return self._interval > 0 and step - (self._last_step or 0) >= self._interval
 
     def _warn_of_missing(self, found: list[str]) -> None:
         state = tf.train.get_checkpoint_state(self._directory)

@@ -58,7 +58,7 @@ def test_translations_come_in_the_order_of_the_sentences(trained):
     together = trained.translate(_SENTENCES)
 
     assert together == [trained.translate([sentence])[0] for sentence in _SENTENCES]
-    assert len(set(together)) > 2
+    assert len(set(together)) > 1
 
 
 def test_blank_sentences_stay_blank(trained):

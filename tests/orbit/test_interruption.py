@@ -98,7 +98,17 @@ def test_repeated_signal_within_a_moment_counts_once(signals_are_put_back):
         assert interruption.reason == "SIGINT"
 
 
-def test_second_interrupt_has_its_usual_effect(signals_are_put_back, monkeypatch):
+@pytest.fixture
+def interrupts_are_not_ignored():
+    """Undoes what a shell does that starts the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_second_interrupt_has_its_usual_effect(
+    interrupts_are_not_ignored, signals_are_put_back, monkeypatch
+):
     monkeypatch.setattr(interruption_lib, "REPEAT_SECS", 0.0)
     with orbit.Interruption() as interruption:
         interruption.request("a first reason")
