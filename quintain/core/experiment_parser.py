@@ -10,12 +10,18 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from quintain import errors
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory, run_files
+
+_CONFIGURABLE_MODULES: Final = (
+    "quintain.core.experiment_runner",
+    "quintain.optimization.optimizer_factory",
+)
+"""Modules whose functions and classes gin may bind; they register when they are imported."""
 
 
 @dataclasses.dataclass
@@ -87,6 +93,7 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     imports = tuple(dict.fromkeys([*_imports_of(layers), *options.imports]))
     import_modules(imports)
     if options.gin_file or options.gin_params:
+        import_modules(_CONFIGURABLE_MODULES)
         gin_io.parse_files_and_params(options.gin_file, options.gin_params)
     name = _choose_name(options, layers)
     params = exp_factory.get_exp_config(name)

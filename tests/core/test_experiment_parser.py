@@ -1,0 +1,159 @@
+import pytest
+import yaml
+
+from quintain import errors
+from quintain.config import gin_io
+from quintain.core import experiment_parser, run_files
+
+
+def parse(**options):
+    return experiment_parser.parse(experiment_parser.ParseConfigOptions(**options))
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_later_layers_win(tmp_path):
+    first = write(
+        tmp_path / "a.yaml", "trainer: {train_steps: 1, max_to_keep: 1, steps_per_loop: 5}"
+    )
+    second = write(tmp_path / "b.yaml", "trainer: {train_steps: 2, max_to_keep: 2}")
+
+    parsed = parse(
+        experiment="test/line",
+        config_file=[first, second],
+        params_override=["trainer.train_steps=3"],
+        set=["trainer.checkpoint_interval=4"],
+    )
+
+    trainer = parsed.params.trainer
+    assert (trainer.steps_per_loop, trainer.max_to_keep) == (5, 2)
+    assert (trainer.train_steps, trainer.checkpoint_interval) == (3, 4)
+    source = parsed.provenance.source
+    assert str(source("trainer.steps_per_loop")) == f"{first}:1"
+    assert str(source("trainer.max_to_keep")) == f"{second}:1"
+    assert str(source("trainer.train_steps")) == "--params_override"
+    assert str(source("trainer.validation_interval")) == "factory test/line"
+
+
+def test_the_result_is_locked_and_validated():
+    params = parse(experiment="test/line").params
+
+    assert params.is_locked
+    with pytest.raises(errors.ConfigError, match="summary_interval"):
+        parse(experiment="test/line", set=["trainer.summary_interval=7"])
+
+
+def test_parse_configuration_takes_any_object_with_flags():
+    class Flags:
+        experiment = "test/line"
+        params_override = "trainer.train_steps=9"
+        config_file = None
+
+    params = experiment_parser.parse_configuration(Flags(), lock_return=False)
+
+    assert params.trainer.train_steps == 9
+    assert not params.is_locked
+
+
+def test_params_yaml_alone_gives_the_same_config(tmp_path):
+    params = parse(experiment="test/line", set=["task.num_examples=32"]).params
+    run_files.serialize_config(params, str(tmp_path), experiment="test/line")
+
+    assert experiment_parser.load_params(str(tmp_path)) == params
+    assert experiment_parser.load_params(str(tmp_path / "params.yaml")) == params
+    assert parse(model_dir=str(tmp_path)).params == params
+
+
+def test_a_run_is_gone_on_with_under_its_own_settings(tmp_path):
+    params = parse(experiment="test/line", set=["task.num_examples=32"]).params
+    run_files.serialize_config(params, str(tmp_path), experiment="test/line")
+
+    resumed = parse(model_dir=str(tmp_path), set=["trainer.train_steps=99"])
+
+    assert resumed.name == "test/line"
+    assert resumed.params.task.num_examples == 32
+    assert resumed.params.trainer.train_steps == 99
+
+
+def test_modules_are_imported_and_recorded(tmp_path, monkeypatch):
+    write(
+        tmp_path / "my_experiments.py",
+        "from quintain.core import exp_factory\n"
+        "@exp_factory.register_config_factory('my/line')\n"
+        "def line():\n    return exp_factory.get_exp_config('test/line')\n",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    parsed = parse(experiment="my/line", imports=["my_experiments"])
+
+    assert parsed.imports == ("my_experiments",)
+
+
+def test_gin_binds_before_the_experiment_is_built(tmp_path):
+    path = write(tmp_path / "a.gin", "Trainer.evaluate = False\n")
+
+    parse(experiment="test/line", gin_file=[path], gin_params=["Trainer.train = True"])
+
+    try:
+        assert "Trainer" in gin_io.known_names()
+    finally:
+        gin_io.clear()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "experiment: missing"),
+        ({"experiment": "test/lin"}, "Did you mean 'test/line'"),
+        ({"experiment": "test/line", "set": ["task.differential_privacy_config={}"]}, "not built"),
+        ({"experiment": "test/line", "tf_data_service": "x:1"}, "enable_tf_data_service"),
+        ({"experiment": "test/line", "params_override": "a.b=1"}, "--params_override: a: unknown"),
+    ],
+)
+def test_bad_options_are_errors(options, message):
+    with pytest.raises(errors.QuintainError, match=message):
+        parse(**options)
+
+
+def test_a_file_of_another_experiment_is_refused(tmp_path):
+    path = write(tmp_path / "a.yaml", "experiment: test/other\n")
+
+    with pytest.raises(errors.ConfigError, match=r"a\.yaml:1: this file belongs to .*'test/other'"):
+        parse(experiment="test/line", config_file=[path])
+
+
+def test_changed_settings_keep_the_former_file(tmp_path, caplog):
+    first = parse(experiment="test/line").params
+    second = first.replace(trainer={"train_steps": 41})
+    run_files.serialize_config(first, str(tmp_path), experiment="test/line")
+    run_files.serialize_config(first, str(tmp_path), experiment="test/line")
+
+    run_files.serialize_config(second, str(tmp_path), experiment="test/line")
+
+    assert yaml.safe_load((tmp_path / "params.yaml.1").read_text())["trainer"]["train_steps"] == 40
+    assert "trainer.train_steps: 40 -> 41" in caplog.text
+    assert not (tmp_path / "params.yaml.2").exists()
+
+
+def fail_after_writing(directory):
+    with run_files.undo_on_error(str(directory)):
+        directory.mkdir(exist_ok=True)
+        (directory / "created").write_text("")
+        raise RuntimeError
+
+
+def test_what_a_failed_start_created_is_removed(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "kept").write_text("")
+
+    with pytest.raises(RuntimeError):
+        fail_after_writing(tmp_path / "old")
+    with pytest.raises(RuntimeError):
+        fail_after_writing(tmp_path / "new")
+
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["kept"]
+    assert not (tmp_path / "new").exists()
