@@ -56,11 +56,13 @@ def sequence_beam_search(
     eos_id: int | Sequence[int],
     padded_decode: bool = False,
     dtype: tf.DType = tf.float32,
+    num_results: int | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Searches for the sequences of the highest length-normalised log-probability.
 
     A candidate of n ids after the initial one scores `log_prob / ((5 + n) / 6)**alpha`. The search
-    ends after `max_decode_length` steps, or when no candidate can beat the finished ones any more.
+    ends after `max_decode_length` steps, or when no candidate can beat the best `num_results`
+    finished ones any more.
     An example for which nothing finished gets its unfinished candidates.
 
     Args:
@@ -78,6 +80,8 @@ def sequence_beam_search(
         padded_decode: Whether all shapes stay fixed, as XLA needs. `max_decode_length` must then be
             a Python number.
         dtype: Float type of the scores.
+        num_results: How many of the best have to be right; None means all `beam_size`. A confident
+            model settles the best one early and the others late.
 
     Returns:
         `(ids, scores)`: `[B, K, L]` int32, padded with 0 and starting with the initial id, and
@@ -95,6 +99,7 @@ def sequence_beam_search(
         eos_ids=[eos_id] if isinstance(eos_id, int) else list(eos_id),
         padded_decode=padded_decode,
         dtype=dtype,
+        num_results=beam_size if num_results is None else num_results,
     )
     state = search.start(initial_ids, initial_cache)
     (state,) = tf.while_loop(
@@ -118,6 +123,7 @@ class _Search:
     eos_ids: list[int]
     padded_decode: bool
     dtype: tf.DType
+    num_results: int
 
     def start(self, initial_ids: tf.Tensor, initial_cache: Any) -> _State:
         """Returns the state before the first step: one live candidate for each example."""
@@ -144,10 +150,11 @@ class _Search:
     def may_improve(self, state: _State) -> tf.Tensor:
         """Whether some example may still get a better finished candidate."""
         best_alive = state.alive_log_probs[:, 0] / self._norm(self.max_decode_length)
-        worst_finished = tf.reduce_min(
-            tf.where(state.is_finished, state.finished_scores, self._worst), axis=1
+        last = self.num_results - 1
+        last_wanted = tf.where(
+            state.is_finished[:, last], state.finished_scores[:, last], self._worst
         )
-        is_settled = tf.reduce_all(worst_finished >= best_alive)
+        is_settled = tf.reduce_all(last_wanted >= best_alive)
         return tf.logical_and(state.index < self.max_decode_length, tf.logical_not(is_settled))
 
     def step(self, state: _State) -> _State:

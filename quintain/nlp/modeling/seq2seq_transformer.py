@@ -169,6 +169,7 @@ class Seq2SeqTransformer(keras.Model):
             max_decode_length=max_length,
             eos_id=self.eos_id,
             padded_decode=self.padded_decode,
+            num_results=1,
         )
         return {"outputs": ids[:, 0, 1:], "scores": scores[:, 0]}
 

@@ -33,7 +33,7 @@ def score_sequences(table, first, alpha):
     return sorted(scores.items(), key=lambda item: -item[1])
 
 
-def search(table, first, *, beam_size, alpha, padded_decode=False, eos_id=EOS):
+def search(table, first, *, beam_size, alpha, padded_decode=False, eos_id=EOS, num_results=None):
     """Searches with a model that keeps the id before the last one in its cache."""
 
     def step(ids, index, cache):
@@ -52,6 +52,7 @@ def search(table, first, *, beam_size, alpha, padded_decode=False, eos_id=EOS):
         MAX_LENGTH,
         eos_id,
         padded_decode=padded_decode,
+        num_results=num_results,
     )
 
 
@@ -93,6 +94,19 @@ def test_fixed_shapes_give_the_same_result(seed, beam_size):
     np.testing.assert_array_equal(fixed_ids[..., :length], ids)
     assert not fixed_ids[..., length:].numpy().any()
     np.testing.assert_allclose(fixed_scores, scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_is_the_same_when_only_the_best_is_wanted(seed):
+    table, first = make_table(seed), [0, 2, 3]
+
+    ids, scores = search(table, first, beam_size=4, alpha=0.6)
+    best_ids, best_scores = search(table, first, beam_size=4, alpha=0.6, num_results=1)
+
+    assert best_ids.shape[-1] <= ids.shape[-1]
+    np.testing.assert_array_equal(best_ids[:, 0], ids[:, 0, : best_ids.shape[-1]])
+    assert not ids[:, 0, best_ids.shape[-1] :].numpy().any()
+    np.testing.assert_array_equal(best_scores[:, 0], scores[:, 0])
 
 
 def test_a_beam_of_one_follows_the_most_probable_ids_that_do_not_end():
