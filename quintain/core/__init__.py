@@ -10,6 +10,7 @@ _MODULES = frozenset(
     {
         "base_task",
         "base_trainer",
+        "checkpoint_fit",
         "checkpoints",
         "config_definitions",
         "distribution",

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoints
+from quintain.core import checkpoint_fit
 from quintain.core import config_definitions as cfg
 from quintain.core.config_definitions import (
     DifferentialPrivacyConfig as DifferentialPrivacyConfig,
@@ -116,7 +116,7 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
             path = latest
         items = getattr(model, "checkpoint_items", None)
         try:
-            checkpoints.restore_model(model, path, items)
+            checkpoint_fit.restore_model(model, path, items)
         except errors.CheckpointError as error:
             raise errors.CheckpointError(f"task.init_checkpoint: {error}") from error
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import base_task, checkpoint_state, checkpoints
+from quintain.core import base_task, checkpoint_fit, checkpoint_state
 from quintain.core import config_definitions as cfg
 
 ExperimentConfig = cfg.ExperimentConfig
@@ -420,7 +420,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return self.distribute_dataset(self._task.build_inputs, params)
 
     def _create_checkpoint(self, train: bool) -> tf.train.Checkpoint:
-        items = checkpoints.model_items(self._model)
+        items = checkpoint_fit.model_items(self._model)
         if self._optimizer is not None:
             items["optimizer"] = self._optimizer
         if train:

@@ -6,25 +6,19 @@ is written in the background while training goes on.
 """
 
 import contextlib
-import dataclasses
 import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import keras
 import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
-from tensorflow.python.training.saving import saveable_object
 
 from quintain import errors
-from quintain.core import checkpoint_state
+from quintain.core import checkpoint_fit
 
-MAX_SHOWN_MISMATCHES: Final = 5
-_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_OPTIONAL_SUFFIX: Final = "/.ATTRIBUTES/py_state"
 _WRITE_ERRORS: Final = (tf.errors.OpError, OSError)
 
 logger = logging.getLogger(__name__)
@@ -200,7 +194,7 @@ class CheckpointManager:
             CheckpointError: If it does not fit the objects; the message names the first
                 differences.
         """
-        check_fit(self._checkpoint, path)
+        checkpoint_fit.check_fit(self._checkpoint, path)
         self._checkpoint.read(path).expect_partial()
         self._last_step = self._step()
 
@@ -248,10 +242,10 @@ class CheckpointManager:
             self._num_saves += 1
             self._record_and_prune()
         except _WRITE_ERRORS as error:
-            kept = self.checkpoints
+            kept, reason = self.checkpoints, checkpoint_fit.describe_error(error)
             self._last_step = None
             self._write_error = errors.CheckpointError(
-                f"The checkpoint {path!r} can't be written: {_reason(error)}. "
+                f"The checkpoint {path!r} can't be written: {reason}. "
                 + (f"The newest one is still {kept[-1]!r}. " if kept else "")
                 + "Free some space or choose another model_dir, then run the same command again."
             )
@@ -306,74 +300,8 @@ def find_damage(path: str) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        return _reason(error)
+        return checkpoint_fit.describe_error(error)
     return None
-
-
-def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
-    """Checks that a file holds just the variables of `checkpoint`, in the same shapes.
-
-    States that are not variables (data position, random state) may be missing on either side.
-
-    Raises:
-        CheckpointError: Naming the first differences.
-    """
-    found = {
-        key: tuple(shape)
-        for key, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items()
-        if _is_variable(key)
-    }
-    differences = list(_differences(_expected_variables(checkpoint), found))
-    if not differences:
-        return
-    more = len(differences) - MAX_SHOWN_MISMATCHES
-    raise errors.CheckpointError(
-        f"The checkpoint {path!r} does not fit this model:\n"
-        + "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES])
-        + (f"\n  and {more} more differences" if more > 0 else "")
-        + "\nUse the settings it was trained with, or another model_dir."
-    )
-
-
-def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None = None) -> None:
-    """Restores only the weights of `model` from a training checkpoint.
-
-    Args:
-        model: A built model.
-        path: Prefix of a checkpoint written during training.
-        items: The parts to restore, by their names in the checkpoint; None for all of the model.
-
-    Raises:
-        CheckpointError: If a variable of the model has no matching value in the file.
-    """
-    try:
-        status = tf.train.Checkpoint(**(items or model_items(model))).read(path)
-        status.expect_partial().assert_existing_objects_matched()
-    except (tf.errors.OpError, ValueError, AssertionError) as error:
-        raise errors.CheckpointError(
-            f"The checkpoint {path!r} does not fit the model: {_reason(error)}"
-        ) from error
-
-
-def model_items(model: keras.Model) -> dict[str, Any]:
-    """Returns the parts of a model that a checkpoint holds, by name.
-
-    These are `model.checkpoint_items`, if the model offers them, the model itself, and the
-    variables that TensorFlow does not find from there: it follows attributes, and does not see
-    layers in lists that were made after `__init__`. Without them a resumed model would be partly
-    new, and nobody would notice.
-    """
-    items = {**(getattr(model, "checkpoint_items", None) or {}), "model": model}
-    reachable = tf.train.Checkpoint(**items)
-    tensors, *_ = reachable._saver._gather_serialized_tensors()
-    found = {id(owner) for owner in tensors}
-    states = {id(generator.state) for generator in checkpoint_state.seed_generators(model)}
-    hidden = {
-        f"variable_{index}": variable
-        for index, variable in enumerate(model.variables)
-        if not {id(variable), id(variable.value)} & found and id(variable) not in states
-    }
-    return {**items, "hidden_variables": tf.train.Checkpoint(**hidden)} if hidden else items
 
 
 def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSaver:
@@ -384,16 +312,8 @@ def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSav
     """
     tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
     for values in tensors.values():
-        values.update({key: _read_now(value) for key, value in values.items()})
+        values.update({key: checkpoint_fit.read_value(value) for key, value in values.items()})
     return functional_saver.MultiDeviceSaver(tensors, registered)
-
-
-def _read_now(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _read_now(part) for key, part in value.items()}
-    if isinstance(value, saveable_object.SaveSpec):
-        value = value.tensor
-    return value() if callable(value) else value
 
 
 @contextlib.contextmanager
@@ -421,61 +341,3 @@ def remove_incomplete(directory: str) -> None:
     for scratch in tf.io.gfile.glob(os.path.join(directory, "*.incomplete")):
         remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(scratch) else tf.io.gfile.remove
         remove(scratch)
-
-
-def _is_variable(key: str) -> bool:
-    return key != _OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Variable:
-    """A variable that a checkpoint should hold."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]:
-    """Returns the variables of `checkpoint` by their key in a file."""
-    children = {
-        name: child
-        for name, child in checkpoint._trackable_children().items()
-        if not isinstance(child, tf.train.experimental.PythonState)
-    }
-    names = {
-        id(trackable): variable.path
-        for child in children.values()
-        if isinstance(child, keras.Layer)
-        for variable in child.variables
-        for trackable in (variable, variable.value)
-    }
-    variables_only = tf.train.Checkpoint(**children)
-    tensors, *_ = variables_only._saver._gather_serialized_tensors()
-    return {
-        key: _Variable(names.get(id(owner), _plain_key(key)), tuple(_read_now(value).shape))
-        for owner, values in tensors.items()
-        for key, value in values.items()
-        if _is_variable(key)
-    }
-
-
-def _differences(
-    expected: Mapping[str, _Variable], found: Mapping[str, tuple[int, ...]]
-) -> Iterator[str]:
-    for key in sorted(expected.keys() | found.keys()):
-        if key not in expected:
-            yield f"{_plain_key(key)}: in the checkpoint {list(found[key])}, not in the model"
-            continue
-        name, shape = expected[key].name, list(expected[key].shape)
-        if key not in found:
-            yield f"{name}: in the model {shape}, not in the checkpoint"
-        elif shape != list(found[key]):
-            yield f"{name}: in the model {shape}, in the checkpoint {list(found[key])}"
-
-
-def _plain_key(key: str) -> str:
-    return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "message", None) or str(error)).strip().partition("\n")[0]

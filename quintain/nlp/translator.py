@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
-from quintain.core import checkpoints, experiment_parser
+from quintain.core import checkpoint_fit, checkpoints, experiment_parser
 from quintain.nlp.data import tokenizers
 from quintain.nlp.tasks import translation, vocabulary
 
@@ -67,7 +67,7 @@ class Translator:
         search = {"beam_size": beam_size, "alpha": alpha}
         task = _build_task(model_dir, {k: v for k, v in search.items() if v is not None})
         model = task.build_model()
-        checkpoints.restore_model(model, path)
+        checkpoint_fit.restore_model(model, path)
         return cls(model, task.tokenizer)
 
     def translate(self, sentences: Sequence[str], batch_size: int = BATCH_SIZE) -> list[str]:

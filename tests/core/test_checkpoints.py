@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_state, checkpoints
+from quintain.core import checkpoint_fit, checkpoint_state, checkpoints
 
 
 def build(units=3, value=0.0):
@@ -287,9 +287,9 @@ def test_layers_in_lists_are_saved_and_restored(tmp_path):
     first, second = ListModel(), ListModel()
     first.build((None, 2))
     second.build((None, 2))
-    path = tf.train.Checkpoint(**checkpoints.model_items(first)).write(str(tmp_path / "c"))
+    path = tf.train.Checkpoint(**checkpoint_fit.model_items(first)).write(str(tmp_path / "c"))
 
-    checkpoints.restore_model(second, path)
+    checkpoint_fit.restore_model(second, path)
 
     inputs = tf.constant([[1.0, 2.0]])
     np.testing.assert_array_equal(first(inputs), second(inputs))

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_state, checkpoints
+from quintain.core import checkpoint_fit, checkpoint_state
 from quintain.nlp.modeling import attention, seq2seq_transformer, transformer_stacks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
@@ -174,7 +174,7 @@ def test_a_checkpoint_restores_all_weights(model, tmp_path):
     other = build_model()
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "c"))
 
-    checkpoints.restore_model(other, path)
+    checkpoint_fit.restore_model(other, path)
 
     np.testing.assert_array_equal(predict(other), predict(model))
 

@@ -1,0 +1,150 @@
+"""Which variables a checkpoint holds, and whether they fit a model."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+from tensorflow.python.training.saving import saveable_object
+
+from quintain import errors
+from quintain.core import checkpoint_state
+
+MAX_SHOWN_MISMATCHES: Final = 5
+_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OPTIONAL_SUFFIX: Final = "/.ATTRIBUTES/py_state"
+
+
+def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
+    """Checks that a file holds just the variables of `checkpoint`, in the same shapes.
+
+    States that are not variables (data position, random state) may be missing on either side.
+
+    Raises:
+        CheckpointError: Naming the first differences.
+    """
+    found = {
+        key: tuple(shape)
+        for key, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items()
+        if _is_variable(key)
+    }
+    differences = list(_differences(_expected_variables(checkpoint), found))
+    if not differences:
+        return
+    more = len(differences) - MAX_SHOWN_MISMATCHES
+    raise errors.CheckpointError(
+        f"The checkpoint {path!r} does not fit this model:\n"
+        + "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES])
+        + (f"\n  and {more} more differences" if more > 0 else "")
+        + "\nUse the settings it was trained with, or another model_dir."
+    )
+
+
+def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None = None) -> None:
+    """Restores only the weights of `model` from a training checkpoint.
+
+    Args:
+        model: A built model.
+        path: Prefix of a checkpoint written during training.
+        items: The parts to restore, by their names in the checkpoint; None for all of the model.
+
+    Raises:
+        CheckpointError: If a variable of the model has no matching value in the file.
+    """
+    try:
+        status = tf.train.Checkpoint(**(items or model_items(model))).read(path)
+        status.expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, ValueError, AssertionError) as error:
+        raise errors.CheckpointError(
+            f"The checkpoint {path!r} does not fit the model: {describe_error(error)}"
+        ) from error
+
+
+def model_items(model: keras.Model) -> dict[str, Any]:
+    """Returns the parts of a model that a checkpoint holds, by name.
+
+    These are `model.checkpoint_items`, if the model offers them, the model itself, and the
+    variables that TensorFlow does not find from there: it follows attributes, and does not see
+    layers in lists that were made after `__init__`. Without them a resumed model would be partly
+    new, and nobody would notice.
+    """
+    items = {**(getattr(model, "checkpoint_items", None) or {}), "model": model}
+    reachable = tf.train.Checkpoint(**items)
+    tensors, *_ = reachable._saver._gather_serialized_tensors()
+    found = {id(owner) for owner in tensors}
+    states = {id(generator.state) for generator in checkpoint_state.seed_generators(model)}
+    hidden = {
+        f"variable_{index}": variable
+        for index, variable in enumerate(model.variables)
+        if not {id(variable), id(variable.value)} & found and id(variable) not in states
+    }
+    return {**items, "hidden_variables": tf.train.Checkpoint(**hidden)} if hidden else items
+
+
+def read_value(value: Any) -> Any:
+    """Returns the tensor, or nested tensors, that TensorFlow would write for a variable."""
+    if isinstance(value, dict):
+        return {key: read_value(part) for key, part in value.items()}
+    if isinstance(value, saveable_object.SaveSpec):
+        value = value.tensor
+    return value() if callable(value) else value
+
+
+def describe_error(error: Exception) -> str:
+    """Returns the first line of what TensorFlow or the operating system says."""
+    return (getattr(error, "message", None) or str(error)).strip().partition("\n")[0]
+
+
+def _is_variable(key: str) -> bool:
+    return key != _OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Variable:
+    """A variable that a checkpoint should hold."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]:
+    """Returns the variables of `checkpoint` by their key in a file."""
+    children = {
+        name: child
+        for name, child in checkpoint._trackable_children().items()
+        if not isinstance(child, tf.train.experimental.PythonState)
+    }
+    names = {
+        id(trackable): variable.path
+        for child in children.values()
+        if isinstance(child, keras.Layer)
+        for variable in child.variables
+        for trackable in (variable, variable.value)
+    }
+    variables_only = tf.train.Checkpoint(**children)
+    tensors, *_ = variables_only._saver._gather_serialized_tensors()
+    return {
+        key: _Variable(names.get(id(owner), _plain_key(key)), tuple(read_value(value).shape))
+        for owner, values in tensors.items()
+        for key, value in values.items()
+        if _is_variable(key)
+    }
+
+
+def _differences(
+    expected: Mapping[str, _Variable], found: Mapping[str, tuple[int, ...]]
+) -> Iterator[str]:
+    for key in sorted(expected.keys() | found.keys()):
+        if key not in expected:
+            yield f"{_plain_key(key)}: in the checkpoint {list(found[key])}, not in the model"
+            continue
+        name, shape = expected[key].name, list(expected[key].shape)
+        if key not in found:
+            yield f"{name}: in the model {shape}, not in the checkpoint"
+        elif shape != list(found[key]):
+            yield f"{name}: in the model {shape}, in the checkpoint {list(found[key])}"
+
+
+def _plain_key(key: str) -> str:
+    return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
