@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
@@ -10,13 +10,14 @@ from quintain.config import yaml_io
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])*(?:\.[A-Za-z_]\w*(?:\[\d+\])*)*")
 _PART: Final = re.compile(r"[A-Za-z_]\w*|\[\d+\]")
-_SCALAR: Final = re.compile(
-    r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-fA-F]+"
-    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-    r"|true|True|TRUE|false|False|FALSE|~|null|Null|NULL"
-)
+_QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_WORDS: Final = ("true", "True", "TRUE", "false", "False", "FALSE", "~", "null", "Null", "NULL")
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _FILE_ENDINGS: Final = (".yaml", ".yml", ".json")
+
+
+class _Elements(dict[int, Any]):
+    """Elements of a list that were set one by one."""
 
 
 def parse_overrides(text: str) -> dict[str, Any]:
@@ -26,10 +27,10 @@ def parse_overrides(text: str) -> dict[str, Any]:
     YAML or JSON file. Values are YAML 1.2 scalars, lists in brackets, mappings in braces, or
     strings in quotes; `None`, `null`, `~` and nothing at all mean None; everything else is a
     string, such as `off`, a date, a path or an address. A path may set elements of a list one by
-    one: `e[0]=1,e[1]=2`. If a path is given twice, the last one wins.
+    one: `e[0]=1,e[1]=2`. If a path is given twice, the last one wins; mappings are merged.
 
     Raises:
-        ConfigError: Pointing at the place that is wrong.
+        ConfigError: Pointing at the place that is wrong; or as `yaml_io.load_file`.
 
     Example:
         >>> parse_overrides("trainer.train_steps=10, task.name='a, b', runtime.tpu=gs://x/y")
@@ -37,13 +38,10 @@ def parse_overrides(text: str) -> dict[str, Any]:
     """
     stripped = text.strip()
     if stripped.startswith("{"):
-        return dict(yaml_io.load_text(stripped, "--params_override") or {})
-    if "=" not in stripped and (stripped.endswith(_FILE_ENDINGS) or os.path.exists(stripped)):
+        return dict(_load(text, 0, text))
+    if stripped.endswith(_FILE_ENDINGS) and ("=" not in stripped or os.path.isfile(stripped)):
         return yaml_io.load_file(stripped)
-    merged: dict[str, Any] = {}
-    for start, pair in _split(text):
-        _store(merged, *_parse_pair(text, start, pair))
-    return _lists_from_indices(merged, text)
+    return _read_pairs(text, _split(text))
 
 
 def parse_assignment(text: str) -> dict[str, Any]:
@@ -56,90 +54,124 @@ def parse_assignment(text: str) -> dict[str, Any]:
         >>> parse_assignment("a.b=x,y")
         {'a': {'b': 'x,y'}}
     """
+    return _read_pairs(text, [(0, text)])
+
+
+def merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `base` with the values of `other`; mappings in both are merged, all else replaced.
+
+    Example:
+        >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": [4]})
+        {'a': {'b': 1, 'c': 3}, 'd': [4]}
+    """
+    return dict(_merge_values(base, other))
+
+
+def _merge_values(base: Any, other: Any) -> Any:
+    if isinstance(base, list) and isinstance(other, _Elements):
+        base = _Elements(enumerate(base))
+    is_same_kind = isinstance(base, _Elements) == isinstance(other, _Elements)
+    if not (isinstance(base, Mapping) and isinstance(other, Mapping) and is_same_kind):
+        return other
+    merged = _Elements(base) if isinstance(base, _Elements) else dict(base)
+    for name, value in other.items():
+        merged[name] = _merge_values(merged[name], value) if name in merged else value
+    return merged
+
+
+def _read_pairs(text: str, pairs: Iterable[tuple[int, str]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
-    _store(merged, *_parse_pair(text, 0, text))
-    return _lists_from_indices(merged, text)
+    positions: dict[str, int] = {}
+    for start, pair in pairs:
+        position, name, value = _parse_pair(text, start, pair)
+        positions.setdefault(name, position)
+        for part in reversed(_PART.findall(name)):
+            is_index = part.startswith("[")
+            value = _Elements({int(part[1:-1]): value}) if is_index else {part: value}
+        merged = merge(merged, value)
+    return {name: _to_lists(value, name, text, positions) for name, value in merged.items()}
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
     """Yields the pairs between top-level commas, each with its position."""
-    start, quote, opened = 0, "", []
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"" and text[start:position].rstrip().endswith(
-            ("=", "[", "{", ",", ":")
-        ):
-            quote = character
-        elif character in _CLOSING:
-            opened.append((position, _CLOSING[character]))
-        elif opened and character == opened[-1][1]:
+    start, position, is_value, can_quote = 0, 0, False, False
+    opened: list[int] = []
+    while position < len(text):
+        character = text[position]
+        if can_quote and character in "'\"":
+            quoted = _QUOTED.match(text, position)
+            if quoted is None:
+                raise _error(text, position, f"the quote {character} is not closed")
+            position, can_quote = quoted.end(), False
+            continue
+        if character in _CLOSING:
+            opened.append(position)
+        elif opened and character == _CLOSING[text[opened[-1]]]:
             opened.pop()
         elif character == "," and not opened:
             yield start, text[start:position]
-            start = position + 1
-    if quote:
-        raise _error(text, start, f"a quote {quote} is not closed")
+            start, is_value = position + 1, False
+        if not character.isspace():
+            # A quote in the middle of a word, such as in `don't`, is only a character.
+            can_quote = character in "[{(,:" if opened else character == "=" and not is_value
+        is_value = is_value or character == "="
+        position += 1
     if opened:
-        raise _error(text, opened[-1][0], f"{opened[-1][1]!r} is missing")
+        missing = _CLOSING[text[opened[-1]]]
+        raise _error(text, opened[-1], f"{missing!r} is missing; put text with brackets in quotes")
     if text[start:].strip() or start == 0:
         yield start, text[start:]
 
 
-def _parse_pair(text: str, start: int, pair: str) -> tuple[list[str], Any]:
+def _parse_pair(text: str, start: int, pair: str) -> tuple[int, str, Any]:
+    """Returns the position of a pair's path, the path, and the value."""
     name, sign, value = pair.partition("=")
     position = start + len(name) - len(name.lstrip())
     if not sign:
         raise _error(text, position, f"expected `path=value`, got {pair.strip()!r}")
     if not _NAME.fullmatch(name.strip()):
         raise _error(text, position, f"{name.strip()!r} is no path such as `trainer.train_steps`")
-    try:
-        return _PART.findall(name), _parse_value(value.strip())
-    except errors.ConfigError as error:
-        raise _error(text, start + len(name) + 1, str(error).partition("\n")[0]) from error
+    return position, name.strip(), _parse_value(text, start + len(name) + 1, value)
 
 
-def _parse_value(text: str) -> Any:
-    if text in ("", "None"):
+def _parse_value(text: str, start: int, value: str) -> Any:
+    stripped = value.strip()
+    if stripped in ("", "None"):
         return None
-    if text[0] in "[{'\"" or _SCALAR.fullmatch(text):
-        value = yaml_io.load_text(text, "value")
-        return _read_none(value) if text[0] in "[{" else value
-    return text
+    if stripped[0] in "[{'\"" or stripped in _WORDS or yaml_io.NUMBER.fullmatch(stripped):
+        return _load(text, start + value.index(stripped), stripped)
+    return stripped
 
 
-def _read_none(value: Any) -> Any:
-    """Replaces the word None inside of lists and mappings, as at the top level."""
-    if isinstance(value, list):
-        return [_read_none(part) for part in value]
+def _load(text: str, start: int, value: str) -> Any:
+    """Reads the YAML that begins at `start`; errors point at their place in the whole text."""
+    try:
+        return yaml_io.load_text(value, "override", is_none_null=True)
+    except yaml_io.YamlError as error:
+        raise _error(text, start + error.offset, error.problem) from error
+
+
+def _to_lists(value: Any, path: str, text: str, positions: Mapping[str, int]) -> Any:
+    """Returns `value` with elements set one by one as lists."""
+    if isinstance(value, _Elements):
+        missing = next((index for index in range(len(value)) if index not in value), None)
+        if missing is not None:
+            beyond = f"{path}[{min(index for index in value if index > missing)}]"
+            position = next(at for name, at in positions.items() if name.startswith(beyond))
+            raise _error(text, position, f"the indices leave a gap, {path}[{missing}] is not given")
+        return [
+            _to_lists(value[index], f"{path}[{index}]", text, positions)
+            for index in range(len(value))
+        ]
     if isinstance(value, dict):
-        return {name: _read_none(part) for name, part in value.items()}
-    return None if value == "None" else value
-
-
-def _store(merged: dict[str, Any], parts: list[str], value: Any) -> None:
-    target = merged
-    for part in parts[:-1]:
-        if not isinstance(target.get(part), dict):
-            target[part] = {}
-        target = target[part]
-    target[parts[-1]] = value
-
-
-def _lists_from_indices(value: Any, text: str) -> Any:
-    """Turns mappings whose keys are `[0]`, `[1]`, ... into lists."""
-    if not isinstance(value, dict):
-        return value
-    converted = {name: _lists_from_indices(part, text) for name, part in value.items()}
-    if not any(name.startswith("[") for name in converted):
-        return converted
-    wanted = [f"[{index}]" for index in range(len(converted))]
-    if sorted(converted) != sorted(wanted):
-        raise _error(
-            text, 0, f"the indices {', '.join(converted)} leave a gap; expected {', '.join(wanted)}"
-        )
-    return [converted[name] for name in wanted]
+        return {
+            name: _to_lists(part, f"{path}.{name}", text, positions) for name, part in value.items()
+        }
+    return value
 
 
 def _error(text: str, position: int, message: str) -> errors.ConfigError:
-    return errors.ConfigError(f"override: {message}.\n  {text}\n  {' ' * position}^")
+    """Returns an error that shows the line of the position with a caret under it."""
+    begin = text.rfind("\n", 0, position) + 1
+    line = text[begin:].partition("\n")[0].replace("\t", " ")
+    return errors.ConfigError(f"override: {message}.\n  {line}\n  {' ' * (position - begin)}^")

@@ -1,13 +1,14 @@
 """YAML with the scalars of YAML 1.2: `1e-3` is a number, `no` is a string, a date is a string.
 
 PyYAML reads YAML 1.1; loader and dumper here are classes of their own, so that nothing changes for
-other users of PyYAML in the same process.
+other users of PyYAML in the same process. Only plain data is read and written: no dates, no sets,
+no bytes, no objects.
 """
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NoReturn
 
 import yaml
 
@@ -16,17 +17,62 @@ from quintain import errors
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
+_CORE: Final = "tag:yaml.org,2002:"
+_COLLECTION_TAGS: Final = (f"{_CORE}map", f"{_CORE}seq", f"{_CORE}str")
 _RESOLVERS: Final = (
-    ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
-    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", tuple("tTfF")),
-    ("tag:yaml.org,2002:int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", tuple("-+0123456789")),
+    (f"{_CORE}null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
+    (f"{_CORE}bool", r"true|True|TRUE|false|False|FALSE", tuple("tTfF")),
+    (f"{_CORE}int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", tuple("-+0123456789")),
     (
-        "tag:yaml.org,2002:float",
+        f"{_CORE}float",
         r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
         r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
         tuple("-+0123456789."),
     ),
 )
+NUMBER: Final = re.compile("|".join(pattern for _, pattern, _ in _RESOLVERS[2:]))
+"""Matches what YAML 1.2 reads as a number."""
+
+_MAX_VALUES: Final = 1_000_000
+_UNPRINTABLE: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ufeff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_ADVICE: Final = (
+    (r"found character .*cannot start any token|found a tab", "indent with spaces, and put text"
+     " that begins with a special character in quotes"),
+    (r"mapping values are not allowed", "put text that contains `: ` in quotes"),
+    (r"another document", "expected one document, without `---` between two"),
+    (r"expected ',' or '[\]}]'", "close the bracket, and put text with brackets in quotes"),
+    (r"expected <document start>", "nothing may follow a closed quote or bracket"),
+    (r"unexpected end of stream", "close the quote"),
+    (r"block (end|mapping)|expected key|expected '-'", "check the indentation"),
+    (r"undefined alias", "put text that begins with `*` in quotes"),
+    (r"simple key|could not find expected ':'", "write `name: value`"),
+)  # fmt: skip
+
+
+class YamlError(errors.ConfigError):
+    """Text is not YAML, or not YAML of plain data.
+
+    Attributes:
+        problem: What is wrong, without the place.
+        offset: Where it is wrong, in characters from the beginning of the text.
+    """
+
+    def __init__(self, problem: str, *, source: str, text: str, line: int, column: int) -> None:
+        """Builds the message; `line` and `column` count from 0, and may lie behind the text."""
+        starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+        lines = _LINE_BREAK.split(text)
+        if line >= len(lines) or (not lines[line].strip() and not text[starts[line] :].strip()):
+            line = next((n for n in reversed(range(len(lines))) if lines[n].strip()), 0)
+            column = len(lines[line].rstrip())
+        super().__init__(
+            f"{source}:{line + 1}:{column + 1}: {problem}.\n"
+            f"  {lines[line]}\n  {' ' * column}^".replace("\t", " ")
+        )
+        self.problem = problem
+        self.offset = starts[line] + column
 
 
 class _Loader(_BaseLoader):
@@ -35,8 +81,12 @@ class _Loader(_BaseLoader):
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
 
+class _PythonLoader(_Loader):
+    """Reads the word None as null, too."""
+
+
 class _Dumper(_BaseDumper):
-    """A safe dumper that quotes what YAML 1.1 or 1.2 would read as something else."""
+    """A safe dumper of plain data that quotes what YAML 1.1 or 1.2 would read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Writes every value out, wherever it stands."""
@@ -48,6 +98,9 @@ for _tag, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
     # The dumper keeps the resolvers of YAML 1.1 and quotes by both.
     _Dumper.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
+_PythonLoader.add_implicit_resolver(f"{_CORE}null", re.compile("^None$"), ["N"])
+# Booleans of YAML 1.1 that PyYAML itself does not know.
+_Dumper.add_implicit_resolver(f"{_CORE}bool", re.compile("^[yYnN]$"), list("yYnN"))
 
 
 def _construct_int(loader: Any, node: Any) -> int:
@@ -55,28 +108,41 @@ def _construct_int(loader: Any, node: Any) -> int:
     return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_Loader.add_constructor(f"{_CORE}int", _construct_int)
 
 
 def _represent_float(dumper: Any, value: float) -> Any:
     if not math.isfinite(value):
         text = ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     else:
-        text = repr(value)
+        text = float.__repr__(value)
         mantissa, exponent, power = text.partition("e")
         if exponent and "." not in mantissa:
             text = f"{mantissa}.0e{power}"
-    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+    return dumper.represent_scalar(f"{_CORE}float", text)
 
 
 def _represent_sequence(dumper: Any, value: Any) -> Any:
     is_flat = all(not isinstance(part, dict | list | tuple) for part in value)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=is_flat)
+    return dumper.represent_sequence(f"{_CORE}seq", value, flow_style=is_flat)
 
 
-_Dumper.add_representer(float, _represent_float)
-_Dumper.add_representer(list, _represent_sequence)
-_Dumper.add_representer(tuple, _represent_sequence)
+def _refuse(dumper: Any, value: Any) -> NoReturn:
+    del dumper
+    raise errors.ConfigError(
+        f"got {value!r} of type {type(value).__name__}, expected plain data to write as YAML: a "
+        "string, number, boolean, None, list or mapping."
+    )
+
+
+_PLAIN_TYPES: Final = (str, bool, int, dict, type(None))
+_Dumper.yaml_representers = {
+    **{kind: _BaseDumper.yaml_representers[kind] for kind in _PLAIN_TYPES},
+    float: _represent_float,
+    list: _represent_sequence,
+    tuple: _represent_sequence,
+}
+_Dumper.yaml_multi_representers = {float: _represent_float, object: _refuse}
 
 
 def load_file(path: str) -> dict[str, Any]:
@@ -98,59 +164,66 @@ def load_file_with_lines(path: str) -> tuple[dict[str, Any], dict[str, int]]:
         ConfigError: As `load_file`.
     """
     text = _read_text(path)
-    node = _compose(text, path)
+    node = _compose(text, path, _Loader)
     if node is None:
-        raise errors.ConfigError(f"{path}: the file is empty; expected names with values.")
+        raise errors.ConfigError(
+            f"{path}: the file is empty; expected names with values, such as `name: value`."
+        )
     if not isinstance(node, yaml.MappingNode):
         raise errors.ConfigError(
             f"{path}:{node.start_mark.line + 1}: expected names with values (`name: value`), but "
-            "the top level is something else."
+            f"the top level is a {'list' if isinstance(node, yaml.SequenceNode) else 'value'}."
         )
-    lines: dict[str, int] = {}
-    _note_lines(node, "", lines, path)
-    return load_text(text, path), lines
+    lines = _Checker(text, path).find_lines(node)
+    return _construct(node, _Loader), lines
 
 
 def find_line(lines: Mapping[str, int], path: str) -> int:
     """Returns the line of a dotted path, or of the nearest one above it that has a line."""
     while path and path not in lines:
-        path = path.rpartition(".")[0] if "." in path else ""
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return lines.get(path, 1)
 
 
 def find_lines(text: str) -> dict[str, int]:
     """Returns the line of each key of YAML text by its dotted path, counted from 1."""
-    lines: dict[str, int] = {}
-    _note_lines(_compose(text, "<string>"), "", lines, "<string>")
-    return lines
+    return _Checker(text, "<string>").find_lines(_compose(text, "<string>", _Loader))
 
 
-def load_text(text: str, source: str = "<string>") -> Any:
-    """Reads YAML from a string; `source` names it in errors.
+def load_text(text: str, source: str = "<string>", *, is_none_null: bool = False) -> Any:
+    """Reads YAML from a string.
+
+    Args:
+        text: One YAML document; None is returned for an empty one.
+        source: Names the text in errors.
+        is_none_null: Whether the word `None`, without quotes, means None as `null` does.
 
     Raises:
-        ConfigError: If it is not YAML, or a mapping has a key twice.
+        ConfigError: If it is not YAML, has anything but plain data, or a mapping has a key twice.
     """
-    node = _compose(text, source)
+    loader_cls = _PythonLoader if is_none_null else _Loader
+    node = _compose(text, source, loader_cls)
     if node is None:
         return None
-    _note_lines(node, "", {}, source)
-    loader = _Loader("")
-    try:
-        return loader.construct_document(node)
-    except yaml.YAMLError as error:
-        raise _syntax_error(error, text, source) from error
-    finally:
-        loader.dispose()
+    _Checker(text, source).find_lines(node)
+    return _construct(node, loader_cls)
 
 
 def load_scalar(text: str) -> Any:
-    """Reads one value, such as `1e-3`, `[1, 2]` or `'no'`."""
+    """Reads one value, such as `1e-3`, `[1, 2]` or `'no'`.
+
+    Raises:
+        ConfigError: As `load_text`.
+    """
     return load_text(text)
 
 
 def dump(mapping: Mapping[str, Any]) -> str:
-    """Writes a mapping as YAML that reads back equal, by this module and by readers of YAML 1.1."""
+    """Writes a mapping as YAML that reads back equal, by this module and by readers of YAML 1.1.
+
+    Raises:
+        ConfigError: If there is anything but plain data in it.
+    """
     return yaml.dump(
         dict(mapping),
         Dumper=_Dumper,
@@ -170,42 +243,121 @@ def _read_text(path: str) -> str:
             f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8."
         ) from error
     except OSError as error:
-        raise errors.ConfigError(f"{path}: can't be read: {error.strerror}.") from error
+        raise errors.ConfigError(
+            f"{path}: can't be read: {error.strerror}; expected the name of a YAML file."
+        ) from error
 
 
-def _compose(text: str, source: str) -> Any:
+def _compose(text: str, source: str, loader_cls: Any) -> Any:
+    """Returns the node graph of one document, or None if there is none."""
+    if found := _UNPRINTABLE.search(text):
+        before = _LINE_BREAK.split(text[: found.start()])
+        raise YamlError(
+            f"not YAML: the control character {found[0]!r}; remove it, or write it in double "
+            "quotes with a backslash",
+            source=source,
+            text=text,
+            line=len(before) - 1,
+            column=len(before[-1]),
+        )
     try:
-        return yaml.compose(text, Loader=_Loader)
+        return yaml.compose(text, Loader=loader_cls)
+    except RecursionError as error:
+        raise errors.ConfigError(f"{source}: nested too deeply.") from error
     except yaml.YAMLError as error:
-        raise _syntax_error(error, text, source) from error
+        mark: Any = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or error)
+        advice = next((advice for sign, advice in _ADVICE if re.search(sign, problem)), "")
+        raise YamlError(
+            f"not YAML: {problem}{'; ' if advice else ''}{advice}",
+            source=source,
+            text=text,
+            line=mark.line if mark else 0,
+            column=mark.column if mark else 0,
+        ) from error
 
 
-def _syntax_error(error: Exception, text: str, source: str) -> errors.ConfigError:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    if mark is None:
-        return errors.ConfigError(f"{source}: not YAML: {problem}.")
-    lines = text.splitlines()
-    shown = lines[mark.line].rstrip() if mark.line < len(lines) else ""
-    return errors.ConfigError(
-        f"{source}:{mark.line + 1}:{mark.column + 1}: not YAML: {problem}.\n  {shown}"
-    )
+def _construct(node: Any, loader_cls: Any) -> Any:
+    loader = loader_cls("")
+    try:
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
-def _note_lines(node: Any, path: str, lines: dict[str, int], source: str) -> None:
-    if isinstance(node, yaml.SequenceNode):
-        for index, part in enumerate(node.value):
-            _note_lines(part, f"{path}[{index}]", lines, source)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: dict[str, int] = {}
-    for key, value in node.value:
-        name, line = str(key.value), key.start_mark.line + 1
-        if name in seen:
-            raise errors.ConfigError(
-                f"{source}:{line}: {name!r} is given twice, first in line {seen[name]}."
-            )
-        seen[name] = line
-        here = f"{path}.{name}" if path else name
-        lines[here] = line
-        _note_lines(value, here, lines, source)
+class _Checker:
+    """Walks a node graph: notes the lines of keys, refuses what is not plain data."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._text = text
+        self._source = source
+        self._lines: dict[str, int] = {}
+        self._open: set[int] = set()
+        self._num_values = 0
+
+    def find_lines(self, root: Any) -> dict[str, int]:
+        """Returns the line of each key by its dotted path, counted from 1.
+
+        Raises:
+            ConfigError: If a key is given twice, a value contains itself, or is not plain data.
+        """
+        if root is not None:
+            self._visit(root, "")
+        return self._lines
+
+    def _visit(self, node: Any, path: str) -> None:
+        self._num_values += 1
+        if id(node) in self._open:
+            self._fail(node, "an alias refers to what contains it; write the value out")
+        if self._num_values > _MAX_VALUES:
+            self._fail(node, f"aliases multiply to more than {_MAX_VALUES} values")
+        self._check_tag(node)
+        if isinstance(node, yaml.ScalarNode):
+            return
+        self._open.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            for index, part in enumerate(node.value):
+                self._visit(part, f"{path}[{index}]")
+        else:
+            self._visit_mapping(node, path)
+        self._open.discard(id(node))
+
+    def _visit_mapping(self, node: Any, path: str) -> None:
+        seen: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._fail(key, "a name must be a word; put it in quotes if it contains brackets")
+            self._check_tag(key)
+            line = key.start_mark.line + 1
+            # `null` and `Null` are one key, `a` and `A` are two.
+            is_text = key.tag == f"{_CORE}str"
+            name = (key.tag, key.value if is_text else key.value.lower())
+            if name in seen:
+                self._fail(
+                    key,
+                    f"{key.value!r} is given twice, first in line {seen[name]}; remove one",
+                )
+            seen[name] = line
+            here = f"{path}.{key.value}" if path else str(key.value)
+            self._lines[here] = line
+            self._visit(value, here)
+
+    def _check_tag(self, node: Any) -> None:
+        """Refuses tags such as `!!set`, and `!!int` before what is no integer."""
+        pattern = next((pattern for tag, pattern, _ in _RESOLVERS if tag == node.tag), None)
+        if pattern is None and node.tag not in _COLLECTION_TAGS:
+            shown = node.tag.replace(_CORE, "!!")
+            self._fail(node, f"the tag {shown} is not supported; expected plain data without tags")
+        is_none = node.tag == f"{_CORE}null" and node.value == "None"
+        if pattern is not None and not is_none and not _is_match(pattern, node):
+            self._fail(node, f"{node.value!r} is no {node.tag.removeprefix(_CORE)}")
+
+    def _fail(self, node: Any, problem: str) -> NoReturn:
+        mark = node.start_mark
+        raise YamlError(
+            problem, source=self._source, text=self._text, line=mark.line, column=mark.column
+        )
+
+
+def _is_match(pattern: str, node: Any) -> bool:
+    return isinstance(node, yaml.ScalarNode) and bool(re.fullmatch(pattern, node.value))

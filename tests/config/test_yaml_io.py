@@ -1,4 +1,6 @@
+import enum
 import math
+import random
 
 import pytest
 import yaml
@@ -50,6 +52,7 @@ def test_nan_is_a_number():
 VALUES = {
     "floats": [1e-9, 1e16, 0.1, 3.0, -0.0, math.inf],
     "strings": ["no", "1e-3", "null", "", " a", "a: b", "#c", "2024-01-01", "12:30", "ü\n", "'"],
+    "1.1": ["y", "N", "0b1", "1_000", "<<", "=", "0o17", "+0x1F", "1:30.5", "~"],
     "nested": {"none": None, "bool": True, "int": 3, "list": [[1, 2], {"a": []}], "empty": {}},
     "tuple": (1, 2),
 }
@@ -77,6 +80,8 @@ def test_lines_of_keys_are_known(tmp_path):
     assert content == {"a": {"b": 1, "c": [{"d": 2}]}}
     assert lines == {"a": 2, "a.b": 3, "a.c": 4, "a.c[0].d": 5}
     assert yaml_io.find_line(lines, "a.c[0].d.e") == 5
+    assert yaml_io.find_line(lines, "a.c[7]") == 4
+    assert yaml_io.find_line(lines, "x.y") == 1
 
 
 @pytest.mark.parametrize(
@@ -86,8 +91,23 @@ def test_lines_of_keys_are_known(tmp_path):
         (b"# only a comment\n", "the file is empty"),
         (b"- 1\n- 2\n", "expected names with values"),
         (b"a: [1, 2\n", "not YAML"),
-        (b"a: 1\nb: 2\na: 3\n", ":3: 'a' is given twice, first in line 1"),
+        (b"a: 1\nb: 2\na: 3\n", ":3:1: 'a' is given twice, first in line 1"),
         (b"a: \xff\n", "not UTF-8 at byte 3"),
+        (b"text\n", "the top level is a value"),
+        (b"a:\n\tb: 1\n", ":2:1: not YAML: found character that cannot start any token; indent"),
+        (b"a: 'x\n", "close the quote"),
+        (b"a: b: c\n", "put text that contains `: ` in quotes"),
+        (b"a: 1\n---\nb: 2\n", ":2:1: not YAML: but found another document; expected one"),
+        (b"a: *b\n", "undefined alias"),
+        (b"a: &x [*x]\n", ":1:4: an alias refers to what contains it"),
+        (b"a: !!int b\n", ":1:4: 'b' is no int"),
+        (b"a: !!bool maybe\n", "'maybe' is no bool"),
+        (b"a: !!timestamp x\n", "the tag !!timestamp is not supported"),
+        (b"a: !!python/object:os.x {}\n", "is not supported; expected plain data"),
+        (b"a: !mine 1\n", "the tag !mine is not supported"),
+        (b"? [a, b]\n: 1\n", "a name must be a word"),
+        (b"true: 1\nTrue: 2\n", "'True' is given twice"),
+        (b"a: 1\nb: \x01\n", ":2:4: not YAML: the control character '\\x01'"),
     ],
 )
 def test_a_bad_file_is_an_error_that_names_it(tmp_path, content, message):
@@ -101,14 +121,101 @@ def test_a_bad_file_is_an_error_that_names_it(tmp_path, content, message):
     assert message in str(caught.value)
 
 
+def test_a_directory_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(errors.ConfigError, match="can't be read: Is a directory"):
+        yaml_io.load_file(str(tmp_path))
+
+
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(errors.ConfigError, match=r"none\.yaml: can't be read"):
         yaml_io.load_file(str(tmp_path / "none.yaml"))
 
 
-def test_a_syntax_error_shows_the_line(tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_text("a: 1\nb: {c: 2\nd: 3\n")
+def test_an_error_points_at_the_place():
+    with pytest.raises(yaml_io.YamlError) as caught:
+        yaml_io.load_text("a: 1\nbc: {d: 2, d: 3}\n", "my.yaml")
 
-    with pytest.raises(errors.ConfigError, match=r"bad\.yaml:\d+:\d+: not YAML"):
-        yaml_io.load_file(str(path))
+    assert str(caught.value) == (
+        "my.yaml:2:12: 'd' is given twice, first in line 2; remove one.\n"
+        "  bc: {d: 2, d: 3}\n"
+        "             ^"
+    )
+    assert caught.value.offset == 16
+
+
+def test_an_error_at_the_end_points_behind_the_last_line():
+    with pytest.raises(yaml_io.YamlError) as caught:
+        yaml_io.load_text("a: [1, 2\n\n")
+
+    assert str(caught.value).endswith("\n  a: [1, 2\n          ^")
+
+
+def test_equal_words_of_different_kinds_are_different_keys():
+    assert yaml_io.load_text("1: a\n'1': b\n") == {1: "a", "1": "b"}
+
+
+def test_aliases_may_be_used_but_not_multiply():
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+    )
+
+    assert yaml_io.load_text("a: &x [1]\nb: *x\n") == {"a": [1], "b": [1]}
+    with pytest.raises(errors.ConfigError, match="aliases multiply"):
+        yaml_io.load_text(bomb)
+
+
+def test_empty_text_is_none():
+    assert yaml_io.load_text("# nothing\n") is None
+
+
+def test_the_word_none_is_null_only_on_request():
+    text = "[None, 'None', null, {a: None}]"
+
+    assert yaml_io.load_text(text) == ["None", "None", None, {"a": "None"}]
+    assert yaml_io.load_text(text, is_none_null=True) == [None, "None", None, {"a": None}]
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize("value", [Colour.RED, b"bytes", {1, 2}, object()])
+def test_only_plain_data_is_written(value):
+    with pytest.raises(errors.ConfigError, match="expected plain data to write as YAML"):
+        yaml_io.dump({"a": [value]})
+
+
+def test_written_yaml_is_easy_to_read():
+    text = yaml_io.dump({"b": [1, 2], "a": {"rate": 1e-09, "name": "größe"}, "c": [{"d": (1,)}]})
+
+    assert text == "b: [1, 2]\na:\n  rate: 1.0e-09\n  name: größe\nc:\n- d: [1]\n"
+
+
+def _draw(chooser: random.Random, depth: int):
+    """Returns a random tree of scalars that are hard to write."""
+    kind = chooser.randrange(8 if depth else 5)
+    if kind == 0:
+        return chooser.choice([None, True, False, chooser.randrange(-(10**12), 10**12)])
+    if kind == 1:
+        return chooser.uniform(-1, 1) * 10.0 ** chooser.randrange(-30, 30)
+    if kind in (2, 3, 4):
+        letters = "aeEyNx01._-+:,#'\"[]{}&*!|>%@`~?=< \n\t\\\u00e9\u2028\x85\U0001f600\x07"
+        return "".join(chooser.choices(letters, k=chooser.randrange(9)))
+    if kind == 5:
+        return {_draw_name(chooser): _draw(chooser, depth - 1) for _ in range(3)}
+    return [_draw(chooser, depth - 1) for _ in range(chooser.randrange(4))]
+
+
+def _draw_name(chooser: random.Random):
+    return "".join(chooser.choices("abnoyY~1:-? #", k=chooser.randrange(1, 7)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_trees_read_back_equal_under_yaml_1_1_and_1_2(seed):
+    chooser = random.Random(seed)
+    trees = {f"tree{index}": _draw(chooser, 3) for index in range(60)}
+
+    text = yaml_io.dump(trees)
+
+    assert yaml_io.load_text(text) == trees
+    assert yaml.safe_load(text) == trees
