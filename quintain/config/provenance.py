@@ -2,7 +2,8 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 
@@ -31,8 +32,8 @@ MISSING: Final = _Missing.MISSING
 """Stands for the value of a field that one of two configs does not have."""
 
 
-class Provenance:
-    """The source of every field, by dotted path.
+class Provenance(Mapping[str, Source]):
+    """The source of every field that a layer set, by dotted path.
 
     Example:
         >>> provenance = Provenance(Source("factory", "translation/local"))
@@ -49,17 +50,38 @@ class Provenance:
         self._default = default
         self._sources: dict[str, Source] = {}
 
-    def record(self, params: Mapping[str, Any], locate: Callable[[str], Source]) -> None:
-        """Notes that a layer set the values in `params`, found at `locate(dotted path)`."""
-        for path in flatten(params):
-            self._sources[path] = locate(path)
+    def __getitem__(self, path: str) -> Source:
+        return self._sources[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def record(self, params: Mapping[str, Any], source_of: Callable[[str], Source]) -> None:
+        """Notes that a layer set the values in `params`, found at `source_of(dotted path)`.
+
+        What earlier layers set inside of a value that this one replaces is forgotten. An empty
+        mapping replaces nothing, but may turn None into a sub-config.
+        """
+        for path, value in flatten(params).items():
+            if not isinstance(value, Mapping):
+                inside = (f"{path}.", f"{path}[")
+                for former in [name for name in self._sources if name.startswith(inside)]:
+                    del self._sources[former]
+            self._sources[path] = source_of(path)
 
     def source(self, path: str) -> Source:
-        """Returns the source of a field: its own, or that of what contains it."""
+        """Returns the source of a field: its own, or that of what contains it.
+
+        Args:
+            path: Dotted, with the elements of lists in brackets: `a.b[0].c`.
+        """
         while path:
             if path in self._sources:
                 return self._sources[path]
-            path = path.rpartition(".")[0]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self._default
 
 
@@ -81,7 +103,10 @@ def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def diff_dicts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Returns the leaves in which two nested mappings differ.
+    """Returns the leaves in which two nested mappings differ: path, value in `first`, in `second`.
+
+    A list and a tuple of the same values do not differ, nor do two NaNs; 1 and 1.0 do not, but 1
+    and True do.
 
     Example:
         >>> diff_dicts({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2, "d": 4})
@@ -91,9 +116,23 @@ def diff_dicts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tupl
     return [
         (path, left.get(path, MISSING), right.get(path, MISSING))
         for path in {**left, **right}
-        if _to_list(left.get(path, MISSING)) != _to_list(right.get(path, MISSING))
+        if not _is_same(left.get(path, MISSING), right.get(path, MISSING))
     ]
 
 
-def _to_list(value: Any) -> Any:
-    return [_to_list(part) for part in value] if isinstance(value, list | tuple) else value
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            _is_same(left[name], right[name]) for name in left
+        )
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    is_nan = (
+        isinstance(left, float)
+        and isinstance(right, float)
+        and math.isnan(left)
+        and math.isnan(right)
+    )
+    return is_nan or bool(left == right)

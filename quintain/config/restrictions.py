@@ -2,8 +2,8 @@
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 from quintain import errors
 from quintain.config import yaml_io
@@ -16,8 +16,12 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+_QUOTED: Final = r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\""
+_SIGN: Final = "|".join(_OPERATORS)
+# A sign is one of the operators, the longest first, and nothing longer that begins like one.
 _RESTRICTION: Final = re.compile(
-    r"^\s*(?P<left>.+?)\s*(?P<sign>==|!=|<=|>=|<|>)\s*(?P<right>.+?)\s*$"
+    rf"\s*(?P<left>{_QUOTED}|[^\s'\"=!<>]+)\s*(?P<sign>{_SIGN})\s*"
+    rf"(?P<right>{_QUOTED}|[^\s'\"=!<>]+)\s*"
 )
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 _WORDS: Final = {"None": None, "True": True, "False": False}
@@ -27,6 +31,7 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
     """Returns one message for every restriction that does not hold.
 
     A side of a restriction is a dotted path, a number, `None`, `True`, `False` or a quoted string.
+    Where one side is None, or the two are of different kinds, `<` and its like do not hold.
 
     Args:
         restrictions: Conditions such as `a.b != None`, `a.x < b.y` or `a.kind == 'fast'`.
@@ -34,40 +39,67 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
 
     Raises:
         ConfigError: If a restriction is malformed or names a field that there is not.
+
+    Example:
+        >>> find_violations(["a.low < a.high", "a.low != None"], {"a": {"low": 3, "high": 2}})
+        ['a.low < a.high: does not hold, got 3 and 2.']
     """
     violations = []
     for text in restrictions:
-        match = _RESTRICTION.match(text)
+        match = _RESTRICTION.fullmatch(text)
         if match is None:
             raise errors.ConfigError(
-                f"restriction {text!r}: expected two sides and one of {', '.join(_OPERATORS)}."
+                f"restriction {text!r}: expected two sides and one of {', '.join(_OPERATORS)} "
+                "between them, such as 'a.low < a.high'."
             )
         left = _evaluate(match["left"], text, values)
         right = _evaluate(match["right"], text, values)
-        if not _holds(match["sign"], left, right):
-            violations.append(f"{text}: does not hold, got {left!r} and {right!r}.")
+        reason = _find_reason(match["sign"], left, right)
+        if reason is not None:
+            violations.append(f"{text}: does not hold, got {left!r} and {right!r}{reason}.")
     return violations
 
 
-def _holds(sign: str, left: Any, right: Any) -> bool:
+def _find_reason(sign: str, left: Any, right: Any) -> str | None:
+    """Returns what to add to the message that a restriction does not hold; None if it holds."""
     try:
-        return bool(_OPERATORS[sign](left, right))
+        return None if _OPERATORS[sign](left, right) else ""
     except TypeError:
-        return False
+        if left is None or right is None:
+            return f"; `{sign}` needs a value on both sides, set the one that is None"
+        kinds = f"{type(left).__name__} and {type(right).__name__}"
+        return f"; `{sign}` can't compare {kinds}"
 
 
 def _evaluate(side: str, restriction: str, values: Mapping[str, Any]) -> Any:
     if side in _WORDS:
         return _WORDS[side]
-    if not _PATH.fullmatch(side):
+    if side[0] in "'\"" or yaml_io.NUMBER.fullmatch(side):
         return yaml_io.load_scalar(side)
+    if not _PATH.fullmatch(side):
+        raise errors.ConfigError(
+            f"restriction {restriction!r}: {side!r} is no number, None, True, False, text in "
+            "quotes or path such as 'a.low'."
+        )
     value: Any = values
     for part in side.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            known = list(value) if isinstance(value, Mapping) else []
-            raise errors.ConfigError(
-                f"restriction {restriction!r}: there is no field {side!r}."
-                f"{errors.suggest(part, known)}"
-            )
+            _fail_unknown(side, restriction, values)
         value = value[part]
     return value
+
+
+def _fail_unknown(side: str, restriction: str, values: Mapping[str, Any]) -> NoReturn:
+    known = list(_list_paths(values, ""))
+    hint = errors.suggest(side, known)
+    if not hint:
+        hint = f" Known at the top: {', '.join(str(name) for name in values) or 'nothing'}."
+    raise errors.ConfigError(f"restriction {restriction!r}: there is no field {side!r}.{hint}")
+
+
+def _list_paths(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yields the dotted path of every value, those in the middle too."""
+    for name, value in values.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _list_paths(value, f"{prefix}{name}.")
