@@ -5,12 +5,15 @@ calls go through gin. So a program without gin files neither pays for gin nor se
 tracebacks.
 """
 
+import contextlib
 import dataclasses
 import functools
+import importlib.util  # noqa: F401 - gin uses it without importing it
 import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 import gin
 
@@ -18,8 +21,10 @@ from quintain import errors
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_UNKNOWN_CONFIGURABLE: Final = re.compile(r"No configurable matching '([^']+)'")
-_UNKNOWN_PARAMETER: Final = re.compile(r"doesn't have a parameter named '([^']+)'")
+_UNKNOWN_CONFIGURABLE: Final = re.compile(r"No configurable matching (?:reference )?'@?([^'(]+)")
+_UNKNOWN_PARAMETER: Final = re.compile(r"'([^']+)' doesn't have a parameter named '([^']+)'")
+_IN_FILE: Final = re.compile(r'In file "([^"]+)", line (\d+)')
+_IN_PARAMS: Final = re.compile(r"In bindings string line (\d+)")
 
 
 @dataclasses.dataclass
@@ -29,21 +34,52 @@ class _Configurable:
     name: str
     module: str
     function: Callable[..., Any]
-    bound: Callable[..., Any] | None = None
-    """The function as gin calls it, once a file was parsed."""
+    registered: Callable[..., Any] | None = None
+    """The function as gin calls it, once gin knows it."""
+
+    is_bound: bool = False
+    """Whether calls go through gin."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.bound or self.function)(*args, **kwargs)
+        """Calls the function, through gin once a file was parsed."""
+        if self.is_bound and self.registered is not None:
+            return self.registered(*args, **kwargs)
+        return self.function(*args, **kwargs)
 
-    def parameters(self) -> list[str]:
-        return list(inspect.signature(self.function).parameters)
+    def register(self, *, is_known: bool) -> None:
+        """Makes gin know the function, in place of one of the same name if `is_known`."""
+        if self.registered is None:
+            with gin.config.interactive_mode() if is_known else contextlib.nullcontext():
+                self.registered = gin.external_configurable(
+                    self.function, name=self.name, module=self.module
+                )
 
 
-_CONFIGURABLES: Final[list[_Configurable]] = []
+_CONFIGURABLES: Final[dict[tuple[str, str], _Configurable]] = {}
+"""By module and name. A module that is loaded again replaces its own."""
+
+_known_to_gin: Final[set[tuple[str, str]]] = set()
 
 
-def configurable(target: T) -> T:
+@overload
+def configurable(target: T) -> T: ...
+@overload
+def configurable(*, name: str | None = None, module: str | None = None) -> Callable[[T], T]: ...
+def configurable(
+    target: T | None = None, *, name: str | None = None, module: str | None = None
+) -> T | Callable[[T], T]:
     """Lets gin bind the arguments of a function, or of a class's constructor, by its name.
+
+    A class stays the class that it is; so its subclasses get the bound arguments, too, where they
+    call its constructor without giving them.
+
+    Args:
+        target: The function or class, if used without parentheses.
+        name: Its name in gin files; its own by default.
+        module: What tells it from others of that name, `module.name`; its own by default.
+
+    Raises:
+        TypeError: If a class has no constructor whose arguments could be bound.
 
     Example:
         >>> @configurable
@@ -56,37 +92,35 @@ def configurable(target: T) -> T:
         >>> build_encoder()
         8
     """
-    is_class = isinstance(target, type)
-    function = vars(target)["__init__"] if is_class else target
-    entry = _Configurable(target.__name__, target.__module__, function)
-    _CONFIGURABLES.append(entry)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return entry.call(*args, **kwargs)
-
-    if is_class:
-        setattr(target, "__init__", call)  # noqa: B010 - mypy refuses to have it assigned
-        return target
-    return call  # type: ignore[return-value]  # the same signature, see `wraps`
+    if target is None:
+        return functools.partial(_decorate, name=name, module=module)
+    return _decorate(target, name=name, module=module)
 
 
 def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
     """Reads gin files, then single bindings such as `Trainer.train = False`.
 
+    Bindings are locked after that. If anything is wrong, there are no bindings at all.
+
     Raises:
         ConfigError: If a file is missing or malformed, or naming the nearest configurable or
-            parameter for one that there is not.
+            parameter for one that there is not; or if bindings were read before and not cleared.
     """
+    if gin.config_is_locked():
+        raise errors.ConfigError(
+            "gin: bindings were read before and are locked; call `gin_io.clear()` to replace them."
+        )
+    for path in files:
+        if not os.path.isfile(path):
+            raise errors.ConfigError(
+                f"--gin_file: {path!r} can't be read, expected the name of a file."
+            )
     _register()
     try:
         gin.parse_config_files_and_bindings(list(files), list(params))
-    except OSError as error:
+    except (ImportError, OSError, SyntaxError, TypeError, ValueError) as error:
         clear()
-        raise errors.ConfigError(f"--gin_file: {_first_line(error)}") from error
-    except (ValueError, SyntaxError) as error:
-        clear()
-        raise errors.ConfigError(f"gin: {_first_line(error)}{_suggest(str(error))}") from error
+        raise errors.ConfigError(_explain(error, params)) from error
 
 
 def operative_config() -> str:
@@ -97,36 +131,78 @@ def operative_config() -> str:
 def clear() -> None:
     """Forgets all bindings; configurables are plain functions again."""
     gin.clear_config()
-    for entry in _CONFIGURABLES:
-        entry.bound = None
+    for entry in _CONFIGURABLES.values():
+        entry.is_bound = False
 
 
 def known_names() -> list[str]:
     """Returns the names of all configurables that are loaded."""
-    return [entry.name for entry in _CONFIGURABLES]
+    return [entry.name for entry in _CONFIGURABLES.values()]
 
 
-_registered: Final[dict[int, Callable[..., Any]]] = {}
+def _decorate(target: T, *, name: str | None, module: str | None) -> T:
+    is_class = isinstance(target, type)
+    # Not `target.__init__`, which mypy takes for unsafe on an instance.
+    function = inspect.getattr_static(target, "__init__") if is_class else target
+    if function is object.__init__:
+        raise TypeError(f"{target.__name__} has no `__init__` whose arguments gin could bind.")
+    entry = _Configurable(name or target.__name__, module or target.__module__, function)
+    key = (entry.module, entry.name)
+    if key in _CONFIGURABLES:
+        _CONFIGURABLES[key].is_bound = False
+    _CONFIGURABLES[key] = entry
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return entry.call(*args, **kwargs)
+
+    # For gin, which does not look behind wrappers, where a subclass inherits this constructor.
+    setattr(call, "__signature__", inspect.signature(function))  # noqa: B010 - mypy, as below
+    if is_class:
+        setattr(target, "__init__", call)  # noqa: B010 - mypy refuses to have it assigned
+        return target
+    return call  # type: ignore[return-value]  # the same signature, see `wraps`
 
 
 def _register() -> None:
     """Makes the configurables known to gin and routes their calls through it."""
-    for entry in _CONFIGURABLES:
-        if id(entry) not in _registered:
-            _registered[id(entry)] = gin.external_configurable(
-                entry.function, name=entry.name, module=entry.module
-            )
-        entry.bound = _registered[id(entry)]
+    for key, entry in _CONFIGURABLES.items():
+        entry.register(is_known=key in _known_to_gin)
+        entry.is_bound = True
+        _known_to_gin.add(key)
+
+
+def _explain(error: Exception, params: Sequence[str]) -> str:
+    """Returns gin's message with the place in front and the nearest name behind."""
+    text = str(error).strip()
+    message = text.partition("\n")[0].rstrip().removesuffix(" in config string:")
+    lines = "\n".join(params).split("\n")
+    place = "gin"
+    if isinstance(error, SyntaxError):
+        message = error.msg
+        binding = lines[min(error.lineno or 1, len(lines)) - 1]
+        place = (
+            f"{error.filename}:{error.lineno}" if error.filename else f"--gin_params: {binding!r}"
+        )
+    elif found := _IN_FILE.search(text):
+        place = f"{found[1]}:{found[2]}"
+    elif found := _IN_PARAMS.search(text):
+        place = f"--gin_params: {lines[int(found[1]) - 1]!r}"
+    return f"{place}: {message}{_suggest(text)}"
 
 
 def _suggest(message: str) -> str:
     if match := _UNKNOWN_CONFIGURABLE.search(message):
-        return errors.suggest(match[1].rpartition("/")[2], known_names())
+        wanted = match[1].rpartition("/")[2]
+        hint = errors.suggest(wanted, known_names())
+        return hint or f" Known: {', '.join(sorted(known_names())) or 'none'}."
     if match := _UNKNOWN_PARAMETER.search(message):
-        names = [name for entry in _CONFIGURABLES for name in entry.parameters()]
-        return errors.suggest(match[1], names)
+        names = [
+            parameter
+            for entry in _CONFIGURABLES.values()
+            if entry.name == match[1].rpartition(".")[2]
+            for parameter in inspect.signature(entry.function).parameters
+            if parameter != "self"
+        ]
+        return errors.suggest(match[2], names) or f" It has: {', '.join(names) or 'none'}."
     return ""
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -1,11 +1,14 @@
 """JSON Schema of a config, with which editors complete and check YAML files."""
 
 import ast
+import collections.abc
 import dataclasses
 import enum
 import functools
 import inspect
 import itertools
+import json
+import math
 import textwrap
 import types
 import typing
@@ -22,8 +25,10 @@ _TYPES: Final = {
     str: "string",
     type(None): "null",
     dict: "object",
+    collections.abc.Mapping: "object",
     list: "array",
     tuple: "array",
+    collections.abc.Sequence: "array",
 }
 _BOUNDS: Final = {
     "ge": "minimum",
@@ -31,22 +36,30 @@ _BOUNDS: Final = {
     "le": "maximum",
     "lt": "exclusiveMaximum",
 }
+_LENGTHS: Final = {"min_length": "min", "max_length": "max"}
 
 
 def build_schema(
-    config: base_config.Config, *, extra_properties: Mapping[str, Any] | None = None
+    config: base_config.Config | type[base_config.Config],
+    *,
+    extra_properties: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the schema (draft 2020-12) of files that override `config`.
 
     Args:
         config: An instance: its sub-configs' own classes count, not those they are annotated with.
+            A class stands for an instance with its defaults.
         extra_properties: Schemas of further names at the top level.
     """
-    definitions: dict[str, Any] = {}
-    reference = _describe_config(config, definitions)
-    top = definitions.pop(reference["$ref"].rpartition("/")[2])
-    top["properties"].update(extra_properties or {})
-    return {"$schema": DIALECT, **top, "$defs": definitions}
+    builder = _Builder()
+    name = builder.describe(config() if isinstance(config, type) else config)
+    if name is None:
+        return {"$schema": DIALECT, "type": "object"}
+    top, definitions = builder.definitions[name], dict(builder.definitions)
+    if json.dumps(_refer(name)) not in json.dumps(definitions):
+        del definitions[name]
+    properties = {**top["properties"], **(extra_properties or {})}
+    return {"$schema": DIALECT, **top, "properties": properties, "$defs": definitions}
 
 
 @functools.cache
@@ -83,82 +96,168 @@ def _read_field_docs(cls: type) -> dict[str, str]:
     }
 
 
-def _describe_config(config: base_config.Config, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Adds the definition of a config's class and returns a reference to it.
+class _Builder:
+    """Collects the definitions of config classes.
 
     Two instances of a class may hold different classes below them; then each has its own
-    definition.
+    definition. What is only annotated is described once for its class, so a class may contain
+    itself.
     """
-    cls = type(config)
-    if cls is base_config.Config:
-        return {"type": "object"}
-    schema = {
-        "title": cls.__name__,
-        "description": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            field.name: _describe_field(config, field.name, definitions)
-            for field in dataclasses.fields(config)
-        },
-    }
-    name, number = cls.__name__, 1
-    while name in definitions and definitions[name] != schema:
-        number += 1
-        name = f"{cls.__name__}{number}"
-    definitions[name] = schema
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._of_class: dict[type, str] = {}
+        self._used: set[str] = set()
+
+    def describe(self, config: base_config.Config) -> str | None:
+        """Returns the name of an instance's definition, or None if any names are allowed."""
+        if type(config) is base_config.Config:
+            return None
+        schema = self._describe_fields(config)
+        name = self._find_equal(schema) or self._reserve(type(config))
+        self.definitions[name] = schema
+        return name
+
+    def _describe_class(self, cls: type[base_config.Config]) -> dict[str, Any]:
+        if cls is base_config.Config:
+            return {"type": "object"}
+        if cls in self._of_class:
+            self._used.add(self._of_class[cls])
+            return _refer(self._of_class[cls])
+        self._of_class[cls] = name = self._reserve(cls)
+        schema = self._describe_fields(cls())
+        equal = self._find_equal(schema)
+        if equal is not None and name not in self._used:
+            del self.definitions[name]
+            self._of_class[cls] = equal
+            return _refer(equal)
+        self.definitions[name] = schema
+        return _refer(name)
+
+    def _reserve(self, cls: type) -> str:
+        names = itertools.chain([cls.__name__], (f"{cls.__name__}{n}" for n in itertools.count(2)))
+        name = next(name for name in names if name not in self.definitions)
+        self.definitions[name] = None
+        return name
+
+    def _find_equal(self, schema: Mapping[str, Any]) -> str | None:
+        return next((name for name, known in self.definitions.items() if known == schema), None)
+
+    def _describe_fields(self, config: base_config.Config) -> dict[str, Any]:
+        cls = type(config)
+        schema = {
+            "title": cls.__name__,
+            "description": _summary(cls),
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                field.name: self._describe_field(config, field.name)
+                for field in dataclasses.fields(config)
+            },
+        }
+        return {name: value for name, value in schema.items() if value != ""}
+
+    def _describe_field(self, config: base_config.Config, name: str) -> dict[str, Any]:
+        annotation = field_types.annotations(type(config)).get(name, Any)
+        value = getattr(config, name)
+        if isinstance(config, one_of.OneOfConfig) and name == "type":
+            schema: dict[str, Any] = {"enum": [*config.choices(), None]}
+        elif isinstance(value, base_config.Config) and annotation is not Any:
+            schema = self._describe_instance(value)
+            if type(None) in typing.get_args(annotation):
+                schema = {"anyOf": [schema, {"type": "null"}]}
+        else:
+            schema = self._describe_annotation(annotation)
+            schema = self._add_elements(schema, value)
+        if not isinstance(value, base_config.Config):
+            schema = {**schema, **_describe_default(value)}
+        if doc := field_docs(type(config)).get(name):
+            schema = {**schema, "description": doc}
+        return schema
+
+    def _describe_instance(self, config: base_config.Config) -> dict[str, Any]:
+        name = self.describe(config)
+        return {"type": "object"} if name is None else _refer(name)
+
+    def _add_elements(self, schema: dict[str, Any], value: Any) -> dict[str, Any]:
+        """Allows the classes of the configs in a list, besides the annotated one."""
+        if not isinstance(value, list | tuple) or "items" not in schema:
+            return schema
+        choices = [schema["items"]]
+        for part in value:
+            if isinstance(part, base_config.Config):
+                found = self._describe_instance(part)
+                choices += [] if found in choices else [found]
+        return schema if len(choices) == 1 else {**schema, "items": {"anyOf": choices}}
+
+    def _describe_annotation(self, annotation: Any) -> dict[str, Any]:
+        origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is typing.Annotated:
+            schema = self._describe_annotation(args[0])
+            return {**schema, **_describe_bounds(args[1:], schema)}
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self._describe_annotation(part) for part in args]}
+        if origin is typing.Literal:
+            return {"enum": list(args)}
+        if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+            return {"enum": [member.value for member in annotation]}
+        if isinstance(annotation, type) and issubclass(annotation, base_config.Config):
+            return self._describe_class(annotation)
+        kind = _TYPES.get(origin or annotation)
+        if kind is None:
+            return {}
+        if kind == "object" and len(args) == 2:
+            return {"type": kind, "additionalProperties": self._describe_annotation(args[1])}
+        if kind == "array" and args:
+            return {"type": kind, **self._describe_items(origin, args)}
+        return {"type": kind}
+
+    def _describe_items(self, origin: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+        if origin is not tuple or args[-1] is Ellipsis:
+            return {"items": self._describe_annotation(args[0])}
+        parts = [self._describe_annotation(part) for part in args]
+        return {"prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
+
+
+def _refer(name: str) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _describe_field(
-    config: base_config.Config, name: str, definitions: dict[str, Any]
-) -> dict[str, Any]:
-    annotation = field_types.annotations(type(config)).get(name, Any)
-    value = getattr(config, name)
-    if isinstance(config, one_of.OneOfConfig) and name == "type":
-        schema: dict[str, Any] = {"enum": [*config.choices(), None]}
-    elif isinstance(value, base_config.Config):
-        schema = _describe_config(value, definitions)
-        if type(None) in typing.get_args(annotation):
-            schema = {"anyOf": [schema, {"type": "null"}]}
-    else:
-        schema = _describe_annotation(annotation, definitions)
-    if not isinstance(value, base_config.Config):
-        schema = {**schema, "default": _to_json(value)}
-    if doc := field_docs(type(config)).get(name):
-        schema = {**schema, "description": doc}
-    return schema
+def _summary(cls: type) -> str:
+    """Returns the first paragraph of a class's docstring; dataclasses make one up without."""
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    is_made_up = doc.startswith(f"{cls.__name__}(")
+    return "" if is_made_up else " ".join(doc.partition("\n\n")[0].split())
 
 
-def _describe_annotation(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if annotation is Any:
+def _describe_bounds(bounds: tuple[Any, ...], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the bounds that JSON can express; `< infinity`, which only asks for finite, is none."""
+    described = {}
+    for bound in bounds:
+        for name, keyword in _BOUNDS.items():
+            limit = getattr(bound, name, None)
+            if limit is not None and math.isfinite(limit):
+                described[keyword] = limit
+        for name, prefix in _LENGTHS.items():
+            if getattr(bound, name, None) is not None:
+                suffix = "Length" if schema.get("type") == "string" else "Items"
+                described[f"{prefix}{suffix}"] = getattr(bound, name)
+    return described
+
+
+def _describe_default(value: Any) -> dict[str, Any]:
+    """Returns the default, unless JSON can't express it: infinity and NaN."""
+    try:
+        return {"default": json.loads(json.dumps(_to_json(value), allow_nan=False))}
+    except ValueError:
         return {}
-    if origin is typing.Annotated:
-        bounds = {
-            keyword: getattr(bound, name)
-            for bound in args[1:]
-            for name, keyword in _BOUNDS.items()
-            if hasattr(bound, name)
-        }
-        return {**_describe_annotation(args[0], definitions), **bounds}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_describe_annotation(part, definitions) for part in args]}
-    if origin is typing.Literal:
-        return {"enum": list(args)}
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return {"enum": [member.value for member in annotation]}
-    if isinstance(annotation, type) and issubclass(annotation, base_config.Config):
-        return _describe_config(annotation(), definitions)
-    if origin in (list, tuple) and args:
-        return {"type": "array", "items": _describe_annotation(args[0], definitions)}
-    kind = _TYPES.get(origin or annotation)
-    return {"type": kind} if kind else {}
 
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_to_json(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _to_json(part) for name, part in value.items()}
     if isinstance(value, base_config.Config):
-        return value.as_dict()
+        return _to_json(value.as_dict())
     return field_types.to_plain_scalar(value)
