@@ -231,7 +231,7 @@ def _summary(cls: type) -> str:
 
 
 def _describe_bounds(bounds: tuple[Any, ...], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the bounds that JSON can express; `< infinity`, which only asks for finite, is none."""
+    """Returns the bounds that JSON can express; an infinite one, which asks for finite, is none."""
     described = {}
     for bound in bounds:
         for name, keyword in _BOUNDS.items():

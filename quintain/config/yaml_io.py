@@ -34,6 +34,7 @@ NUMBER: Final = re.compile("|".join(pattern for _, pattern, _ in _RESOLVERS[2:])
 """Matches what YAML 1.2 reads as a number."""
 
 _MAX_VALUES: Final = 1_000_000
+_MAX_WIDTH: Final = 2**31 - 1
 _UNPRINTABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ufeff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -122,6 +123,11 @@ def _represent_float(dumper: Any, value: float) -> Any:
     return dumper.represent_scalar(f"{_CORE}float", text)
 
 
+def _represent_str(dumper: Any, value: str) -> Any:
+    style = '"' if _LINE_BREAK.search(value) else None
+    return dumper.represent_scalar(f"{_CORE}str", value, style=style)
+
+
 def _represent_sequence(dumper: Any, value: Any) -> Any:
     is_flat = all(not isinstance(part, dict | list | tuple) for part in value)
     return dumper.represent_sequence(f"{_CORE}seq", value, flow_style=is_flat)
@@ -135,9 +141,10 @@ def _refuse(dumper: Any, value: Any) -> NoReturn:
     )
 
 
-_PLAIN_TYPES: Final = (str, bool, int, dict, type(None))
+_PLAIN_TYPES: Final = (bool, int, dict, type(None))
 _Dumper.yaml_representers = {
     **{kind: _BaseDumper.yaml_representers[kind] for kind in _PLAIN_TYPES},
+    str: _represent_str,
     float: _represent_float,
     list: _represent_sequence,
     tuple: _represent_sequence,
@@ -221,6 +228,8 @@ def load_scalar(text: str) -> Any:
 def dump(mapping: Mapping[str, Any]) -> str:
     """Writes a mapping as YAML that reads back equal, by this module and by readers of YAML 1.1.
 
+    A scalar, and a list of scalars, stands on one line, so that a comment may follow it.
+
     Raises:
         ConfigError: If there is anything but plain data in it.
     """
@@ -230,7 +239,7 @@ def dump(mapping: Mapping[str, Any]) -> str:
         default_flow_style=False,
         sort_keys=False,
         allow_unicode=True,
-        width=100,
+        width=_MAX_WIDTH,
     )
 
 

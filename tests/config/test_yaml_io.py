@@ -191,6 +191,12 @@ def test_written_yaml_is_easy_to_read():
     assert text == "b: [1, 2]\na:\n  rate: 1.0e-09\n  name: größe\nc:\n- d: [1]\n"
 
 
+def test_every_scalar_and_list_of_scalars_stands_on_one_line():
+    values = {"a": "word " * 100, "b": "one\ntwo\u2028three", "c": list(range(100)), "d": 1}
+
+    assert [line[:2] for line in yaml_io.dump(values).splitlines()] == ["a:", "b:", "c:", "d:"]
+
+
 def _draw(chooser: random.Random, depth: int):
     """Returns a random tree of scalars that are hard to write."""
     kind = chooser.randrange(8 if depth else 5)
