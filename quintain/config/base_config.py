@@ -7,13 +7,22 @@ that no field has is an error, wherever it is used. All that is wrong is reporte
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import dataclass_transform
 
 from quintain import errors
-from quintain.config import field_types, restrictions, yaml_io
+from quintain.config import (
+    class_definitions,
+    field_types,
+    frozen,
+    overrides,
+    restrictions,
+    type_words,
+    yaml_io,
+)
 
 C = TypeVar("C", bound="Config")
 B = TypeVar("B", bound=Callable[..., Any])
@@ -24,13 +33,22 @@ class _ConfigMeta(type):
     """Completes every new instance: checks names before `__init__` runs and values after it."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        unknown = sorted(kwargs.keys() - _constructor_names(cls))
-        if unknown:
-            raise errors.ConfigError.from_problems(
-                [_unknown_name(cls, name, _field_names(cls)) for name in unknown]
-            )
-        config = super().__call__(*args, **kwargs)
-        config._complete()
+        names = class_definitions.field_names(cls)
+        unknown = sorted(kwargs.keys() - {*names, "default_params", "restrictions"})
+        problems = [_unknown_name(cls, name, names) for name in unknown]
+        known = {name: value for name, value in kwargs.items() if name not in unknown}
+        params = args[0] if args else known.get("default_params")
+        missing = [name for name in class_definitions.required_names(cls) if name not in known]
+        for name in missing:
+            if isinstance(params, Mapping) and name in params:
+                known[name] = params[name]
+            else:
+                words = type_words.describe(field_types.annotations(cls)[name])
+                problems.append(errors.Problem(name, f"missing; expected {words}."))
+        if missing:
+            _raise_if_any(problems)
+        config = super().__call__(*args, **known)
+        config._complete(problems)
         return config
 
 
@@ -66,8 +84,13 @@ Did you mean 'width'?
     BUILDER: ClassVar[Callable[..., Any] | None] = None
     """What builds the object that the config describes; set by `bind`."""
 
+    _local_names: ClassVar[Mapping[str, Any]] = {}
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        class_definitions.check_definition(cls)
+        # Annotations in quotes may name classes of the function that the class is defined in.
+        cls._local_names = class_definitions.find_local_names(cls, sys._getframe(1))
         # A class without `__hash__` can't be the default of a dataclass field. Configs are mutable
         # and not hashable, but copied for each instance, so they are safe as defaults.
         setattr(cls, "__hash__", _refuse_to_hash)  # noqa: B010 - mypy refuses to have it assigned
@@ -103,7 +126,7 @@ Did you mean 'width'?
 
     def __delattr__(self, name: str) -> None:
         self._check_unlocked(name)
-        if name in _field_names(type(self)):
+        if name in class_definitions.field_names(type(self)):
             raise AttributeError(f"{name}: a field of {type(self).__name__} can't be deleted.")
         super().__delattr__(name)
 
@@ -177,7 +200,7 @@ Did you mean 'width'?
         Raises:
             ConfigError: If there are more arguments than fields, or a field is given twice.
         """
-        names = _field_names(cls)
+        names = class_definitions.field_names(cls)
         if len(args) > len(names):
             raise errors.ConfigError(
                 f"{cls.__name__}.from_args: got {len(args)} positional arguments, expected at most "
@@ -293,9 +316,11 @@ Did you mean 'width'?
     def _items(self) -> Iterator[tuple[str, Any]]:
         return ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
 
-    def _complete(self) -> None:
-        """Checks and converts all values once `__init__` has run."""
-        problems: list[errors.Problem] = []
+    def _complete(self, problems: list[errors.Problem]) -> None:
+        """Checks and converts all values once `__init__` has run; raises what is wrong."""
+        for name in class_definitions.field_names(type(self)):
+            # A default of a field with `init=False` is only an attribute of the class.
+            vars(self).setdefault(name, copy.deepcopy(getattr(type(self), name, None)))
         for name, value in list(self._items()):
             vars(self)[name] = self._convert(name, value, name, problems)
         params = vars(self).pop("_default_params", None)
@@ -316,7 +341,9 @@ Did you mean 'width'?
             if not isinstance(name, str) or name.startswith("_"):
                 problems.append(errors.Problem(here, "unknown; names are words.", is_unknown=True))
             elif name not in vars(self) and is_strict and type(self) is not Config:
-                problems.append(_unknown_name(type(self), name, _field_names(type(self)), here))
+                problems.append(
+                    _unknown_name(type(self), name, class_definitions.field_names(type(self)), here)
+                )
             else:
                 self._apply_one(name, value, here, is_strict, problems)
 
@@ -329,6 +356,9 @@ Did you mean 'width'?
         elif isinstance(current, list | tuple) and _matches_element_wise(current, value):
             for index, (part, new) in enumerate(zip(current, value, strict=True)):
                 part._apply(new, f"{path}[{index}]", is_strict, problems)
+        elif isinstance(current, dict) and isinstance(value, Mapping):
+            merged = overrides.merge(_to_plain(current), _to_plain(dict(value)))
+            vars(self)[name] = self._convert(name, merged, path, problems)
         else:
             is_new = name not in vars(self) and not is_strict
             vars(self)[name] = (
@@ -339,15 +369,24 @@ Did you mean 'width'?
 
     def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
         """Returns `value` as the field's annotation asks for it, or reports why it can't be."""
-        if name in _field_names(type(self)):
+        if name in class_definitions.field_names(type(self)):
             annotation = field_types.annotations(type(self)).get(name, Any)
             return field_types.convert(annotation, value, path, problems)
         if type(self) is not Config and self._is_complete and name not in vars(self):
-            problems.append(_unknown_name(type(self), name, _field_names(type(self)), path))
+            problems.append(
+                _unknown_name(type(self), name, class_definitions.field_names(type(self)), path)
+            )
             return value
         return field_types.convert(Any, value, path, problems)
 
     def _find_misfits(self, path: str) -> Iterator[errors.Problem]:
+        for name, value in self._items():
+            # Lists and mappings can be changed without an assignment that would check them.
+            if isinstance(value, list | dict):
+                here = f"{path}.{name}" if path else name
+                found: list[errors.Problem] = []
+                self._convert(name, value, here, found)
+                yield from found
         for name, message in self.check():
             yield errors.Problem(f"{path}.{name}" if path else name, message)
         for name, config in self._children():
@@ -355,12 +394,7 @@ Did you mean 'width'?
 
     def _children(self) -> Iterator[tuple[str, "Config"]]:
         for name, value in self._items():
-            if isinstance(value, Config):
-                yield name, value
-            elif isinstance(value, list | tuple):
-                for index, part in enumerate(value):
-                    if isinstance(part, Config):
-                        yield f"{name}[{index}]", part
+            yield from _find_configs(name, value)
 
     def _walk(self) -> Iterator["Config"]:
         yield self
@@ -368,8 +402,11 @@ Did you mean 'width'?
             yield from child._walk()
 
     def _set_locked(self, is_locked: bool) -> None:
-        for config in self._walk():
+        for config in list(self._walk()):
             vars(config)["_is_locked"] = is_locked
+            for name, value in list(config._items()):
+                if isinstance(value, list | tuple | dict):
+                    vars(config)[name] = frozen.freeze(value) if is_locked else frozen.thaw(value)
 
     def _check_unlocked(self, name: str) -> None:
         if self._is_locked:
@@ -408,12 +445,15 @@ def bind(config_cls: type[Config]) -> Callable[[B], B]:
     return decorate
 
 
-def _constructor_names(cls: type) -> set[str]:
-    return {*_field_names(cls), "default_params", "restrictions"}
-
-
-def _field_names(cls: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(cls)]
+def _find_configs(path: str, value: Any) -> Iterator[tuple[str, Config]]:
+    if isinstance(value, Config):
+        yield path, value
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _find_configs(f"{path}[{index}]", part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _find_configs(f"{path}.{key}", part)
 
 
 def _unknown_name(

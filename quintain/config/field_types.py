@@ -1,209 +1,242 @@
 """Checks one value against the annotation of its field.
 
-Leaves are checked by pydantic, in strict mode: no string becomes a number, no number a string.
-Configs, and lists and tuples of them, are built here, so that problems deep inside keep their path.
+Leaves are checked by pydantic, in strict mode: no string becomes a number, no number a string. A
+value that does not fit as it is may still fit as plain data: a list for a tuple, the value of an
+enum for its member. Configs, and containers of them, are built here, so that problems deep inside
+keep their path.
 """
 
+import collections.abc
+import copy
+import dataclasses
 import enum
 import functools
+import json
+import os
+import sys
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Final, Union
 
 from quintain import errors
-from quintain.config import base_config
+from quintain.config import base_config, frozen, type_words
 
-_EXACT = (bool, int, float, str)
-_PLAIN = (bool, int, float, str, type(None))
+_EXACT: Final = (bool, int, float, str)
+_PLAIN: Final = (bool, int, float, str, type(None), enum.Enum, os.PathLike)
+_SEQUENCES: Final = (list, tuple, collections.abc.Sequence)
+_MAPPINGS: Final = (dict, collections.abc.Mapping)
+_INVALID: Final = object()
 
 
 @functools.cache
 def annotations(cls: type) -> dict[str, Any]:
-    """Returns the resolved annotations of a config class.
+    """Returns the annotations of the fields of a config class, those in quotes resolved.
 
-    An annotation written as a string that can't be resolved, because its class is local to a
-    function, counts as `Any`.
+    Raises:
+        ConfigError: If a name in a quoted annotation is not known.
     """
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except NameError:
-        return {
-            name: Any if isinstance(annotation, str) else annotation
-            for base in reversed(cls.__mro__)
-            for name, annotation in vars(base).get("__annotations__", {}).items()
+    found: dict[str, tuple[type, Any]] = {}
+    for base in reversed(cls.__mro__):
+        found |= {
+            name: (base, part) for name, part in vars(base).get("__annotations__", {}).items()
         }
+    return {
+        field.name: _resolve(*found[field.name], field.name) for field in dataclasses.fields(cls)
+    }
 
 
 def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
     """Returns `value` as `annotation` asks for it, or adds what is wrong to `problems`."""
     if annotation in _EXACT and type(value) is annotation:
         return value
-    if isinstance(value, base_config.Config):
-        return _convert_config(annotation, value, path, problems)
-    config_cls = find_config_cls(annotation)
-    if isinstance(value, Mapping) and (config_cls or annotation is Any):
-        return _build_config(config_cls or base_config.Config, value, path, problems)
-    if isinstance(value, list | tuple) and (config_cls or annotation is Any):
-        return _convert_sequence(annotation, value, path, problems)
+    if not _is_built_here(annotation):
+        return _convert_leaf(annotation, value, path, problems)
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _convert_annotated(annotation, value, path, problems)
+    if origin in (Union, types.UnionType):
+        return _convert_union(annotation, value, path, problems)
     if annotation is Any:
-        if not isinstance(value, _PLAIN):
-            problems.append(
-                errors.Problem(
-                    path,
-                    f"got {value!r} of type {type(value).__name__}, expected plain data: a string, "
-                    "number, boolean, None, list or mapping.",
-                )
-            )
-        return value
-    if config_cls is not None:
-        if value is None and type(None) in typing.get_args(annotation):
-            return None
-        problems.append(
-            errors.Problem(path, f"got {value!r}, expected a mapping for {config_cls.__name__}.")
-        )
-        return value
-    return _convert_leaf(annotation, value, path, problems)
-
-
-def find_config_cls(annotation: Any) -> type["base_config.Config"] | None:
-    """Returns the config class inside an annotation such as `list[X] | None`, or None."""
-    if isinstance(annotation, type) and issubclass(annotation, base_config.Config):
-        return annotation
-    for part in typing.get_args(annotation):
-        if (found := find_config_cls(part)) is not None:
-            return found
-    return None
+        return _convert_any(value, path, problems)
+    if origin in _SEQUENCES and isinstance(value, list | tuple):
+        return _convert_sequence(annotation, value, path, problems)
+    if origin in _MAPPINGS and isinstance(value, Mapping):
+        return _convert_mapping(annotation, value, path, problems)
+    if isinstance(annotation, type) and isinstance(value, Mapping | base_config.Config):
+        return _convert_config(annotation, value, path, problems)
+    problems.append(_misfit(annotation, value, path))
+    return value
 
 
 def to_plain_scalar(value: Any) -> Any:
-    """Returns the value of an enum member, and anything else as it is."""
-    return value.value if isinstance(value, enum.Enum) else value
+    """Returns the value of an enum member, a path as a string, and anything else as it is."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def describe(annotation: Any) -> str:
-    """Returns an annotation in words, such as `an integer >= 1 or None`."""
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return " ".join([describe(args[0]), *map(_describe_bound, args[1:])])
-    if origin in (Union, types.UnionType):
-        return " or ".join(describe(part) for part in args)
-    if origin is typing.Literal:
-        return "one of " + ", ".join(repr(choice) for choice in args)
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return "one of " + ", ".join(repr(member.value) for member in annotation)
-    if origin in (list, tuple):
-        inner = describe(args[0]) if args else "values"
-        return f"a list of {inner.removeprefix('a ').removeprefix('an ')}s"
-    names = {
-        int: "an integer",
-        float: "a number",
-        str: "a string",
-        bool: "true or false",
-        type(None): "None",
-        dict: "a mapping",
-        list: "a list",
-        tuple: "a list",
-    }
-    return names.get(origin or annotation, getattr(annotation, "__name__", str(annotation)))
+def _resolve(cls: type, annotation: Any, name: str) -> Any:
+    holder = types.SimpleNamespace(__annotations__={name: annotation})
+    known = {**vars(cls), **vars(cls).get("_local_names", {}), cls.__name__: cls}
+    module = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+    try:
+        return typing.get_type_hints(holder, module, known, include_extras=True)[name]
+    except NameError as error:
+        raise errors.ConfigError(
+            f"{cls.__qualname__}.{name}: the annotation {annotation!r} can't be resolved: {error}. "
+            "Define or import what it names before the class."
+        ) from error
 
 
-def _describe_bound(bound: Any) -> str:
-    for name, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
-        if hasattr(bound, name):
-            return f"{sign} {getattr(bound, name)}"
-    return f"({bound})"
+@functools.cache
+def _is_built_here(annotation: Any) -> bool:
+    """Whether configs may be inside, or a sequence of no fixed kind."""
+    if annotation is Any or typing.get_origin(annotation) is collections.abc.Sequence:
+        return True
+    return _has_config(annotation) or any(
+        part is not Any and _is_built_here(part) for part in _arguments(annotation)
+    )
 
 
-def _convert_config(
-    annotation: Any, value: "base_config.Config", path: str, problems: list[errors.Problem]
+def _has_config(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, base_config.Config):
+        return True
+    return any(map(_has_config, _arguments(annotation)))
+
+
+def _arguments(annotation: Any) -> tuple[Any, ...]:
+    is_literal = typing.get_origin(annotation) is typing.Literal
+    return () if is_literal else typing.get_args(annotation)
+
+
+def _convert_annotated(
+    annotation: Any, value: Any, path: str, problems: list[errors.Problem]
 ) -> Any:
-    """Returns a copy of a config instance; it must be of the annotated class."""
-    config_cls = find_config_cls(annotation)
-    if annotation is not Any and (config_cls is None or not isinstance(value, config_cls)):
-        if config_cls is not None and type(value) is base_config.Config:
-            return _build_config(config_cls, value.as_dict(), path, problems)
-        problems.append(
-            errors.Problem(
-                path,
-                f"got a {type(value).__name__}, expected "
-                f"{config_cls.__name__ if config_cls else describe(annotation)}.",
-            )
-        )
-        return value
-    return value.replace()
+    """Converts, then checks the conditions beside the annotation, such as `Len(1)`."""
+    inner, *conditions = typing.get_args(annotation)
+    own: list[errors.Problem] = []
+    converted = convert(inner, value, path, own)
+    if not own and _validate(typing.Annotated[Any, *conditions], converted) is _INVALID:
+        own.append(_misfit(annotation, value, path))
+    problems += own
+    return converted
 
 
-def _build_config(
-    config_cls: type["base_config.Config"],
-    params: Mapping[str, Any],
-    path: str,
-    problems: list[errors.Problem],
-) -> "base_config.Config":
-    config = config_cls()
-    config._apply(params, path, True, problems)
-    return config
+def _convert_union(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
+    """Converts to the first member that fits; else reports about the one that is nearest."""
+    members = typing.get_args(annotation)
+    if value is None and type(None) in members:
+        return None
+    leaves = tuple(part for part in members if not _is_built_here(part))
+    candidates = [part for part in members if _is_built_here(part)]
+    attempts: list[list[errors.Problem]] = []
+    for candidate in [*candidates, Union[leaves]] if leaves else candidates:  # noqa: UP007
+        own: list[errors.Problem] = []
+        converted = convert(candidate, value, path, own)
+        if not own:
+            return converted
+        if any(problem.path != path for problem in own):
+            attempts.append(own)
+    # Problems below the path come from a member of the right kind, such as a mapping for a config.
+    nearest = min(attempts, key=len, default=[_misfit(annotation, value, path)])
+    problems.extend(nearest)
+    return value
+
+
+def _convert_any(value: Any, path: str, problems: list[errors.Problem]) -> Any:
+    if isinstance(value, base_config.Config | Mapping):
+        return _convert_config(base_config.Config, value, path, problems)
+    if isinstance(value, list | tuple):
+        return _convert_sequence(type(value), value, path, problems)
+    _refuse_foreign(value, path, problems)
+    return value
 
 
 def _convert_sequence(
     annotation: Any, value: Any, path: str, problems: list[errors.Problem]
 ) -> Any:
-    """Returns a list or tuple with each element converted."""
-    sequence = _find_sequence(annotation)
-    element = Any
-    if sequence is not None and typing.get_args(sequence):
-        element = typing.get_args(sequence)[0]
-    elif annotation is not Any:
-        problems.append(errors.Problem(path, f"got {value!r}, expected {describe(annotation)}."))
+    """Returns a list, or for other annotations a tuple, with each element converted."""
+    kind = typing.get_origin(annotation) or annotation
+    args = typing.get_args(annotation) or (Any, ...)
+    is_fixed = kind is tuple and args[-1] is not Ellipsis
+    if is_fixed and len(args) != len(value):
+        problems.append(_misfit(annotation, value, path))
         return value
     parts = [
-        convert(element, part, f"{path}[{index}]", problems) for index, part in enumerate(value)
+        convert(args[index] if is_fixed else args[0], part, f"{path}[{index}]", problems)
+        for index, part in enumerate(value)
     ]
-    wanted = typing.get_origin(sequence) if sequence is not None else type(value)
-    return tuple(parts) if wanted is tuple else parts
+    return parts if issubclass(kind, list) else tuple(parts)
 
 
-def _find_sequence(annotation: Any) -> Any | None:
-    if typing.get_origin(annotation) in (list, tuple):
-        return annotation
-    for part in typing.get_args(annotation):
-        if (found := _find_sequence(part)) is not None:
-            return found
-    return None
+def _convert_mapping(
+    annotation: Any, value: Mapping[Any, Any], path: str, problems: list[errors.Problem]
+) -> Any:
+    keys, values = typing.get_args(annotation)
+    return {
+        convert(keys, key, f"{path}.{key}", problems): convert(
+            values, part, f"{path}.{key}", problems
+        )
+        for key, part in value.items()
+    }
+
+
+def _convert_config(
+    config_cls: type["base_config.Config"], value: Any, path: str, problems: list[errors.Problem]
+) -> Any:
+    """Builds a config from a mapping, or copies one."""
+    if isinstance(value, config_cls):
+        duplicate = copy.deepcopy(value)
+        duplicate._set_locked(False)
+        return duplicate
+    if isinstance(value, base_config.Config):
+        if type(value) is not base_config.Config:
+            problems.append(_misfit(config_cls, value, path))
+            return value
+        value = value.as_dict()
+    try:
+        return config_cls(value)
+    except errors.ConfigError as error:
+        found = error.problems or [errors.Problem("", str(error))]
+        problems += [
+            dataclasses.replace(problem, path=".".join(filter(None, (path, problem.path))))
+            for problem in found
+        ]
+        return value
 
 
 def _convert_leaf(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
-    import pydantic  # noqa: PLC0415 - takes 0.1 s, which programs that only show help need not pay
-
-    try:
-        return _adapter(annotation).validate_python(_prepare(annotation, value), strict=True)
-    except pydantic.ValidationError:
+    is_container = type(value) is base_config.Config
+    converted = _validate(annotation, value.as_dict() if is_container else value)
+    if converted is _INVALID:
+        misfit = _misfit(annotation, value, path)
         hint = ""
         if isinstance(value, str):
-            choices = [str(choice) for choice in _choices(annotation)]
-            hint = errors.suggest(value, choices)
-        problems.append(
-            errors.Problem(path, f"got {value!r}, expected {describe(annotation)}.{hint}")
-        )
+            hint = errors.suggest(value, map(str, type_words.find_choices(annotation)))
+        problems.append(dataclasses.replace(misfit, message=misfit.message + hint))
         return value
+    _refuse_foreign(converted, path, problems)
+    return frozen.thaw(converted)
 
 
-def _prepare(annotation: Any, value: Any) -> Any:
-    """Turns YAML's lists into tuples and its strings into enum members, where these are wanted."""
-    if isinstance(value, list) and (sequence := _find_sequence(annotation)) is not None:
-        return tuple(value) if typing.get_origin(sequence) is tuple else value
-    for part in (annotation, *typing.get_args(annotation)):
-        if isinstance(part, type) and issubclass(part, enum.Enum) and not isinstance(value, part):
-            return next((member for member in part if member.value == value), value)
-    return value
+def _validate(annotation: Any, value: Any) -> Any:
+    """Returns what pydantic makes of `value` as it is, or as JSON, or `_INVALID`."""
+    import pydantic  # noqa: PLC0415 - takes 0.1 s, which programs that only show help need not pay
 
-
-def _choices(annotation: Any) -> list[Any]:
-    if typing.get_origin(annotation) is typing.Literal:
-        return list(typing.get_args(annotation))
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return [member.value for member in annotation]
-    return [choice for part in typing.get_args(annotation) for choice in _choices(part)]
+    adapter = _adapter(annotation)
+    try:
+        converted = adapter.validate_python(value, strict=True)
+    except pydantic.ValidationError:
+        try:
+            converted = adapter.validate_json(
+                json.dumps(value, default=to_plain_scalar), strict=True
+            )
+        except (pydantic.ValidationError, TypeError, ValueError):
+            return _INVALID
+    # To Python, 1 equals True, so that `Literal[1]` would take it.
+    is_swapped = isinstance(converted, bool) != isinstance(value, bool)
+    return _INVALID if is_swapped and not isinstance(converted, enum.Enum) else converted
 
 
 @functools.cache
@@ -211,3 +244,27 @@ def _adapter(annotation: Any) -> Any:
     import pydantic  # noqa: PLC0415 - see above
 
     return pydantic.TypeAdapter(annotation)
+
+
+def _refuse_foreign(value: Any, path: str, problems: list[errors.Problem]) -> None:
+    """Reports a value that can't be written to a file."""
+    if isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            _refuse_foreign(part, f"{path}[{index}]", problems)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _refuse_foreign(part, f"{path}.{key}", problems)
+    elif not isinstance(value, _PLAIN):
+        problems.append(
+            errors.Problem(
+                path,
+                f"got {value!r} of type {type(value).__name__}, expected plain data: a string, "
+                "number, boolean, None, list or mapping.",
+            )
+        )
+
+
+def _misfit(annotation: Any, value: Any, path: str) -> errors.Problem:
+    is_config = isinstance(value, base_config.Config)
+    shown = f"a {type(value).__name__}" if is_config else repr(value)
+    return errors.Problem(path, f"got {shown}, expected {type_words.describe(annotation)}.")

@@ -1,7 +1,6 @@
 """`OneOfConfig`: several sub-configs, of which `type` chooses one."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 from quintain import errors
@@ -10,7 +9,7 @@ from quintain.config import base_config
 
 @dataclasses.dataclass
 class OneOfConfig(base_config.Config):
-    """Several sub-configs, of which `type` chooses one.
+    """Several sub-configs, of which `type` chooses one; any other `type` is refused.
 
     Example:
         >>> @dataclasses.dataclass
@@ -36,30 +35,27 @@ class OneOfConfig(base_config.Config):
         Args:
             key: A name, to read this field as `Config.get` does, instead.
             default: What to return for a name that there is not.
-
-        Raises:
-            ConfigError: If `type` is not one of the choices.
         """
         if key:
             return super().get(key, default)
-        if self.type is None:
-            return None
-        for _, message in self.check():
-            raise errors.ConfigError(f"type: {message}")
-        return getattr(self, self.type)
+        return None if self.type is None else getattr(self, self.type)
 
     def get_type(self) -> str | None:
         """Returns the name of the chosen sub-config."""
         return self.type
 
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields a problem if `type` is not one of the choices."""
-        if self.type is not None and self.type not in self.choices():
-            yield (
-                "type",
-                f"got {self.type!r}, expected one of {', '.join(self.choices())}."
-                f"{errors.suggest(self.type, self.choices())}",
+    def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
+        converted = super()._convert(name, value, path, problems)
+        choices = self.choices()
+        if name == "type" and isinstance(value, str) and value not in choices:
+            problems.append(
+                errors.Problem(
+                    path,
+                    f"got {value!r}, expected one of {', '.join(choices)}."
+                    f"{errors.suggest(value, choices)}",
+                )
             )
+        return converted
 
     def as_dict(self) -> dict[str, Any]:
         """Returns `type`, the chosen sub-config, and the others that differ from their defaults."""

@@ -393,12 +393,19 @@ def test_one_of_gives_the_chosen_sub_config():
 
 
 def test_one_of_names_the_nearest_choice():
-    choice = Choice(type="larg")
+    choice = Choice(type="small")
+    message = r"^type: got 'larg', expected one of small, large\. Did you mean 'large'"
 
-    with pytest.raises(ValueError, match=r"expected one of small, large\. Did you mean 'large'"):
-        choice.get()
-    with pytest.raises(errors.ConfigError, match=r"^type: got 'larg'"):
-        choice.validate()
+    with pytest.raises(errors.ConfigError, match=message):
+        choice.override({"type": "larg"})
+    with pytest.raises(errors.ConfigError, match=message):
+        choice.type = "larg"
+    with pytest.raises(errors.ConfigError, match=message):
+        Choice(type="larg")
+    with pytest.raises(errors.ConfigError, match=message):
+        Choice({"type": "larg"})
+
+    assert choice.get_type() == "small"
 
 
 def test_one_of_exports_what_the_round_trip_needs():
