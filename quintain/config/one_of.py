@@ -1,6 +1,7 @@
 """`OneOfConfig`: several sub-configs, of which `type` chooses one."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from quintain import errors
@@ -9,7 +10,10 @@ from quintain.config import base_config
 
 @dataclasses.dataclass
 class OneOfConfig(base_config.Config):
-    """Several sub-configs, of which `type` chooses one; any other `type` is refused.
+    """Several sub-configs, of which `type` chooses one.
+
+    A `type` that is none of them is refused when it comes from a file or an override; one that was
+    assigned, when it is used or validated.
 
     Example:
         >>> @dataclasses.dataclass
@@ -35,27 +39,30 @@ class OneOfConfig(base_config.Config):
         Args:
             key: A name, to read this field as `Config.get` does, instead.
             default: What to return for a name that there is not.
+
+        Raises:
+            ConfigError: If `type` is not one of the choices.
         """
         if key:
             return super().get(key, default)
-        return None if self.type is None else getattr(self, self.type)
+        if self.type is None:
+            return None
+        for name, message in self.check():
+            raise errors.ConfigError(f"{name}: {message}")
+        return getattr(self, self.type)
 
     def get_type(self) -> str | None:
         """Returns the name of the chosen sub-config."""
         return self.type
 
-    def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
-        converted = super()._convert(name, value, path, problems)
-        choices = self.choices()
-        if name == "type" and isinstance(value, str) and value not in choices:
-            problems.append(
-                errors.Problem(
-                    path,
-                    f"got {value!r}, expected one of {', '.join(choices)}."
-                    f"{errors.suggest(value, choices)}",
-                )
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem if `type` is not one of the choices."""
+        if self.type is not None and self.type not in self.choices():
+            yield (
+                "type",
+                f"got {self.type!r}, expected one of {', '.join(self.choices())}."
+                f"{errors.suggest(self.type, self.choices())}",
             )
-        return converted
 
     def as_dict(self) -> dict[str, Any]:
         """Returns `type`, the chosen sub-config, and the others that differ from their defaults."""
@@ -66,3 +73,10 @@ class OneOfConfig(base_config.Config):
             for name, value in plain.items()
             if name in ("type", self.type) or value != defaults.get(name)
         }
+
+    def _apply_one(
+        self, name: str, value: Any, path: str, is_strict: bool, problems: list[errors.Problem]
+    ) -> None:
+        super()._apply_one(name, value, path, is_strict, problems)
+        if name == "type" and isinstance(value, str):
+            problems += [errors.Problem(path, message) for _, message in self.check()]
