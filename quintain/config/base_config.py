@@ -75,7 +75,7 @@ class Config(metaclass=_ConfigMeta):
 Did you mean 'width'?
     """
 
-    default_params: dataclasses.InitVar[Mapping[str, Any] | None] = None
+    default_params: dataclasses.InitVar["Mapping[str, Any] | Config | None"] = None
     """Values that override the defaults, as plain data; the first positional argument."""
 
     restrictions: dataclasses.InitVar[Sequence[str] | None] = None
@@ -108,7 +108,9 @@ Did you mean 'width'?
         return config
 
     def __post_init__(  # type: ignore[override]  # a metaclass hides the InitVars from mypy
-        self, default_params: Mapping[str, Any] | None, restrictions: Sequence[str] | None
+        self,
+        default_params: "Mapping[str, Any] | Config | None",
+        restrictions: Sequence[str] | None,
     ) -> None:
         """Stores restrictions and applies `default_params`; subclasses that override it call it."""
         vars(self)["_restrictions"] = list(restrictions or ())
@@ -330,7 +332,8 @@ Did you mean 'width'?
             vars(self)[name] = self._convert(name, value, name, problems)
         params = vars(self).pop("_default_params", None)
         vars(self)["_is_complete"] = True
-        self._apply(params or {}, "", not self._takes_new_names, problems)
+        params = params.as_dict() if isinstance(params, Config) else params or {}
+        self._apply(params, "", not self._takes_new_names, problems)
         _raise_if_any(problems)
 
     def _apply(

@@ -41,6 +41,19 @@ def parse_overrides(text: str) -> dict[str, Any]:
         return dict(_load(text, 0, text))
     if stripped.endswith(_FILE_ENDINGS) and ("=" not in stripped or os.path.isfile(stripped)):
         return yaml_io.load_file(stripped)
+    return parse_pairs(text)
+
+
+def parse_pairs(text: str) -> dict[str, Any]:
+    """Reads `path=value` pairs, separated by commas; `parse_overrides` reads other forms, too.
+
+    Raises:
+        ConfigError: Pointing at the place that is wrong.
+
+    Example:
+        >>> parse_pairs("a.b=1,c=x")
+        {'a': {'b': 1}, 'c': 'x'}
+    """
     return _read_pairs(text, _split(text))
 
 

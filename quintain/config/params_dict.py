@@ -3,7 +3,7 @@
 It is what the reference's programs use where they have no dataclass. New programs use `Config`.
 """
 
-import json
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -47,6 +47,7 @@ Did you mean 'width'?
     def _apply_one(
         self, name: str, value: Any, path: str, is_strict: bool, problems: list[errors.Problem]
     ) -> None:
+        value = value.as_dict() if isinstance(value, base_config.Config) else value
         super()._apply_one(name, value, path, is_strict, problems)
         vars(self)[name] = _to_params(vars(self).get(name))
 
@@ -70,8 +71,9 @@ def override_params_dict(
 
     Args:
         params: A `ParamsDict` or another config; changed in place.
-        dict_or_string_or_yaml_file: A mapping, overrides such as `a.b=1,c=[1,2]`, YAML or JSON
-            text, or the name of a YAML file. Nothing is changed if it is empty.
+        dict_or_string_or_yaml_file: A mapping, another config, overrides such as `a.b=1,c=[1,2]`,
+            YAML or JSON text, or the name of a YAML or JSON file. Nothing is changed if it is
+            empty.
         is_strict: Whether names that there are not are errors.
 
     Raises:
@@ -83,7 +85,7 @@ def override_params_dict(
     if isinstance(given, base_config.Config):
         given = given.as_dict()
     if isinstance(given, str):
-        given = overrides.parse_overrides(given)
+        given = _read_string(given)
     if not isinstance(given, Mapping):
         raise errors.ConfigError(
             f"params: got {given!r}, expected a mapping, overrides, YAML text or a YAML file."
@@ -92,17 +94,66 @@ def override_params_dict(
     return params
 
 
+def _read_string(text: str) -> Mapping[str, Any]:
+    """Reads overrides, the name of a file or YAML text; raises the problem of the overrides."""
+    if os.path.isfile(text):
+        return yaml_io.load_file(text)
+    try:
+        return overrides.parse_overrides(text)
+    except errors.ConfigError:
+        with contextlib.suppress(errors.ConfigError):
+            values = yaml_io.load_text(text)
+            if isinstance(values, Mapping):
+                return values
+        raise
+
+
 def nested_csv_str_to_json_str(csv_str: str) -> str:
-    """Returns overrides such as `a.b=1,c=[1,2],d[0]=x` as JSON text.
+    """Returns overrides such as `a.b=1,c=[1,2],d[0]=x` as one line of YAML.
+
+    In spite of the function's name the line is no JSON: names stand without quotes. Text stands in
+    quotes, so that it remains text.
+
+    Args:
+        csv_str: Pairs, whose names begin with a letter, without blanks before the first one.
 
     Raises:
-        ConfigError: Showing the place that is malformed.
+        ConfigError: If the pairs are malformed, showing the place; or if lists are nested.
 
     Example:
-        >>> nested_csv_str_to_json_str("a.b=1,c=[1,2]")
-        '{"a": {"b": 1}, "c": [1, 2]}'
+        >>> nested_csv_str_to_json_str("a.b=1,c=[1,2],d=gs://bucket")
+        "{a : {b : 1}, c : [1, 2], d : 'gs://bucket'}"
     """
-    return json.dumps(overrides.parse_overrides(csv_str)) if csv_str else ""
+    if not csv_str:
+        return ""
+    if not csv_str[0].isalpha():
+        raise errors.ConfigError(f"params: got {csv_str!r}, expected a name at the beginning.")
+    return _to_line(overrides.parse_pairs(csv_str), "")
+
+
+def _to_line(value: Any, path: str) -> str:
+    """Returns plain data as YAML on one line, in the form that the reference writes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(_to_entry(name, part, path) for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        if any(isinstance(part, list) for part in value):
+            raise errors.ConfigError(
+                f"{path}: got {value!r}, expected a list without lists in it; `override` takes "
+                "nested lists in a mapping."
+            )
+        return "[" + ", ".join(_to_line(part, path) for part in value) + "]"
+    if isinstance(value, str) and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    return yaml_io.dump_scalar(value)
+
+
+def _to_entry(name: Any, value: Any, path: str) -> str:
+    here = f"{path}.{name}" if path else str(name)
+    if not isinstance(name, str) or not name[:1].isalpha():
+        raise errors.ConfigError(
+            f"{here}: got {name!r}, expected a name that begins with a letter."
+        )
+    return f"{yaml_io.dump_scalar(name)} : {_to_line(value, here)}"
 
 
 def read_yaml_to_params_dict(file_path: str) -> ParamsDict:

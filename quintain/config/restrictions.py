@@ -38,7 +38,8 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
         values: The config as plain data.
 
     Raises:
-        ConfigError: If a restriction is malformed or names a field that there is not.
+        ConfigError: If a restriction is malformed.
+        UnknownKeyError: If it names a field that there is not.
 
     Example:
         >>> find_violations(["a.low < a.high", "a.low != None"], {"a": {"low": 3, "high": 2}})
@@ -94,7 +95,7 @@ def _fail_unknown(side: str, restriction: str, values: Mapping[str, Any]) -> NoR
     hint = errors.suggest(side, known)
     if not hint:
         hint = f" Known at the top: {', '.join(str(name) for name in values) or 'nothing'}."
-    raise errors.ConfigError(f"restriction {restriction!r}: there is no field {side!r}.{hint}")
+    raise errors.UnknownKeyError(f"restriction {restriction!r}: there is no field {side!r}.{hint}")
 
 
 def _list_paths(values: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -243,6 +243,16 @@ def dump(mapping: Mapping[str, Any]) -> str:
     )
 
 
+def dump_scalar(value: str | float | None) -> str:
+    """Writes one value on one line, with quotes where it would read back as something else.
+
+    Example:
+        >>> dump_scalar(1e-5)
+        '1.0e-05'
+    """
+    return str(yaml.dump(value, Dumper=_Dumper, width=_MAX_WIDTH)).partition("\n")[0]
+
+
 def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig") as file:

@@ -1,10 +1,10 @@
 import dataclasses
-import json
 
 import pytest
+import yaml
 
 import quintain as tfm
-from quintain.config import base_config, params_dict
+from quintain.config import base_config, oneof, params_dict, yaml_io
 
 
 @pytest.fixture
@@ -105,57 +105,184 @@ def test_a_bare_config_is_strict_in_strict_overrides():
 def test_a_lock_is_deep(params):
     params.lock()
 
-    for change in (lambda: params.override({"a": 1}), lambda: setattr(params.c, "c1", 1)):
+    for change in (
+        lambda: params.override({"a": 1}),
+        lambda: setattr(params.c, "c1", 1),
+        lambda: setattr(params, "new", 1),
+        lambda: delattr(params.c, "c1"),
+    ):
         with pytest.raises(ValueError, match="locked"):
             change()
 
 
-def test_restrictions_are_checked_by_validate():
-    params = params_dict.ParamsDict(
-        {"a": 2, "b": {"c": 3}, "d": None}, restrictions=["a < b.c", "d == None", "a != None"]
-    )
-    params.validate()
+def test_an_override_with_params_inside_is_merged(params):
+    params.override({"c": params_dict.ParamsDict({"c2": 21})})
 
-    params.a = 4
+    assert params.c.as_dict() == {"c1": "cc", "c2": 21}
 
-    with pytest.raises(KeyError, match=r"a < b\.c"):
+
+def test_params_are_made_from_params(params):
+    copied = params_dict.ParamsDict(params)
+    copied.c.c2 = 21
+
+    assert isinstance(copied.c, params_dict.ParamsDict)
+    assert params.c.c2 == 20
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+@pytest.mark.parametrize("name", params_dict.ParamsDict.RESERVED_ATTR)
+def test_reserved_names_are_no_parameters(params, name, is_strict):
+    with pytest.raises(KeyError, match=name):
+        params.override({name: True}, is_strict)
+    with pytest.raises(KeyError, match=name):
+        params_dict.ParamsDict({name: True})
+
+
+@pytest.mark.parametrize(
+    ("values", "restriction", "holds"),
+    [
+        ({"a": 1, "c": {"a": 1}}, "a == c.a", True),
+        ({"a": 1, "c": {"a": 10}}, "a == c.a", False),
+        ({"b": {"a": 10}, "c": {"a": 10}}, "b == c", True),
+        ({"b": {"a": 10}, "c": {"a": 11}}, "b == c", False),
+        ({"a": None}, "a == None", True),
+        ({"a": 4}, "a == None", False),
+        ({"c": {"a": 1}}, "c.a == 1", True),
+        ({"c": {"a": -1.5}}, "c.a >= -1", False),
+        ({"a": 1, "b": {"a": 11}}, "a == c", False),
+    ],
+)
+def test_restrictions_compare_numbers_none_and_whole_parts(values, restriction, holds):
+    params = params_dict.ParamsDict(values, [restriction])
+
+    if holds:
+        params.validate()
+    else:
+        with pytest.raises(KeyError, match=restriction):
+            params.validate()
+
+
+def test_an_override_may_break_a_restriction_until_it_is_validated():
+    params = params_dict.ParamsDict({"a": 1, "c": {"a": 1}}, ["a == c.a"])
+
+    params.override({"a": 11})
+
+    with pytest.raises(KeyError, match=r"a == c\.a"):
         params.validate()
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "line"),
     [
-        ("a=1,b=2.5", {"a": 1, "b": 2.5}),
-        ("a.b=1,a.c=x", {"a": {"b": 1, "c": "x"}}),
-        ("a=[1,2],b='x, y'", {"a": [1, 2], "b": "x, y"}),
-        ("a[0]=1,a[1]=2", {"a": [1, 2]}),
-        ("path=gs://bucket/file", {"path": "gs://bucket/file"}),
-        ("rate=1e-4,on=true", {"rate": 1e-4, "on": True}),
+        ("", ""),
+        ("a=1,b=2,c=3", "{a : 1, b : 2, c : 3}"),
+        ("a = 1, b = 2, c = 3", "{a : 1, b : 2, c : 3}"),
+        ("a=1,b.b1=2", "{a : 1, b : {b1 : 2}}"),
+        ("a.aa.aaa.aaaaa.a=1", "{a : {aa : {aaa : {aaaaa : {a : 1}}}}}"),
+        ("a.b[2]=3,a.b[0]=1,a.b[1]=2", "{a : {b : [1, 2, 3]}}"),
+        ("a.b[1]=3.45,a.b[0]=2.232", "{a : {b : [2.232, 3.45]}}"),
+        ("a=gs://abc, b=gs://def", "{a : 'gs://abc', b : 'gs://def'}"),
     ],
 )
-def test_overrides_become_json(text, expected):
-    assert json.loads(params_dict.nested_csv_str_to_json_str(text)) == expected
+def test_pairs_become_the_line_that_the_reference_writes(text, line):
+    assert params_dict.nested_csv_str_to_json_str(text) == line
 
 
-@pytest.mark.parametrize("text", ["a", "1a=2", "a[0]=1,a[2]=3"])
-def test_malformed_overrides_are_errors(text):
-    with pytest.raises(ValueError):  # noqa: PT011 - the messages are those of the parser
+@pytest.mark.parametrize("load", [yaml.safe_load, yaml_io.load_text])
+def test_the_line_reads_back_as_what_was_given(load):
+    line = params_dict.nested_csv_str_to_json_str(
+        "a=1,b=2.,c=[1,2,3],d='hello, there',e=\"Hi.\",f=off,g=None,h=1e-5,i=2024-01-01,"
+        "on=true,j='it''s',k=\"two\\nlines\",l={m: [x]},a=7"
+    )
+
+    assert load(line) == {
+        "a": 7,
+        "b": 2.0,
+        "c": [1, 2, 3],
+        "d": "hello, there",
+        "e": "Hi.",
+        "f": "off",
+        "g": None,
+        "h": 1e-5,
+        "i": "2024-01-01",
+        "on": True,
+        "j": "it's",
+        "k": "two\nlines",
+        "l": {"m": ["x"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a", "expected `path=value`"),
+        ("params.yaml", "expected `path=value`"),
+        ("1a=2", "expected a name at the beginning"),
+        (" a=1", "expected a name at the beginning"),
+        ("_a=1", "expected a name at the beginning"),
+        ("a=1,b._c=1", r"b\._c: got '_c', expected a name that begins with a letter"),
+        ("a.b[0]=1,a.b[2]=3", r"a\.b\[1\] is not given"),
+        ("a.b=[[1,2,3],[4,5,6]]", r"a\.b: got .* expected a list without lists"),
+        ("a=[1,2", "is missing"),
+    ],
+)
+def test_malformed_pairs_are_errors(text, message):
+    with pytest.raises(ValueError, match=message):
         params_dict.nested_csv_str_to_json_str(text)
 
 
-def test_everything_that_describes_overrides_is_taken(params, tmp_path):
-    path = tmp_path / "a.yaml"
-    path.write_text("b: 7\n")
-
-    params_dict.override_params_dict(params, {"a": 1}, is_strict=True)
-    params_dict.override_params_dict(params, "c.c2=21", is_strict=True)
-    params_dict.override_params_dict(params, str(path), is_strict=True)
-    result = params_dict.override_params_dict(params, "", is_strict=True)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"b": 7, "c": {"c2": 21}},
+        params_dict.ParamsDict({"b": 7, "c": {"c2": 21}}),
+        "b=7,c.c2=21",
+        "b = 7, c.c2 = 21",
+        "{b: 7, c: {c2: 21}}",
+        '{"b": 7, "c": {"c2": 21}}',
+        "'b': 7\n'c':\n  c2: 21\n",
+    ],
+)
+def test_everything_that_describes_overrides_is_taken(params, given):
+    result = params_dict.override_params_dict(params, given, is_strict=True)
 
     assert result is params
-    assert params.as_dict() == {"a": 1, "b": 7, "c": {"c1": "cc", "c2": 21}}
-    with pytest.raises(ValueError, match="expected a mapping"):
+    assert params.as_dict() == {"a": "aa", "b": 7, "c": {"c1": "cc", "c2": 21}}
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json", "settings"])
+def test_a_file_of_any_name_describes_overrides(params, tmp_path, name):
+    path = tmp_path / name
+    path.write_text('{"b": 7}\n')
+
+    params_dict.override_params_dict(params, str(path), is_strict=True)
+
+    assert params.b == 7
+
+
+@pytest.mark.parametrize("nothing", [None, "", {}])
+def test_nothing_overrides_nothing(params, nothing):
+    before = params.as_dict()
+
+    assert params_dict.override_params_dict(params, nothing, is_strict=True) is params
+    assert params.as_dict() == before
+
+
+def test_what_describes_no_overrides_is_an_error(params):
+    with pytest.raises(ValueError, match="got 5, expected a mapping"):
         params_dict.override_params_dict(params, 5, is_strict=True)
+    with pytest.raises(ValueError, match=r"missing\.yaml"):
+        params_dict.override_params_dict(params, "missing.yaml", is_strict=True)
+    with pytest.raises(ValueError, match="expected `path=value`"):
+        params_dict.override_params_dict(params, "hello", is_strict=True)
+
+
+def test_overrides_in_text_are_as_strict_as_others(params):
+    with pytest.raises(KeyError, match="d"):
+        params_dict.override_params_dict(params, "d=1", is_strict=True)
+    params_dict.override_params_dict(params, "d=1,c.c3=2", is_strict=False)
+
+    assert (params.d, params.c.c3) == (1, 2)
 
 
 def test_yaml_files_round_trip(params, tmp_path):
@@ -167,9 +294,22 @@ def test_yaml_files_round_trip(params, tmp_path):
     assert params_dict.read_yaml_to_params_dict(path) == params
 
 
+def test_tuples_are_written_as_lists_that_every_reader_knows(params, tmp_path):
+    path = tmp_path / "params.yaml"
+    params.override({"t": (1, 2), "rate": 1e-5}, is_strict=False)
+
+    params_dict.save_params_dict_to_yaml(params, str(path))
+
+    assert "t: [1, 2]" in path.read_text()
+    assert yaml.safe_load(path.read_text()) == {**params.as_dict(), "t": [1, 2]}
+
+
 def test_names_of_the_reference_are_in_their_places():
     assert tfm.hyperparams.ParamsDict is params_dict.ParamsDict
     assert tfm.hyperparams.params_dict is params_dict
+    assert tfm.hyperparams.base_config is base_config
+    assert tfm.hyperparams.oneof is oneof
+    assert oneof.OneOfConfig is tfm.hyperparams.OneOfConfig
     assert tfm.hyperparams.override_params_dict is params_dict.override_params_dict
 
 
