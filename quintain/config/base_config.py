@@ -104,7 +104,9 @@ Did you mean 'width'?
         """Creates an instance whose checks wait until `__init__` has run."""
         del args, kwargs
         config = super().__new__(cls)
-        vars(config).update(_is_complete=False, _is_locked=False, _restrictions=[])
+        vars(config).update(
+            _is_complete=False, _is_locked=False, _restrictions=[], _deleted=frozenset()
+        )
         return config
 
     def __post_init__(  # type: ignore[override]  # a metaclass hides the InitVars from mypy
@@ -136,6 +138,13 @@ Did you mean 'width'?
         if name.startswith("_") or name not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
         del vars(self)[name]
+        vars(self)["_deleted"] = self._deleted | {name}
+
+    def __getattribute__(self, name: str) -> Any:
+        # The default of a deleted field is an attribute of the class still, and shared.
+        if not name.startswith("_") and name in self._deleted and name not in vars(self):
+            raise AttributeError(f"{type(self).__name__}.{name} was deleted.")
+        return super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

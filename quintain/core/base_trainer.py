@@ -643,8 +643,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         name = self._config.trainer.best_checkpoint_eval_metric
         best: Any = exporter.best_ckpt_logs
         for part in name.split("|"):
-            best = best.get(part, {})
-        return {f"best_{name}": best} if best != {} else {}
+            best = best.get(part) if isinstance(best, dict) else None
+        return {} if best is None else {f"best_{name}": best}
 
 
 def _create_counter(name: str) -> tf.Variable:

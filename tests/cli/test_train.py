@@ -273,6 +273,30 @@ def test_help_names_every_mode(quintain):
         assert flag in text
 
 
+def test_flags_are_those_of_the_reference_that_were_read(quintain):
+    _, stdout, _ = quintain("train", "--help")
+
+    shown = set(stdout.replace("/", " ").split())
+    assert shown >= {
+        "--experiment",
+        "--mode",
+        "--model_dir",
+        "--config_file",
+        "--params_override",
+        "--gin_file",
+        "--gin_params",
+        "--tpu",
+        "--tf_data_service",
+        "--pretrain_steps",
+        "--enable_async_checkpointing",
+        "--noenable_async_checkpointing",
+    }
+    for flag in ("--tpu_platform", "--tfhub_handle", "--tflex_output_uri"):
+        code, _, stderr = quintain("train", f"{flag}=x")
+        assert code == 2
+        assert flag in stderr
+
+
 def test_other_settings_for_a_run_are_shown_and_refused(run_dir, quintain):
     change = "trainer.optimizer_config.optimizer.type=sgd"
     code, _, stderr = quintain("train", f"--model_dir={run_dir}", "--set", change)

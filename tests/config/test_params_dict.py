@@ -66,6 +66,35 @@ def test_fields_of_configs_can_be_deleted_unless_they_are_locked():
         del config.a
 
 
+def test_a_deleted_field_is_gone_and_its_default_is_not_touched():
+    @dataclasses.dataclass
+    class Sgd(base_config.Config):
+        decay: float = 0.5
+        rate: float = 0.1
+
+    @dataclasses.dataclass
+    class Optimizer(base_config.Config):
+        sgd: Sgd = Sgd()
+
+    optimizer = Optimizer()
+    delattr(optimizer.sgd, "decay")
+    copied = optimizer.replace()
+
+    for sgd in (optimizer.sgd, copied.sgd):
+        assert sgd.as_dict() == {"rate": 0.1}
+        with pytest.raises(AttributeError, match="decay"):
+            _ = sgd.decay
+        with pytest.raises(KeyError, match="decay"):
+            sgd.override({"decay": 1.0})
+    copied.sgd.decay = 0.25
+    del optimizer.sgd
+    with pytest.raises(AttributeError, match="sgd"):
+        optimizer.sgd.rate = 9.0
+
+    assert copied.sgd.decay == 0.25
+    assert Optimizer().as_dict() == {"sgd": {"decay": 0.5, "rate": 0.1}}
+
+
 def test_strict_overrides_take_names_that_there_are(params):
     params.override({"a": 2, "c": {"c1": "ccc"}}, is_strict=True)
 

@@ -97,6 +97,27 @@ def test_defect_18_experiments_are_listed(capsys):
     assert "translation/local" in capsys.readouterr().out
 
 
+def test_defect_18_a_run_can_be_tried_without_leaving_anything(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    overrides = [
+        "task.model.embedding_width=8",
+        "task.model.encoder.num_layers=1",
+        "task.model.decoder.num_layers=1",
+        "task.model.encoder.num_attention_heads=2",
+        "task.model.decoder.num_attention_heads=2",
+        "task.vocab_size=200",
+        "task.max_vocab_pairs=300",
+        "task.train_data.global_batch_size=512",
+    ]
+    flags = ["--experiment=translation/local", "--mode=train", "--dry_run"]
+
+    code = main.run(["train", *flags, f"--params_override={','.join(overrides)}"])
+
+    assert code == 0
+    assert "parameters" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_defect_18_a_run_logs_rates_times_and_memory(tmp_path):
     overrides = [
         "task.model.embedding_width=8",

@@ -38,6 +38,41 @@ def test_later_layers_win(tmp_path):
     assert str(source("trainer.validation_interval")) == "factory test/line"
 
 
+def test_flags_that_are_not_given_override_nothing(tmp_path):
+    path = write(
+        tmp_path / "a.yaml",
+        "runtime: {distribution_strategy: tpu, tpu: from-file}\n"
+        "task: {train_data: {enable_tf_data_service: true, tf_data_service_address: 'grpc://a:1'}}",
+    )
+
+    def read(**options):
+        params = parse(experiment="test/line", config_file=[path], **options).params
+        return params.runtime.tpu, params.task.train_data.tf_data_service_address
+
+    assert read() == ("from-file", "grpc://a:1")
+    assert read(tpu="a", tf_data_service="grpc://b:2") == ("a", "grpc://b:2")
+    assert read(tpu="a", params_override="runtime.tpu=b") == ("b", "grpc://a:1")
+
+
+def test_options_stand_in_for_the_flags_of_the_reference():
+    options = experiment_parser.ParseConfigOptions(
+        experiment="test/line",
+        config_file=[],
+        tpu="",
+        tf_data_service="",
+        params_override="trainer.train_steps=9",
+    )
+
+    assert "tpu" in options
+    assert "mode" not in options
+    assert experiment_parser.parse_configuration(options).trainer.train_steps == 9
+
+
+def test_params_need_a_directory(line_params):
+    with pytest.raises(ValueError, match="model_dir: missing"):
+        run_files.serialize_config(line_params(), None)
+
+
 def test_the_result_is_locked_and_validated():
     params = parse(experiment="test/line").params
 
