@@ -22,6 +22,7 @@ MODES: Final = (
     "continuous_eval",
     "continuous_train_and_eval",
 )
+_FINETUNE_MODE: Final = "continuous_train_and_eval"
 
 
 @click.command(cls=FlagCommand)
@@ -115,7 +116,7 @@ def train(
         --set task.validation_data.input_path=valid.tsv
     """
     options.check_choice("--mode", mode, MODES)
-    if pretrain_steps is not None and mode != "continuous_train_and_eval":
+    if pretrain_steps is not None and mode != _FINETUNE_MODE:
         raise errors.ConfigError(
             f"--pretrain_steps: got {pretrain_steps} with --mode={mode}, expected "
             "--mode=continuous_train_and_eval."
@@ -127,6 +128,7 @@ def train(
     if not flags["experiment"] and not flags["config_file"] and not model_dir:
         raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
 
+    profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
     if local_workers is not None:
         settings = {"max_restarts": max_restarts, "allow_config_change": allow_config_change}
         sizes = {"num_workers": local_workers, "num_ps": local_ps}
@@ -155,11 +157,18 @@ def train(
             parameter_servers.serve()
             return
         from quintain.cli import train_reporter
-        from quintain.core import step_profile, train_lib
+        from quintain.core import train_lib
 
         reporter = train_reporter.ProgressReporter(display)
-        if mode == "continuous_train_and_eval":
-            finetune_logs = _finetune(parsed, str(model_dir), pretrain_steps, reporter)
+        if mode == _FINETUNE_MODE:
+            finetune_logs = _finetune(
+                parsed,
+                str(model_dir),
+                pretrain_steps=pretrain_steps,
+                reporter=reporter,
+                allow_config_change=allow_config_change,
+                enable_async_checkpointing=enable_async_checkpointing,
+            )
             display.stop()
             _show_finetuned(finetune_logs, str(model_dir), as_json=as_json, quiet=quiet)
             return
@@ -174,7 +183,7 @@ def train(
             run_post_eval=run_post_eval,
             allow_config_change=allow_config_change,
             enable_async_checkpointing=enable_async_checkpointing,
-            profile=None if profile is None else step_profile.StepRange.parse(profile),
+            profile=profile_range,
         )
     if as_json:
         from quintain.core import evaluation_log
@@ -182,10 +191,39 @@ def train(
         click.echo(json.dumps({"step": result.step, **evaluation_log.to_plain(result.logs)}))
         return
     if not quiet:
-        _show_result(parsed, result, str(model_dir), mode, time.monotonic() - start_secs)
+        secs = time.monotonic() - start_secs
+        _show_result(parsed, result, str(model_dir), mode, secs, gin_flags=_join_gin(flags))
 
 
-def _finetune(parsed: Any, model_dir: str, pretrain_steps: int | None, reporter: Any) -> Any:
+def _parse_profile(text: str, mode: str, *, is_dry: bool) -> Any:
+    """Returns the `StepRange` of `--profile`.
+
+    Raises:
+        ConfigError: If it is malformed, or there are no steps to profile.
+    """
+    from quintain.cli import tensorflow_import
+
+    tensorflow_import.import_quietly()
+    from quintain.core import experiment_runner, step_profile
+
+    steps = step_profile.StepRange.parse(text)
+    is_one_training = experiment_runner.parse_mode(mode).is_training and mode != _FINETUNE_MODE
+    if is_dry or not is_one_training:
+        where = "--dry_run" if is_dry else f"--mode={mode}"
+        raise errors.ConfigError(
+            f"--profile: got {text!r} with {where}, expected a mode that trains once, such as "
+            "--mode=train; its steps are what is profiled."
+        )
+    return steps
+
+
+def _join_gin(flags: dict[str, Any]) -> str:
+    """Returns the gin flags as they were given, with a space before each."""
+    names = ("gin_file", "gin_params")
+    return "".join(f" --{name}={shlex.quote(one)}" for name in names for one in flags[name])
+
+
+def _finetune(parsed: Any, model_dir: str, **settings: Any) -> Any:
     """Fine-tunes the checkpoints of a pretraining, and returns the last metrics."""
     from quintain.nlp import continuous_finetune_lib
 
@@ -194,8 +232,7 @@ def _finetune(parsed: Any, model_dir: str, pretrain_steps: int | None, reporter:
         model_dir,
         experiment=parsed.name,
         imports=parsed.imports,
-        pretrain_steps=pretrain_steps,
-        reporter=reporter,
+        **settings,
     )
 
 
@@ -259,7 +296,9 @@ def _dry_run(parsed: Any, mode: str, display: Any) -> None:
     click.echo("Nothing was kept. Leave --dry_run out to train.", err=True)
 
 
-def _show_result(parsed: Any, result: Any, model_dir: str, mode: str, secs: float) -> None:
+def _show_result(
+    parsed: Any, result: Any, model_dir: str, mode: str, secs: float, *, gin_flags: str
+) -> None:
     if result.logs:
         from quintain.core import evaluation_log
 
@@ -272,7 +311,7 @@ def _show_result(parsed: Any, result: Any, model_dir: str, mode: str, secs: floa
     elif result.is_stopped_early:
         state += ", where it was stopped early"
     click.echo(f"\nThe run in {model_dir} is {state} ({_format_secs(secs)}). What next:", err=True)
-    imports = "".join(f" --import={name}" for name in parsed.imports)
+    more_flags = "".join(f" --import={name}" for name in parsed.imports) + gin_flags
     suggestions = []
     task = _find_translation(parsed.params)
     if task is not None:
@@ -283,11 +322,11 @@ def _show_result(parsed: Any, result: Any, model_dir: str, mode: str, secs: floa
     suggestions += [
         (
             "train longer" if result.is_complete else "resume",
-            f"quintain train --model_dir={directory}{imports}"
+            f"quintain train --model_dir={directory}{more_flags}"
             + (f" --set trainer.train_steps={more_steps}" if result.is_complete else "")
             + (" --set trainer.early_stopping.patience=N" if result.is_stopped_early else ""),
         ),
-        ("evaluate", f"quintain train --mode=eval --model_dir={directory}{imports}"),
+        ("evaluate", f"quintain train --mode=eval --model_dir={directory}{more_flags}"),
         ("look at curves", f"tensorboard --logdir={directory}"),
     ]
     if mode == "eval":

@@ -58,8 +58,9 @@ class ProgressReporter(orbit.Reporter):
         else:
             self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
         values = progress.format_output(dict(output), _TRAIN_LABELS)
+        speed = f"{_rate(output)}{_input_note(output)}"
         left = _format_left(self._step_secs * (target_steps - step))
-        self._display.show_training(step, target_steps, f"{values}  {_rate(output)}  ETA {left}")
+        self._display.show_training(step, target_steps, f"{values}  {speed}  ETA {left}")
 
     @override
     def on_eval_begin(self, step: int, num_steps: int) -> None:
@@ -106,7 +107,7 @@ def _label(flat: Mapping[str, Any]) -> dict[str, str]:
 def _rate(output: Mapping[str, Any]) -> str:
     for name, label in _RATE_LABELS.items():
         if name in output:
-            return f"{float(output[name]):,.0f} {label}{_input_note(output)}"
+            return f"{float(output[name]):,.0f} {label}"
     return ""
 
 

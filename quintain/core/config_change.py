@@ -26,9 +26,11 @@ FREE_FIELDS: Final = (
     "trainer.*_tf_function",
     "trainer.*_tf_while_loop",
     "trainer.allow_tpu_summary",
-    "task.validation_data*",
-    "task.allow_image_summary",
-    "task.print_translations",
+    "task*.validation_data*",
+    "task*.allow_image_summary",
+    "task*.print_translations",
+    "task*.eval_steps",
+    "eval_tasks*",
     # How fast, with the same results.
     "runtime.run_eagerly",
     "runtime.gpu_thread_mode",
@@ -37,11 +39,11 @@ FREE_FIELDS: Final = (
     "runtime.worker_hosts",
     "runtime.task_index",
     "runtime.tpu",
-    "task.train_data.prefetch_buffer_size",
-    "task.train_data.ram_budget",
-    "task.train_data.autotune_algorithm",
-    "task.train_data.tf_data_service_*",
-    "task.train_data.trainer_id",
+    "task*.train_data.prefetch_buffer_size",
+    "task*.train_data.ram_budget",
+    "task*.train_data.autotune_algorithm",
+    "task*.train_data.tf_data_service_*",
+    "task*.train_data.trainer_id",
 )
 """Fields, as patterns of dotted paths, that may change while a run is gone on with: they neither
 change what a step computes nor which examples it sees."""
@@ -62,13 +64,18 @@ def find_changes(
     former = {name: value for name, value in former.items() if name in plain}
     return [
         (path, old, new)
-        for path, old, new in provenance.diff_dicts(former, plain)
+        for path, old, new in provenance.diff_dicts(_by_element(former), _by_element(plain))
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in FREE_FIELDS)
     ]
 
 
 def check_config_change(
-    former: Mapping[str, Any], params: cfg.ExperimentConfig, model_dir: str, *, is_allowed: bool
+    former: Mapping[str, Any],
+    params: cfg.ExperimentConfig,
+    model_dir: str,
+    *,
+    is_allowed: bool,
+    kept_as: str,
 ) -> None:
     """Checks that a run with checkpoints goes on with the settings that made them.
 
@@ -77,6 +84,7 @@ def check_config_change(
         params: The experiment as it is now.
         model_dir: Directory of the run.
         is_allowed: Whether any change is wanted.
+        kept_as: Name that the former `params.yaml` would get.
 
     Raises:
         ConfigError: Listing the changes.
@@ -91,6 +99,20 @@ def check_config_change(
         f"model_dir: the run in {model_dir!r} was trained with other settings:\n"
         + "\n".join(lines)
         + "\nTo go on with the new ones, add --allow_config_change (the former are kept as "
-        "params.yaml.1). To go on with the former ones, leave the experiment and the overrides "
+        f"{kept_as}). To go on with the former ones, leave the experiment and the overrides "
         "out. To start anew, give another --model_dir."
     )
+
+
+def _by_element(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns nested mappings with an entry `name[0]`, ... for each mapping in a list."""
+    split: dict[str, Any] = {}
+    for name, value in params.items():
+        if isinstance(value, Mapping):
+            split[name] = _by_element(value)
+        elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+            parts = {f"{name}[{index}]": one for index, one in enumerate(value)}
+            split.update(_by_element(parts))
+        else:
+            split[name] = value
+    return split

@@ -308,13 +308,6 @@ class ExperimentRunner:
         """Returns the steps of a loop, or a function of the step at which the loop starts."""
         return self._params.trainer.steps_per_loop
 
-    def _limit_loops(
-        self, steps_per_loop: int | Callable[[int], int]
-    ) -> int | Callable[[int], int]:
-        """Ends loops where profiling starts and stops; on all workers alike."""
-        profile = self._profile_range
-        return steps_per_loop if profile is None else profile.limit(steps_per_loop)
-
     def build_controller(
         self,
         controller_cls: Callable[..., orbit.Controller],
@@ -326,13 +319,13 @@ class ExperimentRunner:
     ) -> orbit.Controller:
         """Builds the controller, which restores the newest checkpoint or initialises the model."""
         config = self._params.trainer
-        log = self._evaluation_log
+        log, profile = self._evaluation_log, self._profile_range
         return controller_cls(
             strategy=self._strategy,
             trainer=self._trainer if self._mode.is_training else None,
             evaluator=self._evaluator,
             global_step=self._trainer.global_step,
-            steps_per_loop=self._limit_loops(self.get_steps_per_loop()),
+            steps_per_loop=self.get_steps_per_loop(),
             checkpoint_manager=self._checkpoint_manager,
             summary_dir=os.path.join(summary_dir, "train") if summary_dir else None,
             eval_summary_dir=(
@@ -345,6 +338,8 @@ class ExperimentRunner:
             loop_position=self._trainer.loop_position,
             evaluated=None if log is None else self._is_evaluated,
             **({} if self._early_stopping is None else {"stopping": self._find_stop_reason}),
+            # On all workers alike, although only the chief profiles.
+            **({} if profile is None else {"loop_boundaries": profile.boundaries}),
             **kwargs,
         )
 

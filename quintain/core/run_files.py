@@ -117,7 +117,13 @@ def check_model_dir(
     _check_writable(model_dir)
     former = _read_header(model_dir)
     if former and checkpoints.list_checkpoints(model_dir):
-        config_change.check_config_change(former, params, model_dir, is_allowed=allow_config_change)
+        config_change.check_config_change(
+            former,
+            params,
+            model_dir,
+            is_allowed=allow_config_change,
+            kept_as=os.path.basename(_next_former_path(params_path(model_dir))),
+        )
 
 
 def read_seed(model_dir: str) -> int | None:
@@ -183,6 +189,14 @@ def _check_writable(model_dir: str) -> None:
         ) from error
 
 
+def _next_former_path(path: str) -> str:
+    """Returns the first of `path.1`, `path.2`, ... that there is not."""
+    number = 1
+    while tf.io.gfile.exists(f"{path}.{number}"):
+        number += 1
+    return f"{path}.{number}"
+
+
 def _keep_former(path: str, params: cfg.ExperimentConfig) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
     former = {
@@ -191,14 +205,11 @@ def _keep_former(path: str, params: cfg.ExperimentConfig) -> None:
         if key not in (EXPERIMENT_KEY, IMPORTS_KEY)
     }
     changes = provenance.diff_dicts(former, params.as_dict())
-    number = 1
-    while tf.io.gfile.exists(f"{path}.{number}"):
-        number += 1
-    tf.io.gfile.rename(path, f"{path}.{number}")
+    kept_as = _next_former_path(path)
+    tf.io.gfile.rename(path, kept_as)
     lines = [f"  {name}: {old!r} -> {new!r}" for name, old, new in changes]
     logger.warning(
-        "The settings differ from those this run was started with (now in %s.%d):\n%s",
-        path,
-        number,
+        "The settings differ from those this run was started with (now in %s):\n%s",
+        kept_as,
         "\n".join(lines),
     )

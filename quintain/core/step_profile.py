@@ -46,21 +46,16 @@ class StepRange:
             )
         return cls(int(start), int(stop))
 
-    def limit(self, steps_per_loop: int | Callable[[int], int]) -> Callable[[int], int]:
-        """Returns lengths of loops that end where the profile starts and where it stops."""
-
-        def count_steps(step: int) -> int:
-            count = steps_per_loop(step) if callable(steps_per_loop) else steps_per_loop
-            ends = [end - step for end in (self.start, self.stop) if end > step]
-            return min([count, *ends])
-
-        return count_steps
+    @property
+    def boundaries(self) -> tuple[int, int]:
+        """The steps at which a loop has to end, so that no other step is profiled."""
+        return self.start, self.stop
 
 
 class ProfileSteps(actions.PreparedAction):
     """Train action that profiles a range of steps.
 
-    Loops have to end where the range starts and stops; see `StepRange.limit`.
+    No loop may cross where the range starts or stops; see `Controller(loop_boundaries=...)`.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import orbit
+from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import (
     actions,
@@ -170,14 +171,20 @@ def train_from_config(
     """
     parsed_mode = experiment_runner.parse_mode(mode)
     experiment_runner.check_run(params, parsed_mode, model_dir)
-    run_files.check_model_dir(
+    check_model_dir = functools.partial(
+        run_files.check_model_dir,
         params,
         model_dir,
         experiment=experiment,
         writes=parsed_mode.is_training,
         allow_config_change=allow_config_change,
     )
+    is_cluster = params.runtime.distribution_strategy.lower() == "multi_worker_mirrored"
+    if not is_cluster:
+        check_model_dir()
     strategy = distribution.build_strategy(params.runtime)
+    if is_cluster:
+        check_on_chief(strategy, check_model_dir)
     if parsed_mode.is_training:
         params = fix_seed(params, model_dir, strategy)
     with (
@@ -206,9 +213,11 @@ def train_from_config(
         if parsed_mode.is_training and cluster.is_chief(strategy):
             run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
         attempt.succeed()
-        _, logs = runner.run()
-        if gin_io.is_bound() and parsed_mode.is_training and cluster.is_chief(strategy):
-            run_files.save_gin_config(mode, model_dir)
+        try:
+            _, logs = runner.run()
+        finally:
+            if gin_io.is_bound() and parsed_mode.is_training and cluster.is_chief(strategy):
+                run_files.save_gin_config(mode, model_dir)
     step = int(runner.trainer.global_step.numpy())
     return TrainResult(
         step=step,
@@ -216,6 +225,27 @@ def train_from_config(
         logs=logs,
         is_stopped_early=runner.is_stopped_early,
     )
+
+
+def check_on_chief(strategy: tf.distribute.Strategy, check: Callable[[], None]) -> None:
+    """Lets the chief check something, and all workers end if it is wrong, not only the chief.
+
+    Args:
+        strategy: Strategy of the cluster.
+        check: Raises a `ConfigError` if something is wrong.
+
+    Raises:
+        ConfigError: On all workers, if it did on the chief.
+    """
+    problem: errors.ConfigError | None = None
+    if cluster.is_chief(strategy):
+        try:
+            check()
+        except errors.ConfigError as error:
+            problem = error
+    text = cluster.from_chief(strategy, None if problem is None else str(problem))
+    if text is not None:
+        raise errors.ConfigError(text) from problem
 
 
 def watch_signals(

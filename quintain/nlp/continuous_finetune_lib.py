@@ -55,6 +55,7 @@ def run_continuous_finetune(
     *,
     reporter: orbit.Reporter | None = None,
     interruption: orbit.Interruption | None = None,
+    enable_async_checkpointing: bool = True,
 ) -> Mapping[str, Any]:
     """Fine-tunes and evaluates the checkpoints of a directory, as they come.
 
@@ -79,6 +80,7 @@ def run_continuous_finetune(
             without which a time-out does not end it. None ends at the first time-out.
         reporter: Told what happens; writes to the log if None.
         interruption: Stops between two steps, with a checkpoint.
+        enable_async_checkpointing: Whether checkpoints are written in the background.
 
     Returns:
         The metrics of the last evaluation, or an empty mapping.
@@ -101,7 +103,16 @@ def run_continuous_finetune(
     logs: dict[str, Any] = {}
     with distribution.precision(params.runtime):
         for path, step in _iterate_pretrained(params, model_dir, pretrain_steps, reporter, wait):
-            logs = _finetune(strategy, params, model_dir, path, step, reporter, interruption)
+            logs = _finetune(
+                strategy,
+                params,
+                model_dir,
+                path,
+                step,
+                reporter=reporter,
+                interruption=interruption,
+                enable_async_checkpointing=enable_async_checkpointing,
+            )
             # What a model and its iterators hold is freed by the collector only.
             gc.collect()
     if interruption is not None and interruption.requested:
@@ -117,6 +128,8 @@ def run_from_config(
     imports: Sequence[str] = (),
     pretrain_steps: int | None = None,
     reporter: orbit.Reporter | None = None,
+    allow_config_change: bool = False,
+    enable_async_checkpointing: bool = True,
 ) -> Mapping[str, Any]:
     """Does what `run_continuous_finetune` does, with a `params.yaml`, and ends it on a signal.
 
@@ -127,6 +140,8 @@ def run_from_config(
         imports: Modules that register it, recorded as well.
         pretrain_steps: Last step of the pretraining.
         reporter: Told what happens; writes to the log if None.
+        allow_config_change: Whether a fine-tuning that was stopped may go on with other settings.
+        enable_async_checkpointing: Whether checkpoints are written in the background.
 
     Returns:
         The metrics of the last evaluation.
@@ -137,7 +152,13 @@ def run_from_config(
     """
     experiment_runner.check_run(params, _MODE, model_dir)
     _check_source(params.task.init_checkpoint)
-    run_files.check_model_dir(params, model_dir, experiment=experiment, writes=True)
+    run_files.check_model_dir(
+        params,
+        model_dir,
+        experiment=experiment,
+        writes=True,
+        allow_config_change=allow_config_change,
+    )
     params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
     run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
     with train_lib.watch_signals(params.trainer) as interruption:
@@ -149,6 +170,7 @@ def run_from_config(
             pretrain_steps=pretrain_steps,
             reporter=reporter,
             interruption=interruption,
+            enable_async_checkpointing=enable_async_checkpointing,
         )
 
 
@@ -229,10 +251,21 @@ def _finetune(
     model_dir: str,
     path: str,
     step: int,
+    *,
     reporter: orbit.Reporter,
-    interruption: orbit.Interruption | None,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """Trains from one checkpoint, and returns the metrics of the last evaluation."""
+    """Trains from one checkpoint, and returns the metrics of the last evaluation.
+
+    Args:
+        strategy: Strategy to train under.
+        params: The experiment of one fine-tuning.
+        model_dir: Directory of the fine-tuning.
+        path: The checkpoint.
+        step: Its step.
+        reporter: Told what happens.
+        **settings: Those of `ExperimentRunner`.
+    """
     state = _read_state(model_dir)
     if state.get("step") != step:
         _remove_run(model_dir)
@@ -246,7 +279,7 @@ def _finetune(
         model_dir,
         save_summary=False,
         reporter=reporter,
-        interruption=interruption,
+        **settings,
     )
     _, logs = runner.run()
     _write_metrics(model_dir, runner.task_name, step, logs)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -72,6 +72,7 @@ class Controller:
         loop_position: tf.Variable | None = None,
         evaluated: Callable[[int], bool] | None = None,
         stopping: Callable[[], str | None] | None = None,
+        loop_boundaries: Sequence[int] = (),
     ) -> None:
         """Checks its arguments, and restores the latest checkpoint if there is one.
 
@@ -103,6 +104,8 @@ class Controller:
             stopping: Asked after every evaluation of `train_and_evaluate`, after the eval actions.
                 If it returns a text, training ends there, as if its last step were reached, and the
                 text is reported. None trains to the last step.
+            loop_boundaries: Global steps that no train loop crosses: one ends there and the next
+                begins, so that something can be done in between.
 
         Raises:
             ValueError: If there is neither trainer nor evaluator, or an argument is out of range.
@@ -112,7 +115,9 @@ class Controller:
         if trainer is not None:
             if steps_per_loop is None:
                 raise ValueError("`steps_per_loop`: got None, but it is needed with a `trainer`.")
-            self._schedule = loop_schedule.LoopSchedule(steps_per_loop, loop_position)
+            self._schedule = loop_schedule.LoopSchedule(
+                steps_per_loop, loop_position, loop_boundaries
+            )
             if summary_interval is not None:
                 loop_schedule.check_summary_interval(summary_interval, steps_per_loop)
         if not isinstance(global_step, tf.Variable):

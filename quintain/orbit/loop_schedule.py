@@ -1,6 +1,6 @@
 """How many steps the next loop has, and where the next evaluation is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -16,13 +16,19 @@ class LoopSchedule:
     without the interruption.
     """
 
-    def __init__(self, steps_per_loop: StepsPerLoop, position: tf.Variable | None) -> None:
+    def __init__(
+        self,
+        steps_per_loop: StepsPerLoop,
+        position: tf.Variable | None,
+        boundaries: Sequence[int] = (),
+    ) -> None:
         """Stores the length of a loop.
 
         Args:
             steps_per_loop: At least 1.
             position: `[]` integer variable for the steps that an interrupted loop has left, else 0.
                 None forgets them.
+            boundaries: Global steps that no loop crosses, whatever its length.
 
         Raises:
             ValueError: If `steps_per_loop` is less than 1.
@@ -31,6 +37,7 @@ class LoopSchedule:
             _check(steps_per_loop)
         self._steps_per_loop = steps_per_loop
         self._position = position
+        self._boundaries = tuple(boundaries)
 
     @property
     def steps_left(self) -> int:
@@ -56,7 +63,8 @@ class LoopSchedule:
 
     def next_loop_steps(self, step: int, end_step: int) -> int:
         """Returns the steps of the next loop, which must not go beyond `end_step`."""
-        return min(end_step - step, self.steps_left or self.steps_per_loop(step))
+        ends = [end_step, *(end for end in self._boundaries if end > step)]
+        return min(self.steps_left or self.steps_per_loop(step), min(ends) - step)
 
 
 def next_evaluation_step(step: int, train_steps: int, eval_interval: int | None) -> int:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from quintain import errors
+from quintain.config import gin_io
 from quintain.core import experiment_parser, experiment_runner
 
 LOCAL = "--experiment=translation/local"
@@ -315,6 +316,37 @@ def test_a_malformed_profile_is_refused_before_anything_starts(tmp_path, quintai
     assert code == 2
     assert "--profile: got '9:3'" in stderr
     assert not directory.exists()
+
+
+@pytest.mark.parametrize("flag", ["--mode=eval", "--mode=continuous_train_and_eval", "--dry_run"])
+def test_a_profile_of_no_training_is_refused(tmp_path, quintain, tiny, flag):
+    directory = f"--model_dir={tmp_path / 'run'}"
+
+    code, _, stderr = quintain(
+        "train", "--experiment=translation/local", directory, tiny, "--profile=1:2", flag
+    )
+
+    assert code == 2
+    assert f"--profile: got '1:2' with {flag}" in stderr
+
+
+def test_the_suggested_commands_have_the_gin_flags_of_this_one(tmp_path, quintain, tiny):
+    directory = tmp_path / "run"
+    file = tmp_path / "a file.gin"
+    file.write_text("create_trainer.checkpoint_exporter = None\n")
+    flags = ["--experiment=translation/local", "--mode=train", tiny, f"--gin_file={file}"]
+
+    try:
+        code, _, stderr = quintain(
+            "train", *flags, "--gin_params=Trainer.train_dataset = None", f"--model_dir={directory}"
+        )
+    finally:
+        gin_io.clear()
+
+    assert code == 0
+    gin_flags = f"--gin_file='{file}' --gin_params='Trainer.train_dataset = None'"
+    assert f"--model_dir={directory} {gin_flags} --set trainer.train_steps=8" in stderr
+    assert f"--mode=eval --model_dir={directory} {gin_flags}" in stderr
 
 
 def test_a_lost_process_is_no_bad_input(quintain, monkeypatch, tmp_path):

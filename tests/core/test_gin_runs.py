@@ -2,8 +2,9 @@
 
 import pytest
 
+from quintain import orbit
 from quintain.config import gin_io
-from quintain.core import experiment_parser, train_lib
+from quintain.core import experiment_parser, experiment_runner, train_lib
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,19 @@ def test_the_operative_config_is_written_beside_the_params(tmp_path):
     text = (tmp_path / "operative_config.train.gin").read_text()
     assert "create_trainer" in text
     assert "Trainer" in text
+
+
+def test_a_run_that_fails_shows_what_it_was_bound_to(tmp_path, line_params, monkeypatch):
+    gin_io.parse_files_and_params([], ["create_trainer.checkpoint_exporter = None"])
+
+    def fail(runner):
+        raise orbit.Interrupted(3, "SIGTERM")
+
+    monkeypatch.setattr(experiment_runner.ExperimentRunner, "run", fail)
+    with pytest.raises(orbit.Interrupted):
+        train_lib.train_from_config(line_params(), "train", str(tmp_path), experiment="test/line")
+
+    assert "create_trainer" in (tmp_path / "operative_config.train.gin").read_text()
 
 
 def test_a_run_without_gin_writes_none(tmp_path, line_params):

@@ -10,7 +10,14 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, checkpoints, distribution, task_factory, train_lib
+from quintain.core import (
+    base_task,
+    checkpoints,
+    distribution,
+    run_files,
+    task_factory,
+    train_lib,
+)
 from quintain.core import config_definitions as cfg
 from quintain.nlp import continuous_finetune_lib
 
@@ -232,3 +239,50 @@ def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
 
     assert os.path.exists(tmp_path / "tuned" / "params.yaml")
     assert (tmp_path / "tuned" / "metrics-6.json").exists()
+
+
+def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypatch):
+    asked = []
+    build = continuous_finetune_lib.run_kinds.build_runner
+
+    def record(*args, **kwargs):
+        asked.append(kwargs["enable_async_checkpointing"])
+        return build(*args, **kwargs)
+
+    monkeypatch.setattr(continuous_finetune_lib.run_kinds, "build_runner", record)
+    params = build_params()
+    params.task.init_checkpoint = str(source)
+
+    continuous_finetune_lib.run_from_config(
+        params,
+        str(tmp_path / "tuned"),
+        experiment="test/sum",
+        pretrain_steps=6,
+        enable_async_checkpointing=False,
+    )
+
+    assert asked == [False]
+
+
+def test_a_fine_tuning_that_was_stopped_goes_on_with_its_settings_or_those_allowed(
+    tmp_path, source
+):
+    params, model_dir = build_params(), tmp_path / "tuned"
+    params.task.init_checkpoint = str(source)
+    run_files.serialize_config(params, str(model_dir), experiment="test/sum")
+    for path in source.glob("ckpt-6*"):
+        shutil.copy(path, model_dir / path.name.replace("ckpt-6", "ckpt-2"))
+    params.task.train_data.shuffle_buffer_size = 3
+
+    with pytest.raises(errors.ConfigError, match=r"task\.train_data\.shuffle_buffer_size"):
+        continuous_finetune_lib.run_from_config(params, str(model_dir), experiment="test/sum")
+    continuous_finetune_lib.run_from_config(
+        params,
+        str(model_dir),
+        experiment="test/sum",
+        pretrain_steps=6,
+        allow_config_change=True,
+    )
+
+    assert (model_dir / "params.yaml.1").exists()
+    assert (model_dir / "metrics-6.json").exists()

@@ -22,6 +22,17 @@ def test_rest_of_an_interrupted_loop_comes_first():
     assert restarted.next_loop_steps(100, 1000) == 100
 
 
+def test_no_loop_crosses_a_boundary_not_even_the_rest_of_an_interrupted_one():
+    position = tf.Variable(0, dtype=tf.int64)
+    schedule = loop_schedule.LoopSchedule(100, position, boundaries=(80, 85))
+    schedule.set_steps_left(30)
+
+    assert schedule.next_loop_steps(70, 1000) == 10
+    assert schedule.next_loop_steps(80, 1000) == 5
+    schedule.set_steps_left(0)
+    assert schedule.next_loop_steps(85, 1000) == 100
+
+
 @pytest.mark.parametrize(
     ("step", "interval", "expected"),
     [(0, 10, 10), (9, 10, 10), (10, 10, 20), (20, 10, 25), (3, None, 25), (3, 100, 25)],
