@@ -19,6 +19,10 @@ from quintain.core import exp_factory, run_files
 
 _CONFIGURABLE_MODULES: Final = (
     "quintain.core.experiment_runner",
+    "quintain.core.multitask.base_trainer",
+    "quintain.core.multitask.evaluator",
+    "quintain.core.multitask.interleaving_trainer",
+    "quintain.core.progressive.trainer",
     "quintain.optimization.optimizer_factory",
 )
 """Modules whose functions and classes gin may bind; they register when they are imported."""

@@ -11,6 +11,10 @@ from quintain import errors
 from quintain.config import base_config, gin_io, one_of
 from quintain.nlp.modeling import encoder_scaffold
 
+# What gin files name as parts of an encoder has to be imported before they are read.
+from quintain.nlp.modeling import gated_feedforward as gated_feedforward
+from quintain.nlp.modeling import talking_heads_attention as talking_heads_attention
+
 Size = Annotated[int, Gt(0)]
 Rate = Annotated[float, Ge(0), Lt(1)]
 
