@@ -158,6 +158,17 @@ def is_bound() -> bool:
     return any(entry.is_bound for entry in _CONFIGURABLES.values())
 
 
+def bindings() -> str:
+    """Returns the bindings that were read, as a gin file without comments; empty if there are none.
+
+    Read again, they give the same text, whatever files and flags they came from.
+    """
+    if not is_bound():
+        return ""
+    lines = str(gin.config_str()).splitlines()
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+
+
 def operative_config() -> str:
     """Returns the bindings of all configurables that were called, as a gin file."""
     return str(gin.operative_config_str())

@@ -1,6 +1,8 @@
 """Whether a run may go on with other settings than it was started with."""
 
+import difflib
 import fnmatch
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -101,6 +103,31 @@ def check_config_change(
         + "\nTo go on with the new ones, add --allow_config_change (the former are kept as "
         f"{kept_as}). To go on with the former ones, leave the experiment and the overrides "
         "out. To start anew, give another --model_dir."
+    )
+
+
+def check_gin_change(former: str, bindings: str, path: str, *, is_allowed: bool) -> None:
+    """Checks that a run with checkpoints goes on with the gin bindings that made them.
+
+    Args:
+        former: The run's bindings, one on each line; empty for none.
+        bindings: The present ones.
+        path: File with `former`.
+        is_allowed: Whether any change is wanted.
+
+    Raises:
+        ConfigError: Listing the changes.
+    """
+    if is_allowed or former == bindings:
+        return
+    difference = difflib.ndiff(former.splitlines(), bindings.splitlines())
+    lines = [f"  {line}" for line in difference if line.startswith(("-", "+"))]
+    again = f"add --gin_file={shlex.quote(path)}" if former else "leave the gin flags out"
+    raise errors.ConfigError(
+        "gin: the run was trained with other bindings (- before, + now):\n"
+        + "\n".join(lines[:_MAX_SHOWN])
+        + f"\nTo go on with the former ones, {again}. To go on with the new ones, add "
+        "--allow_config_change."
     )
 
 

@@ -1,4 +1,4 @@
-"""The files of a run that people read: `params.yaml`, and whose directory it is."""
+"""The files of a run that people read: `params.yaml`, gin bindings, and whose directory it is."""
 
 import contextlib
 import dataclasses
@@ -15,6 +15,7 @@ from quintain.core import checkpoints, config_change
 from quintain.core import config_definitions as cfg
 
 PARAMS_FILE: Final = "params.yaml"
+GIN_FILE: Final = "config.gin"
 EXPERIMENT_KEY: Final = "experiment"
 IMPORTS_KEY: Final = "imports"
 
@@ -81,6 +82,21 @@ def save_gin_config(filename_suffix: str, model_dir: str) -> None:
         file.write(gin_io.operative_config())
 
 
+def save_gin_bindings(model_dir: str) -> None:
+    """Writes the bindings of the run to `config.gin`, which `--gin_file` can read again.
+
+    A file that says something else is kept as `config.gin.1`, `.2` and so on.
+    """
+    path, text, former = os.path.join(model_dir, GIN_FILE), gin_io.bindings(), _read_gin(model_dir)
+    if text == former:
+        return
+    if former:
+        tf.io.gfile.rename(path, _next_former_path(path))
+    if text:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write(text)
+
+
 def check_model_dir(
     params: cfg.ExperimentConfig,
     model_dir: str,
@@ -123,6 +139,12 @@ def check_model_dir(
             model_dir,
             is_allowed=allow_config_change,
             kept_as=os.path.basename(_next_former_path(params_path(model_dir))),
+        )
+        config_change.check_gin_change(
+            _read_gin(model_dir),
+            gin_io.bindings(),
+            os.path.join(model_dir, GIN_FILE),
+            is_allowed=allow_config_change,
         )
 
 
@@ -170,6 +192,16 @@ def _remove_entries(directory: str, names: set[str]) -> None:
 def _read_header(model_dir: str) -> dict[str, Any]:
     path = params_path(model_dir)
     return yaml_io.load_file(path) if tf.io.gfile.exists(path) else {}
+
+
+def _read_gin(model_dir: str) -> str:
+    """Returns the gin bindings of the run in `model_dir`; empty if it has none."""
+    path = os.path.join(model_dir, GIN_FILE)
+    if not tf.io.gfile.exists(path):
+        return ""
+    with tf.io.gfile.GFile(path) as file:
+        text: str = file.read()
+    return text
 
 
 def _check_writable(model_dir: str) -> None:

@@ -212,6 +212,7 @@ def train_from_config(
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
             run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
+            run_files.save_gin_bindings(model_dir)
         attempt.succeed()
         try:
             _, logs = runner.run()

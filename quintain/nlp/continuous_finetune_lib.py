@@ -161,6 +161,7 @@ def run_from_config(
     )
     params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
     run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
+    run_files.save_gin_bindings(model_dir)
     with train_lib.watch_signals(params.trainer) as interruption:
         return run_continuous_finetune(
             _MODE,

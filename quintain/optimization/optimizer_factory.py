@@ -163,7 +163,7 @@ class OptimizerFactory:
             return rate
         return WARMUPS.lookup(str(warmup.type))(rate, **_get_arguments(warmup))
 
-    @gin_io.configurable
+    @gin_io.configurable(module=f"{__name__}.OptimizerFactory")
     def build_optimizer(
         self,
         lr: lr_schedule.LearningRate,

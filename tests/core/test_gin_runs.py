@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from quintain import orbit
+from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import experiment_parser, experiment_runner, train_lib
 
@@ -78,6 +78,63 @@ def test_a_run_that_fails_shows_what_it_was_bound_to(tmp_path, line_params, monk
         train_lib.train_from_config(line_params(), "train", str(tmp_path), experiment="test/line")
 
     assert "create_trainer" in (tmp_path / "operative_config.train.gin").read_text()
+
+
+def go_on(params, model_dir, bindings, **kwargs):
+    gin_io.clear()
+    if bindings:
+        gin_io.parse_files_and_params([], bindings)
+    params.lock()
+    train_lib.train_from_config(params, "train", str(model_dir), experiment="test/line", **kwargs)
+
+
+def test_other_bindings_for_a_run_are_shown_and_refused(tmp_path, line_params):
+    first = ["create_trainer.checkpoint_exporter = None"]
+    go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
+    longer = {"trainer": {"train_steps": 10}}
+
+    with pytest.raises(errors.ConfigError) as caught:
+        go_on(line_params(longer), tmp_path, ["Trainer.train_dataset = None"])
+
+    assert "- create_trainer.checkpoint_exporter = None" in str(caught.value)
+    assert "+ Trainer.train_dataset = None" in str(caught.value)
+    assert f"--gin_file={tmp_path}/config.gin" in str(caught.value)
+    with pytest.raises(errors.ConfigError, match="gin: the run was trained with other bindings"):
+        go_on(line_params(longer), tmp_path, [])
+    assert (tmp_path / "config.gin").read_text() == "\n".join([*first, ""])
+
+
+def test_the_bindings_of_a_run_can_be_read_again(tmp_path, line_params):
+    first = ["create_trainer.checkpoint_exporter = None", "Trainer.train_dataset = None"]
+    go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
+    gin_io.clear()
+    gin_io.parse_files_and_params([str(tmp_path / "config.gin")], [])
+    params = line_params({"trainer": {"train_steps": 10}})
+    params.lock()
+
+    result = train_lib.train_from_config(params, "train", str(tmp_path), experiment="test/line")
+
+    assert result.step == 10
+    assert not (tmp_path / "config.gin.1").exists()
+
+
+def test_other_bindings_can_be_allowed_and_the_former_are_kept(tmp_path, line_params):
+    first = ["create_trainer.checkpoint_exporter = None"]
+    go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
+
+    go_on(line_params({"trainer": {"train_steps": 10}}), tmp_path, [], allow_config_change=True)
+
+    assert "create_trainer" in (tmp_path / "config.gin.1").read_text()
+    assert not (tmp_path / "config.gin").exists()
+
+
+def test_the_builder_of_optimizers_goes_by_its_class_or_its_own_name():
+    experiment_parser.import_modules(["quintain.optimization.optimizer_factory"])
+    for name in ("build_optimizer", "OptimizerFactory.build_optimizer"):
+        gin_io.clear()
+        gin_io.parse_files_and_params([], [f"{name}.postprocessor = None"])
+
+        assert gin_io.bindings() == "build_optimizer.postprocessor = None\n"
 
 
 def test_a_run_without_gin_writes_none(tmp_path, line_params):
