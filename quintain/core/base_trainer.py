@@ -115,7 +115,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         model, optimizer = self._model, self._optimizer
         self._average = optimizer_wrapper.find_wrapper(optimizer, ema.ExponentialMovingAverage)
         self._accumulation = trainer_setup.find_accumulation(self._config, optimizer)
-        self._norms = trainer_setup.track_norms(self._config, optimizer) if train else None
+        self._norms = trainer_setup.track_norms(self._config.trainer, optimizer) if train else None
         if train:
             self._prepare_training(train_dataset)
         if evaluate:

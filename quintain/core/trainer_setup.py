@@ -57,13 +57,13 @@ def find_accumulation(
     return found
 
 
-def track_norms(config: cfg.ExperimentConfig, optimizer: Any) -> norms.NormSums | None:
+def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | None:
     """Makes the optimizer sum up norms, if the config asks for it.
 
     Raises:
         ConfigError: If the optimizer can't.
     """
-    if not config.trainer.norm_summaries:
+    if not config.norm_summaries:
         return None
     found = optimizer_wrapper.find_wrapper(optimizer, fused_optimizer.FusedOptimizer)
     if found is None:

@@ -20,6 +20,7 @@ from quintain.core import (
     dataset_distribution,
     distribution,
     loop_record,
+    loop_timing,
     model_metrics,
     replica_seeds,
     replica_steps,
@@ -27,7 +28,7 @@ from quintain.core import (
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, item_counters
 from quintain.core.multitask import multitask as multitask_lib
-from quintain.optimization import ema, gradient_accumulation, optimizer_wrapper
+from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 
 LOSS_NAME = "training_loss"
 """Key of a mean training loss in the logs: of each task, and of all together."""
@@ -50,6 +51,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         train_datasets: Mapping[str, Any] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
+        norm_sums: norms.NormSums | None = None,
     ) -> None:
         """Builds the data of all tasks; nothing is computed yet.
 
@@ -61,6 +63,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             trainer_options: How the loop runs.
             train_datasets: Training data of every task, instead of `Task.build_inputs`.
             runtime: Seed, compilation and threads. None takes the defaults.
+            norm_sums: What the optimizer's `track_norms` returned, to log the norms.
 
         Raises:
             ConfigError: Under a parameter-server strategy.
@@ -86,6 +89,8 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             for name, task in multi_task.tasks.items()
         }
         self._counters = item_counters.ItemCounters()
+        self._timing = loop_timing.LoopTiming(None)
+        self._norms = norm_sums
         self._is_train_data_built = train_datasets is None
         self._loop_record = loop_record.LoopRecord(self, self._global_step, self._count_used)
         if train_datasets is None:
@@ -187,6 +192,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
     def train_loop_begin(self) -> None:
         """Starts the clock of the loop. The metrics were reset at the end of the last one."""
         self._counters.start(time.perf_counter())
+        self._timing.begin_loop(int(self._global_step.numpy()))
         self._loop_record.begin_loop()
 
     def train_step(self, iterator_map: Mapping[str, Any]) -> None:
@@ -235,11 +241,12 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
                 for counter in step_counters:
                     counter.assign_add(1)
 
+        take, run = functools.partial(self._timing.measure_next, get_inputs), replica_steps.run
         if self._accumulation is not None:
             with self._accumulation.accumulating():
                 for _ in tf.range(self._accumulation.num_batches - 1):
-                    replica_steps.run(self._strategy, self._runtime, step_fn, get_inputs())
-        replica_steps.run(self._strategy, self._runtime, last_step_fn, get_inputs())
+                    run(self._strategy, self._runtime, step_fn, take())
+        run(self._strategy, self._runtime, last_step_fn, take())
 
     @override
     def train_loop_end(self) -> dict[str, Any]:
@@ -247,8 +254,8 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
 
         Returns:
             Mapping with the loss and the metrics of every task under its name, those of all tasks
-            under `total_loss` and, for those who look for one number, `training_loss`, and
-            `learning_rate`.
+            under `total_loss` and, for those who look for one number, `training_loss`;
+            `learning_rate`, and the times, rates and norms that a `Trainer` has.
         """
         logs: dict[str, Any] = {}
         for name, loss in self._training_losses.items():
@@ -257,6 +264,9 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             model_metrics.reset([loss, *self._all_metrics(name)])
         logs[LOSS_NAME] = logs[multitask_lib.TOTAL_LOSS][LOSS_NAME]
         logs["learning_rate"] = _get_learning_rate(self._optimizer)
+        logs.update(self._timing.end_loop(int(self._global_step.numpy())))
+        if self._norms is not None:
+            logs.update(self._norms.take_means())
         return logs | self._counters.rates(time.perf_counter())
 
     def _all_metrics(self, name: str) -> list[keras.metrics.Metric | None]:

@@ -13,6 +13,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core import replica_steps
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
+from quintain.optimization import norms
 
 
 @gin_io.configurable
@@ -33,6 +34,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         train_datasets: Mapping[str, Any] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
+        norm_sums: norms.NormSums | None = None,
     ) -> None:
         """Builds the data of all tasks; nothing is computed yet.
 
@@ -45,6 +47,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
             train_datasets: Training data of every task, instead of `Task.build_inputs`.
             runtime: Seed, also of the choice of tasks, compilation and threads. None takes the
                 defaults.
+            norm_sums: What the optimizer's `track_norms` returned, to log the norms.
 
         Raises:
             ConfigError: If the sampler is for other tasks.
@@ -66,6 +69,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
             trainer_options,
             train_datasets,
             runtime=runtime,
+            norm_sums=norm_sums,
         )
 
     def task_step_counter(self, name: str) -> tf.Variable:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import orbit
-from quintain.core import base_task, base_trainer, experiment_runner
+from quintain.core import base_task, base_trainer, experiment_runner, trainer_setup
 from quintain.core.multitask import (
     base_model,
     configs,
@@ -68,17 +68,22 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
         """Builds the trainer with the model and the optimizer, in the scope of the strategy."""
         params: Any = self._params
         model = self._given_model
+        optimizer = task.create_optimizer(
+            params.trainer.optimizer_config,
+            params.runtime,
+            params.task.differential_privacy_config,
+        )
+        is_training = self._mode.is_training
         options: dict[str, Any] = {
             "multi_task": task,
             "multi_task_model": task.build_multitask_model() if model is None else model,
-            "optimizer": task.create_optimizer(
-                params.trainer.optimizer_config,
-                params.runtime,
-                params.task.differential_privacy_config,
-            ),
+            "optimizer": optimizer,
             "trainer_options": _build_trainer_options(params),
-            "train_datasets": None if self._mode.is_training else {},
+            "train_datasets": None if is_training else {},
             "runtime": params.runtime,
+            "norm_sums": (
+                trainer_setup.track_norms(params.trainer, optimizer) if is_training else None
+            ),
         }
         if params.trainer.trainer_type == "interleaving":
             options["task_sampler"] = task_sampler.get_task_sampler(

@@ -173,3 +173,19 @@ def test_tasks_with_different_models_need_a_class_of_their_own(sign_config):
 
     with pytest.raises(errors.ConfigError, match="describe different models"):
         multitask.MultiTask.from_config(config).build_multitask_model()
+
+
+@pytest.mark.parametrize("trainer_type", ["joint", "interleaving"])
+def test_times_and_norms_are_logged_as_for_one_task(tmp_path, experiment, trainer_type):
+    params = experiment(trainer_type, norm_summaries=True)
+    params.override({"trainer": {"train_steps": 5}})
+    params.lock()
+
+    train_lib.train_from_config(params, "train", str(tmp_path), experiment="test/signs")
+
+    logs = json.loads((tmp_path / "training.jsonl").read_text())["metrics"]
+    assert logs["step_ms"] == pytest.approx(logs["input_wait_ms"] + logs["compute_ms"])
+    assert logs["input_wait_ms"] > 0
+    assert logs["host_memory_gb"] > 0.1
+    assert logs["gradient_norm"] > 0
+    assert logs["update_norm"] > 0
