@@ -1,7 +1,9 @@
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,7 +22,7 @@ OVERRIDES = {
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 
-def start(model_dir, *flags, **overrides):
+def start(model_dir, *flags, variables=(), **overrides):
     pairs = ",".join(f"{name}={value}" for name, value in (OVERRIDES | overrides).items())
     return subprocess.Popen(
         [
@@ -34,7 +36,11 @@ def start(model_dir, *flags, **overrides):
             f"--params_override={pairs}",
             *flags,
         ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
+            **dict(variables),
+        },
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -136,6 +142,30 @@ def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_pat
 
     assert stderr.count("no_such_field") == 1
     assert not model_dir.exists()
+
+
+def test_the_chief_refuses_other_settings_for_all_workers(tmp_path):
+    """Workers started by hand, of which the second sees another directory than the chief."""
+    steps = {"trainer.train_steps": 10}
+    finish(start(tmp_path / "chief", **steps))
+    with contextlib.ExitStack() as sockets:
+        opened = [sockets.enter_context(socket.socket()) for _ in range(2)]
+        for one in opened:
+            one.bind(("localhost", 0))
+        hosts = [f"localhost:{one.getsockname()[1]}" for one in opened]
+    strategy = "--set=runtime.distribution_strategy=multi_worker_mirrored"
+    workers = []
+    for index, name in enumerate(("chief", "other")):
+        config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
+        variables = {"TF_CONFIG": json.dumps(config)}
+        workers.append(start(tmp_path / name, strategy, variables=variables, **steps))
+
+    errors = [finish(worker, code=2) for worker in workers]
+
+    for error in errors:
+        assert "runtime.distribution_strategy: 'one_device' -> 'multi_worker_mirrored'" in error
+        assert "--allow_config_change" in error
+    assert not (tmp_path / "other").exists()
 
 
 def test_files_are_written_by_the_chief_alone(undisturbed):
