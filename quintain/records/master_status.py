@@ -1,0 +1,62 @@
+"""What a running master knows beyond its store."""
+
+import dataclasses
+
+from quintain.records import states
+
+
+@dataclasses.dataclass(frozen=True)
+class SlotStatus:
+    """One slot and who holds it."""
+
+    id: int
+    """Number of the slot."""
+
+    kind: str
+    """`cpu` or `gpu`."""
+
+    device: str = ""
+    """Name of the device; empty for shares of the CPU."""
+
+    num_threads: int | None = None
+    """CPU threads of the slot; None for TensorFlow's choice."""
+
+    trial_id: int | None = None
+    """Trial that holds it, or None if it is free."""
+
+    experiment_id: int | None = None
+    """Experiment of that trial."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentStatus:
+    """How far an experiment that has not ended is."""
+
+    experiment_id: int
+    """The experiment."""
+
+    state: states.ExperimentState
+    """What it is doing."""
+
+    progress: float = 0.0
+    """Part of the search that is done, from 0 to 1."""
+
+    eta_secs: float | None = None
+    """Seconds until the search is over, as far as can be told; None where it can't."""
+
+    running_trials: tuple[int, ...] = ()
+    """Trials that hold slots."""
+
+    waiting_trials: tuple[int, ...] = ()
+    """Trials that have work to do and wait for slots."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterStatus:
+    """What runs where."""
+
+    slots: tuple[SlotStatus, ...] = ()
+    """All slots, by number."""
+
+    experiments: tuple[ExperimentStatus, ...] = ()
+    """All experiments that have not ended, by number."""
