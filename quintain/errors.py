@@ -7,8 +7,11 @@ QuintainError
 |   `-- RestrictionError (KeyError)      fields do not fit together
 |-- RegistryError (LookupError, ValueError)  a name was never registered, or was registered twice
 |-- DataError (ValueError)               input data can't be used; names file and line
+|-- NotFoundError (LookupError)          there is no experiment, trial or checkpoint of this name
 |-- StateError                           an experiment or a trial can't do this in its state
+|   `-- GoneError                        this run of a trial is not wanted any more
 |-- ClusterError                         a process that a run can't do without is gone
+|   `-- MasterUnreachableError           the master does not answer
 |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
@@ -101,12 +104,24 @@ class CheckpointError(QuintainError):
     """A checkpoint is missing, damaged, does not fit or can't be written."""
 
 
+class NotFoundError(QuintainError, LookupError):
+    """There is no experiment, trial or checkpoint of this name."""
+
+
 class StateError(QuintainError):
     """An experiment or a trial can't do this in the state it is in."""
 
 
+class GoneError(StateError):
+    """This run of a trial is not wanted any more; its process is to end."""
+
+
 class ClusterError(QuintainError):
     """A process that a run can't do without is gone."""
+
+
+class MasterUnreachableError(ClusterError):
+    """The master does not answer."""
 
 
 class TrainingDivergedError(QuintainError, RuntimeError):

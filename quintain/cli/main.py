@@ -26,6 +26,7 @@ COMMANDS: Final = {
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_FAILURE: Final = 1
+_NOT_BAD_INPUT: Final = (errors.ClusterError, errors.StateError, errors.NotFoundError)
 _SIGNAL_EXITS: Final = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -81,8 +82,9 @@ def run(arguments: Sequence[str]) -> int:
         if shows_traceback:
             traceback.print_exc()
         click.echo(f"Error: {error}", err=True)
-        # A lost process is nobody's typo: the cluster may be started again as it is.
-        return EXIT_FAILURE if isinstance(error, errors.ClusterError) else EXIT_BAD_INPUT
+        # A lost process is nobody's typo: the cluster may be started again as it is. Nor is what is
+        # not there any more, or has gone on to another state.
+        return EXIT_FAILURE if isinstance(error, _NOT_BAD_INPUT) else EXIT_BAD_INPUT
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
         return _SIGNAL_EXITS["SIGINT"]
