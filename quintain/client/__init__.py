@@ -1,0 +1,1 @@
+"""Talks to a running master over HTTP."""

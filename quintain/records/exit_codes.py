@@ -1,0 +1,25 @@
+"""What a trial's process returns to say how it ended."""
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes of trial processes."""
+
+    DONE = 0
+    """It was told to terminate."""
+
+    ERROR = 1
+    """The user's code, or the platform's, raised an exception."""
+
+    INVALID_HPARAMS = 3
+    """The trial can't do anything with its hyperparameters; starting it again is no use."""
+
+    NOT_WANTED = 4
+    """The master did not want this run any more."""
+
+    LOST_MASTER = 5
+    """The master was away for too long."""
+
+    OUT_OF_MEMORY = 71
+    """There was no memory left."""

@@ -1,0 +1,45 @@
+"""Processes of trials as the store keeps them, so that a restarted master finds them again."""
+
+import dataclasses
+import enum
+
+from quintain.records import trial
+
+
+class RunState(enum.StrEnum):
+    """What a process is doing."""
+
+    LAUNCHING = "launching"
+    """It was started, and has not asked for its trial yet."""
+
+    RUNNING = "running"
+    """It works."""
+
+    ENDING = "ending"
+    """It was told to end."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One start of a trial."""
+
+    launch_id: str
+    """Name of the start."""
+
+    trial_id: int
+    """The trial."""
+
+    experiment_id: int
+    """The experiment."""
+
+    slots: tuple[int, ...]
+    """Numbers of the slots that it holds."""
+
+    state: RunState
+    """What it is doing."""
+
+    identity: trial.ProcessIdentity | None
+    """The process, or None before it was started."""
+
+    start_time: float
+    """Seconds since the epoch."""

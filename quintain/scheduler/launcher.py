@@ -1,0 +1,122 @@
+"""How trial processes are started, watched and ended, whatever starts them.
+
+The scheduler decides; a launcher obeys. It knows nothing about experiments and never talks to the
+store, so that another one (for many machines, say) can take its place.
+"""
+
+import abc
+import dataclasses
+
+from quintain.records import log, trial
+from quintain.scheduler import slots
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """One start of a trial's process."""
+
+    launch_id: str
+    """Name of this start. It becomes part of file names: letters, digits, `-`, `_` and `.`."""
+
+    trial_id: int
+    """The trial."""
+
+    experiment_id: int
+    """The experiment."""
+
+    slots: tuple[slots.Slot, ...]
+    """What the process may use."""
+
+    environment: dict[str, str]
+    """Variables to add to the environment of the launcher's own process."""
+
+    scratch_dir: str
+    """Directory for the files of this process. Made if it is not there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessExit:
+    """How a process ended. If it can't be found out, `exit_code` and `signal` are None."""
+
+    launch_id: str
+    """Name of the start."""
+
+    trial_id: int
+    """The trial."""
+
+    exit_code: int | None
+    """What the process returned (`records.exit_codes.ExitCode`), or None if a signal ended it."""
+
+    signal: int | None
+    """Number of the signal that ended it, or None if it ended by itself."""
+
+    last_lines: tuple[str, ...] = ()
+    """The last lines that it wrote, of both streams."""
+
+    out_of_memory: bool = False
+    """Whether it ended because there was no memory left."""
+
+
+class Launcher(abc.ABC):
+    """Starts and ends processes. All methods may be called from several threads."""
+
+    @abc.abstractmethod
+    def start(self, launch: Launch) -> trial.ProcessIdentity:
+        """Starts a process and returns what it can be recognised by.
+
+        Raises:
+            ClusterError: If the process can't be started; the message says why.
+        """
+
+    @abc.abstractmethod
+    def adopt(
+        self,
+        launch_id: str,
+        trial_id: int,
+        identity: trial.ProcessIdentity,
+        scratch_dir: str,
+    ) -> bool:
+        """Takes over a process that another launcher started.
+
+        Also a process that ended meanwhile is taken over if it is known how: then True is
+        returned, and `poll` reports its exit like that of any other.
+
+        Args:
+            launch_id: Name of the start.
+            trial_id: The trial.
+            identity: What `start` returned.
+            scratch_dir: `scratch_dir` of the launch.
+
+        Returns:
+            False if the process is not alive and nothing is known about its end. `poll` does not
+            report it then; the lines that it wrote are still read.
+        """
+
+    @abc.abstractmethod
+    def kill(self, launch_id: str) -> None:
+        """Ends a process and all that it started.
+
+        They are asked by SIGTERM and forced by SIGKILL after a grace, which `poll` watches. The
+        exit is reported by `poll`. A name that is not known (any more) is no error.
+        """
+
+    @abc.abstractmethod
+    def poll(self) -> list[ProcessExit]:
+        """Returns the processes that have ended since the last call."""
+
+    @abc.abstractmethod
+    def read_logs(self) -> list[log.LogRow]:
+        """Returns the lines that were written since the last call, by each process in order.
+
+        A call confirms that the lines of the call before it are kept: they are not read again,
+        not even by the launcher of a restarted master.
+        """
+
+    @abc.abstractmethod
+    def close(self, *, kill: bool) -> None:
+        """Ends the launcher.
+
+        Args:
+            kill: Whether to end all processes and wait for that; else they go on, and another
+                launcher can adopt them.
+        """
