@@ -60,3 +60,26 @@ class MasterStatus:
 
     experiments: tuple[ExperimentStatus, ...] = ()
     """All experiments that have not ended, by number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterInfo:
+    """Which master answers."""
+
+    version: str
+    """Version of the package it runs."""
+
+    home: str
+    """Its home directory."""
+
+    url: str
+    """Its address."""
+
+    pid: int
+    """Number of its process."""
+
+    start_time: float
+    """When the process was started, in seconds since the epoch."""
+
+    is_embedded: bool = False
+    """Whether it lives in a command that follows its own experiment."""

@@ -1,0 +1,214 @@
+"""What users can ask of the platform, whoever answers: a master by HTTP, or its store directly."""
+
+import abc
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import experiment as experiment_lib
+from quintain.records import log, master_status, metric, states
+from quintain.records import trial as trial_lib
+
+
+class Calls(abc.ABC):
+    """Reads, and commands to experiments, trials and checkpoints.
+
+    All of them raise `NotFoundError` for what is not there, commands raise `StateError` where the
+    state does not allow them, and those that need a master raise `MasterUnreachableError`.
+    """
+
+    # What there is.
+
+    @abc.abstractmethod
+    def get_status(self) -> master_status.MasterStatus:
+        """Returns what runs where."""
+
+    @abc.abstractmethod
+    def list_experiments(
+        self,
+        *,
+        include_archived: bool = False,
+        state_names: Sequence[states.ExperimentState] = (),
+        labels: Sequence[str] = (),
+    ) -> list[experiment_lib.Experiment]:
+        """Returns experiments, by number.
+
+        Args:
+            include_archived: Whether archived ones are among them.
+            state_names: Only those in one of these states; all if empty.
+            labels: Only those that have all of these labels.
+        """
+
+    @abc.abstractmethod
+    def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
+        """Returns an experiment."""
+
+    @abc.abstractmethod
+    def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
+        """Returns what happened to an experiment, in order."""
+
+    @abc.abstractmethod
+    def list_trials(
+        self,
+        experiment_id: int | None = None,
+        *,
+        state_names: Sequence[states.TrialState] = (),
+    ) -> list[trial_lib.Trial]:
+        """Returns trials, of one experiment or of all, by number."""
+
+    @abc.abstractmethod
+    def get_trial(self, trial_id: int) -> trial_lib.Trial:
+        """Returns a trial."""
+
+    @abc.abstractmethod
+    def list_metrics(
+        self,
+        trial_id: int,
+        *,
+        group: metric.MetricGroup | None = None,
+        after_batches: int = -1,
+    ) -> list[metric.MetricRow]:
+        """Returns the metrics of a trial, in the order of its batches."""
+
+    @abc.abstractmethod
+    def list_logs(
+        self,
+        trial_id: int,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        source: log.LogSource | None = None,
+        contains: str | None = None,
+        last: int | None = None,
+    ) -> list[log.LogRow]:
+        """Returns lines that a trial wrote, in order.
+
+        Args:
+            trial_id: The trial.
+            after: Only lines with larger numbers.
+            limit: At most so many.
+            source: Only lines from there.
+            contains: Only lines with this text.
+            last: Only the last so many of them.
+        """
+
+    @abc.abstractmethod
+    def list_checkpoints(
+        self,
+        *,
+        experiment_id: int | None = None,
+        trial_id: int | None = None,
+        state_names: Sequence[checkpoint_lib.CheckpointState] = (),
+    ) -> list[checkpoint_lib.Checkpoint]:
+        """Returns checkpoints, in the order they were saved."""
+
+    @abc.abstractmethod
+    def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+        """Returns a checkpoint by its UUID, or by as much of its beginning as is unique."""
+
+    @abc.abstractmethod
+    def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:
+        """Copies the files of a checkpoint into a directory and returns their paths there."""
+
+    @abc.abstractmethod
+    def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
+        """Copies the code of an experiment into a directory and returns the paths there."""
+
+    # Experiments.
+
+    @abc.abstractmethod
+    def create_experiment(
+        self,
+        config_text: str,
+        model_dir: pathlib.Path | None,
+        *,
+        source: str = "config",
+        overrides: Sequence[str] = (),
+        parent_id: int | None = None,
+        activate: bool = True,
+    ) -> experiment_lib.Experiment:
+        """Creates an experiment.
+
+        Args:
+            config_text: The config as YAML.
+            model_dir: Directory with the user's code, which is copied; None if it needs none.
+            source: Name of the config for messages.
+            overrides: `path=value` texts that win over the config.
+            parent_id: Experiment it was forked from.
+            activate: Whether it starts at once; paused otherwise.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
+
+    @abc.abstractmethod
+    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
+        """Pauses, activates, cancels, kills, archives or unarchives an experiment.
+
+        Args:
+            experiment_id: The experiment.
+            command: One of `EXPERIMENT_COMMANDS`.
+        """
+
+    @abc.abstractmethod
+    def delete_experiment(self, experiment_id: int) -> None:
+        """Deletes an experiment that has ended, with its checkpoints."""
+
+    @abc.abstractmethod
+    def update_experiment(
+        self, experiment_id: int, changes: Mapping[str, Any]
+    ) -> experiment_lib.Experiment:
+        """Changes what may be changed while an experiment runs.
+
+        Args:
+            experiment_id: The experiment.
+            changes: New values by name, out of `EDITABLE`.
+        """
+
+    @abc.abstractmethod
+    def fork_experiment(
+        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        """Creates an experiment from another one's code and config.
+
+        Args:
+            experiment_id: The other one.
+            config_text: The config as YAML; the other one's if None.
+            overrides: `path=value` texts that win over the config.
+        """
+
+    @abc.abstractmethod
+    def continue_experiment(
+        self, experiment_id: int, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        """Goes on with an experiment that has ended, with a larger budget for example."""
+
+    # Trials and checkpoints.
+
+    @abc.abstractmethod
+    def kill_trial(self, trial_id: int) -> trial_lib.Trial:
+        """Ends a trial at once; its experiment goes on."""
+
+    @abc.abstractmethod
+    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial with the hyperparameters and seed of another."""
+
+    @abc.abstractmethod
+    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+        """Deletes the files of a checkpoint that no trial goes on from."""
+
+
+EXPERIMENT_COMMANDS = ("pause", "activate", "cancel", "kill", "archive", "unarchive")
+"""What `Calls.apply` does."""
+
+EDITABLE = (
+    "description",
+    "labels",
+    "weight",
+    "max_slots",
+    "priority",
+    "max_trials",
+    "checkpoint_storage",
+)
+"""What `Calls.update_experiment` changes."""

@@ -1,0 +1,79 @@
+import json
+import os
+import stat
+
+import pytest
+
+from quintain import errors
+from quintain.client import home as home_lib
+from quintain.records import process_identity
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = home_lib.find_home(str(tmp_path / "home"))
+    home.create()
+    return home
+
+
+def own_address():
+    identity = process_identity.find(os.getpid())
+    return home_lib.MasterAddress("http://127.0.0.1:1", "secret", identity.pid, identity.start_time)
+
+
+def test_the_home_is_given_or_comes_from_the_environment_or_is_below_the_users(monkeypatch):
+    monkeypatch.delenv("QUINTAIN_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+
+    assert str(home_lib.find_home().path) == "/home/somebody/.quintain"
+    monkeypatch.setenv("QUINTAIN_HOME", "/data/q")
+    assert str(home_lib.find_home().path) == "/data/q"
+    assert str(home_lib.find_home("/elsewhere").path) == "/elsewhere"
+
+
+def test_an_address_that_is_written_is_found_and_is_for_its_owner_only(home):
+    home_lib.write_master(home, own_address())
+
+    assert home_lib.read_master(home) == own_address()
+    assert stat.S_IMODE(home.master_file.stat().st_mode) == 0o600
+    assert [path.name for path in home.path.iterdir() if path.is_file()] == ["master.json"]
+
+
+def test_no_address_is_no_master(home):
+    assert home_lib.read_master(home) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"pid": 2**22 + 1}, {"start_time": 1.0}],
+    ids=["a process that is gone", "another process of the same number"],
+)
+def test_the_address_of_a_killed_master_is_stale(home, change):
+    content = {**vars(own_address()), **change}
+    home.master_file.write_text(json.dumps(content))
+
+    assert home_lib.read_master(home) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', "null"])
+def test_a_damaged_address_counts_as_none(home, text):
+    home.master_file.write_text(text)
+
+    assert home_lib.read_master(home) is None
+
+
+def test_an_address_is_removed_by_the_process_it_belongs_to_only(home):
+    home_lib.write_master(home, own_address())
+
+    home_lib.remove_master(home, os.getpid() + 1)
+    assert home.master_file.exists()
+    home_lib.remove_master(home, os.getpid())
+    assert not home.master_file.exists()
+    home_lib.remove_master(home, os.getpid())
+
+
+def test_a_home_that_can_not_be_made_is_the_users_mistake(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(errors.ConfigError, match=r"QUINTAIN_HOME: got .*can't be used"):
+        home_lib.find_home(str(tmp_path / "file" / "home")).create()
