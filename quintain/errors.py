@@ -12,6 +12,7 @@ QuintainError
 |   `-- GoneError                        this run of a trial is not wanted any more
 |-- ClusterError                         a process that a run can't do without is gone
 |   `-- MasterUnreachableError           the master does not answer
+|-- UnauthorizedError                    the master does not accept the token
 |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
@@ -122,6 +123,10 @@ class ClusterError(QuintainError):
 
 class MasterUnreachableError(ClusterError):
     """The master does not answer."""
+
+
+class UnauthorizedError(QuintainError):
+    """The master does not accept the token of a request."""
 
 
 class TrainingDivergedError(QuintainError, RuntimeError):

@@ -1,0 +1,310 @@
+"""A connection to a master: JSON over HTTP that survives the master's restarts.
+
+One `Connection` keeps its TCP connections open between requests, and may be used by several
+threads. What the master refuses is raised here as the error that was raised there.
+"""
+
+import dataclasses
+import json
+import logging
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import urllib3
+
+from quintain import errors
+
+logger = logging.getLogger(__name__)
+
+_REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
+_AWAY_STATUSES: Final = frozenset({502, 503, 504})
+_NUM_OPEN_CONNECTIONS: Final = 8
+
+_KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
+    400: errors.ConfigError,
+    401: errors.UnauthorizedError,
+    403: errors.UnauthorizedError,
+    404: errors.NotFoundError,
+    409: errors.StateError,
+    410: errors.GoneError,
+    422: errors.ConfigError,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """Where a master is."""
+
+    url: str
+    """Like `http://127.0.0.1:8080`."""
+
+    token: str = ""
+    """What the master recognises its clients by; empty if it does not ask."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Retries:
+    """How long to try again, with growing pauses."""
+
+    total_secs: float = 5.0
+    """Seconds after the first failure at which to give up."""
+
+    first_pause_secs: float = 0.1
+    """Pause after the first failure; each further one is twice as long."""
+
+    max_pause_secs: float = 15.0
+    """Longest pause."""
+
+    total_fault_secs: float = 5.0
+    """Seconds for which a request that the master failed at (status 500) is repeated, where it may
+    be repeated at all."""
+
+
+class Connection:
+    """Sends requests to a master.
+
+    Args:
+        address: Where the master is.
+        retries: How long to try again if the master does not answer.
+        timeout_secs: Seconds after which an answer counts as lost.
+        find_master: Returns where the master is now, or None if it is not known. Asked before a
+            request is tried again: a restarted master may be somewhere else.
+
+    Example:
+        >>> with Connection(Address("http://127.0.0.1:1"), retries=Retries(0.0)) as connection:
+        ...     connection.request("GET", "/api/v1/master")
+        Traceback (most recent call last):
+        ...
+        quintain.errors.MasterUnreachableError: No master answers at http://127.0.0.1:1: ...
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        retries: Retries = Retries(),
+        timeout_secs: float = 60.0,
+        find_master: Callable[[], Address | None] | None = None,
+    ) -> None:
+        self._address = address
+        self._retries = retries
+        self._timeout_secs = timeout_secs
+        self._find_master = find_master
+        self._pool = urllib3.PoolManager(maxsize=_NUM_OPEN_CONNECTIONS, retries=False)
+
+    @property
+    def address(self) -> Address:
+        """Where the master was found last."""
+        return self._address
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        timeout_secs: float | None = None,
+        is_repeatable: bool | None = None,
+    ) -> Any:
+        """Sends a request and returns the answer.
+
+        A request that did not reach the master is tried again. One that may have reached it is
+        tried again only if doing it twice does no harm.
+
+        Args:
+            method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+            path: Path from the root, like `/api/v1/experiments`.
+            body: Plain data to send as JSON.
+            query: Parameters to append to the path; those that are None are left out.
+            timeout_secs: Seconds to wait for the answer; None for those of the connection.
+            is_repeatable: Whether doing it twice does no harm. None for what the method promises:
+                true for `GET`, `PUT` and `DELETE`.
+
+        Returns:
+            Plain data, or None if the answer is empty.
+
+        Raises:
+            MasterUnreachableError: If no answer came, and trying again did not help.
+            UnauthorizedError: If the master does not accept the token.
+            QuintainError: What the master raised, of the same class.
+        """
+        if is_repeatable is None:
+            is_repeatable = method in _REPEATABLE_METHODS
+        attempts = _Attempts(self._retries)
+        while True:
+            address = self._address
+            try:
+                response = self._send(method, path, body, query, timeout_secs)
+            except urllib3.exceptions.HTTPError as error:
+                cause: Exception = error
+                is_safe = is_repeatable or _never_arrived(error)
+            else:
+                if response.status == 401 and self._relocate() != address:
+                    continue
+                if response.status not in _AWAY_STATUSES and (
+                    response.status < 500 or not is_repeatable or attempts.are_faults_over()
+                ):
+                    return _read_answer(response.status, response.data)
+                cause = errors.ClusterError(f"status {response.status}")
+                is_safe = is_repeatable or response.status in _AWAY_STATUSES
+            if not is_safe or not attempts.pause(f"{method} {path}", cause):
+                raise errors.MasterUnreachableError(
+                    f"No master answers at {self._address.url}: {_explain(cause)}"
+                ) from cause
+            self._relocate()
+
+    def stream(
+        self, path: str, *, query: Mapping[str, Any] | None = None, timeout_secs: float = 60.0
+    ) -> Iterator[str]:
+        """Yields the lines of an endless answer, such as server-sent events, as they come.
+
+        Args:
+            path: Path from the root.
+            query: Parameters to append to the path.
+            timeout_secs: Seconds without any line after which the master counts as lost.
+
+        Raises:
+            MasterUnreachableError: If the connection is lost.
+            QuintainError: What the master raised, of the same class.
+        """
+        try:
+            response = self._send("GET", path, None, query, timeout_secs, is_stream=True)
+            try:
+                if response.status >= 400:
+                    _read_answer(response.status, response.read())
+                rest = b""
+                # Blocks until something came, not until a buffer is full.
+                while piece := response.read1():
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield line.rstrip(b"\r").decode("utf-8", "replace")
+                if rest:
+                    yield rest.decode("utf-8", "replace")
+            finally:
+                response.close()
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.MasterUnreachableError(
+                f"No master answers at {self._address.url}: {_explain(error)}"
+            ) from error
+
+    def close(self) -> None:
+        """Closes the TCP connections."""
+        self._pool.clear()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any] | None,
+        timeout_secs: float | None,
+        *,
+        is_stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "application/json"}
+        if self._address.token:
+            headers["Authorization"] = f"Bearer {self._address.token}"
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body).encode()
+        url = self._address.url.rstrip("/") + path
+        if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
+            url += "?" + urllib.parse.urlencode(fields)
+        return self._pool.request(
+            method,
+            url,
+            body=data,
+            headers=headers,
+            timeout=urllib3.Timeout(
+                connect=5.0, read=self._timeout_secs if timeout_secs is None else timeout_secs
+            ),
+            preload_content=not is_stream,
+        )
+
+    def _relocate(self) -> Address:
+        found = None if self._find_master is None else self._find_master()
+        if found is not None and found != self._address:
+            logger.info("The master is at %s now.", found.url)
+            self._address = found
+        return self._address
+
+
+class _Attempts:
+    """Counts the time since a request failed first."""
+
+    def __init__(self, retries: Retries) -> None:
+        self._retries = retries
+        self._pause_secs = retries.first_pause_secs
+        self._first_failure: float | None = None
+
+    def are_faults_over(self) -> bool:
+        """Returns whether a request was repeated long enough that the master fails at."""
+        return self._secs() >= min(self._retries.total_fault_secs, self._retries.total_secs)
+
+    def pause(self, what: str, cause: Exception) -> bool:
+        """Waits before the next attempt; returns False at once if there is to be none."""
+        left = self._retries.total_secs - self._secs()
+        if left <= 0.0:
+            return False
+        logger.log(
+            logging.WARNING if self._pause_secs >= 1.0 else logging.DEBUG,
+            "The master does not answer (%s: %s); trying again for %.0f s.",
+            what,
+            _explain(cause),
+            left,
+        )
+        time.sleep(min(self._pause_secs, left))
+        self._pause_secs = min(2.0 * self._pause_secs, self._retries.max_pause_secs)
+        return True
+
+    def _secs(self) -> float:
+        now = time.monotonic()
+        if self._first_failure is None:
+            self._first_failure = now
+        return now - self._first_failure
+
+
+def _to_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:
+    return isinstance(
+        error,
+        urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError,
+    )
+
+
+def _explain(cause: Exception) -> str:
+    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...".
+    return str(cause).rpartition(">: ")[2] or type(cause).__name__
+
+
+def _read_answer(status: int, data: bytes) -> Any:
+    if status < 400:
+        return json.loads(data) if data else None
+    text = data.decode("utf-8", "replace")
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = {}
+    content = content if isinstance(content, dict) else {}
+    described = content.get("error")
+    described = described if isinstance(described, dict) else {}
+    message = str(described.get("message") or content.get("detail") or text or f"status {status}")
+    known: Any = getattr(errors, str(described.get("kind")), None)
+    if isinstance(known, type) and issubclass(known, errors.QuintainError):
+        raise known(message)
+    if status in _KINDS_BY_STATUS:
+        raise _KINDS_BY_STATUS[status](message)
+    raise errors.ClusterError(f"The master failed with status {status}: {message}")

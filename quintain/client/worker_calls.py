@@ -1,0 +1,83 @@
+"""What a trial's process asks the master and tells it. Every call may safely be repeated."""
+
+from quintain.client import connection as connection_lib
+from quintain.records import codec, trial, workload
+
+_EXTRA_WAIT_SECS = 30.0
+"""Time for an answer beyond the time that the master was asked to wait."""
+
+
+class WorkerCalls:
+    """The calls of one process, for one start of one trial.
+
+    Args:
+        connection: Connection to the master.
+        trial_id: The trial.
+        launch_id: Name of this start.
+    """
+
+    def __init__(
+        self, connection: connection_lib.Connection, *, trial_id: int, launch_id: str
+    ) -> None:
+        self._connection = connection
+        self._runs_path = f"/api/v1/trials/{trial_id}/runs"
+        self._run_path = f"{self._runs_path}/{launch_id}"
+
+    def start_run(self, identity: trial.ProcessIdentity) -> trial.TrialSpec:
+        """Says that the process is there, and returns what it has to know.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        answer = self._connection.request(
+            "POST", self._runs_path, body=codec.to_plain(identity), is_repeatable=True
+        )
+        return codec.from_plain(trial.TrialSpec, answer)
+
+    def next_workload(self, wait_secs: float) -> workload.Workload | None:
+        """Returns what to do next, or None if there was nothing to do yet.
+
+        Args:
+            wait_secs: Seconds that the master may wait for something to do.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        answer = self._connection.request(
+            "GET",
+            f"{self._run_path}/workload",
+            query={"wait": wait_secs},
+            timeout_secs=wait_secs + _EXTRA_WAIT_SECS,
+        )
+        return None if answer is None else codec.from_plain(workload.Workload, answer)
+
+    def report(self, result: workload.WorkloadResult) -> None:
+        """Hands in what a workload gave. The master keeps the first result of each workload.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        self._connection.request(
+            "POST", f"{self._run_path}/results", body=codec.to_plain(result), is_repeatable=True
+        )
+
+    def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
+        """Says why the process is about to end before it was told to.
+
+        Args:
+            reason: Kind of the reason.
+            message: What the user should read.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        self._connection.request(
+            "POST",
+            f"{self._run_path}/exit",
+            body={"reason": reason.value, "message": message},
+            is_repeatable=True,
+        )
