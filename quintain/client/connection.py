@@ -10,7 +10,7 @@ import logging
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import urllib3
 
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
+_PIECE_BYTES: Final = 1 << 20
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -185,6 +186,32 @@ class Connection:
                     yield rest.decode("utf-8", "replace")
             finally:
                 response.close()
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.MasterUnreachableError(
+                f"No master answers at {self._address.url}: {_explain(error)}"
+            ) from error
+
+    def download(self, path: str, file: IO[bytes], *, timeout_secs: float = 60.0) -> None:
+        """Writes an answer that is no JSON into a file, piece by piece.
+
+        Args:
+            path: Path from the root.
+            file: Where to write it.
+            timeout_secs: Seconds without any data after which the master counts as lost.
+
+        Raises:
+            MasterUnreachableError: If the connection is lost, or was before.
+            QuintainError: What the master raised, of the same class.
+        """
+        try:
+            response = self._send("GET", path, None, None, timeout_secs, is_stream=True)
+            try:
+                if response.status >= 400:
+                    _read_answer(response.status, response.read())
+                for piece in response.stream(_PIECE_BYTES):
+                    file.write(piece)
+            finally:
+                response.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise errors.MasterUnreachableError(
                 f"No master answers at {self._address.url}: {_explain(error)}"

@@ -9,32 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import process_identity, trial
+from quintain.client import master_file
 
 HOME_VARIABLE: Final = "QUINTAIN_HOME"
 """Environment variable with the home directory."""
 
 DEFAULT_HOME: Final = "~/.quintain"
-
-
-@dataclasses.dataclass(frozen=True)
-class MasterAddress:
-    """How to talk to a master, and which process it is."""
-
-    url: str
-    """Its root, such as `http://127.0.0.1:40123`."""
-
-    token: str
-    """What requests have to carry."""
-
-    pid: int
-    """Number of its process."""
-
-    start_time: float
-    """When the process was started, in seconds since the epoch, as the operating system has it."""
-
-    is_embedded: bool = False
-    """Whether it lives in a command that follows its own experiment."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +43,6 @@ class Home:
     def logs(self) -> pathlib.Path:
         """Logs of masters that run in the background."""
         return self.path / "logs"
-
-    @property
-    def master_file(self) -> pathlib.Path:
-        """Where the running master writes its address."""
-        return self.path / "master.json"
 
     @property
     def server_file(self) -> pathlib.Path:
@@ -106,23 +81,20 @@ def find_home(path: str | None = None) -> Home:
     return Home(pathlib.Path(chosen).expanduser().absolute())
 
 
-def read_master(home: Home) -> MasterAddress | None:
-    """Returns the address of the master that runs for a home directory, or None.
+def find_master(home: Home) -> master_file.MasterFile | None:
+    """Returns where the master of a home directory is, or None if none runs.
 
-    A file that a killed master left behind, or one that is damaged, counts as none.
+    What a killed master left behind, or a damaged file, counts as none.
     """
-    try:
-        content: Any = json.loads(home.master_file.read_text(encoding="utf-8"))
-        address = MasterAddress(**content)
-    except (OSError, ValueError, TypeError):
-        return None
-    identity = trial.ProcessIdentity(address.pid, address.start_time, launch_id="")
-    return address if process_identity.is_alive(identity) else None
+    found = master_file.read(home.path)
+    return found if found is not None and found.is_alive() else None
 
 
-def write_master(home: Home, address: MasterAddress) -> None:
-    """Writes the address of a master."""
-    write_private(home.master_file, dataclasses.asdict(address))
+def remove_master(home: Home, pid: int) -> None:
+    """Removes the file that says where the master is, if it is process `pid`."""
+    found = master_file.read(home.path)
+    if found is not None and found.pid == pid:
+        (home.path / master_file.FILE_NAME).unlink(missing_ok=True)
 
 
 def write_private(path: pathlib.Path, content: Mapping[str, Any]) -> None:
@@ -135,13 +107,3 @@ def write_private(path: pathlib.Path, content: Mapping[str, Any]) -> None:
     except BaseException:
         os.unlink(name)
         raise
-
-
-def remove_master(home: Home, pid: int) -> None:
-    """Removes the address of a master, if it is that of process `pid`."""
-    try:
-        content: Any = json.loads(home.master_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    if isinstance(content, dict) and content.get("pid") == pid:
-        home.master_file.unlink(missing_ok=True)

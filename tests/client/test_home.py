@@ -6,6 +6,7 @@ import pytest
 
 from quintain import errors
 from quintain.client import home as home_lib
+from quintain.client import master_file
 from quintain.records import process_identity
 
 
@@ -16,9 +17,9 @@ def home(tmp_path):
     return home
 
 
-def own_address():
+def own_file():
     identity = process_identity.find(os.getpid())
-    return home_lib.MasterAddress("http://127.0.0.1:1", "secret", identity.pid, identity.start_time)
+    return master_file.MasterFile("http://127.0.0.1:1", "secret", identity.pid, identity.start_time)
 
 
 def test_the_home_is_given_or_comes_from_the_environment_or_is_below_the_users(monkeypatch):
@@ -32,15 +33,15 @@ def test_the_home_is_given_or_comes_from_the_environment_or_is_below_the_users(m
 
 
 def test_an_address_that_is_written_is_found_and_is_for_its_owner_only(home):
-    home_lib.write_master(home, own_address())
+    master_file.write(home.path, own_file())
 
-    assert home_lib.read_master(home) == own_address()
-    assert stat.S_IMODE(home.master_file.stat().st_mode) == 0o600
+    assert home_lib.find_master(home) == own_file()
+    assert stat.S_IMODE((home.path / "master.json").stat().st_mode) == 0o600
     assert [path.name for path in home.path.iterdir() if path.is_file()] == ["master.json"]
 
 
 def test_no_address_is_no_master(home):
-    assert home_lib.read_master(home) is None
+    assert home_lib.find_master(home) is None
 
 
 @pytest.mark.parametrize(
@@ -49,26 +50,26 @@ def test_no_address_is_no_master(home):
     ids=["a process that is gone", "another process of the same number"],
 )
 def test_the_address_of_a_killed_master_is_stale(home, change):
-    content = {**vars(own_address()), **change}
-    home.master_file.write_text(json.dumps(content))
+    content = {**vars(own_file()), **change}
+    (home.path / "master.json").write_text(json.dumps(content))
 
-    assert home_lib.read_master(home) is None
+    assert home_lib.find_master(home) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', "null"])
 def test_a_damaged_address_counts_as_none(home, text):
-    home.master_file.write_text(text)
+    (home.path / "master.json").write_text(text)
 
-    assert home_lib.read_master(home) is None
+    assert home_lib.find_master(home) is None
 
 
 def test_an_address_is_removed_by_the_process_it_belongs_to_only(home):
-    home_lib.write_master(home, own_address())
+    master_file.write(home.path, own_file())
 
     home_lib.remove_master(home, os.getpid() + 1)
-    assert home.master_file.exists()
+    assert (home.path / "master.json").exists()
     home_lib.remove_master(home, os.getpid())
-    assert not home.master_file.exists()
+    assert not (home.path / "master.json").exists()
     home_lib.remove_master(home, os.getpid())
 
 

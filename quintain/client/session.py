@@ -1,0 +1,305 @@
+"""Users' calls over HTTP."""
+
+import pathlib
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
+
+from typing_extensions import override
+
+from quintain.client import calls, connection
+from quintain.client import home as home_lib
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import codec, log, master_status, metric, states
+from quintain.records import experiment as experiment_lib
+from quintain.records import trial as trial_lib
+
+_PREFIX: Final = "/api/v1"
+_COMMAND_SECS: Final = 600.0
+"""Seconds to wait for a command: one that copies code or deletes checkpoints takes a while."""
+
+T = TypeVar("T")
+
+
+class Session(calls.Calls):
+    """Talks to a running master.
+
+    Args:
+        connected: Connection to the master.
+    """
+
+    def __init__(self, connected: connection.Connection) -> None:
+        self._connection = connected
+
+    @classmethod
+    def connect(cls, home: home_lib.Home, address: connection.Address) -> Self:
+        """Returns a session with the master of a home directory, also after it was restarted.
+
+        Args:
+            home: The home directory.
+            address: Where its master is now.
+        """
+
+        def find() -> connection.Address | None:
+            found = home_lib.find_master(home)
+            return None if found is None else found.address
+
+        return cls(connection.Connection(address, find_master=find))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    # The master.
+
+    def get_info(self) -> master_status.MasterInfo:
+        """Returns which master answers."""
+        return self._get(master_status.MasterInfo, "/master")
+
+    def stop_master(self, *, drain: bool = True) -> master_status.MasterInfo:
+        """Asks the master to stop, and returns at once.
+
+        Args:
+            drain: Whether trials finish their workload and save themselves first.
+        """
+        return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
+
+    @override
+    def get_status(self) -> master_status.MasterStatus:
+        return self._get(master_status.MasterStatus, "/master/status")
+
+    # Reads.
+
+    @override
+    def list_experiments(
+        self,
+        *,
+        include_archived: bool = False,
+        state_names: Sequence[states.ExperimentState] = (),
+        labels: Sequence[str] = (),
+    ) -> list[experiment_lib.Experiment]:
+        return self._get(
+            list[experiment_lib.Experiment],
+            "/experiments",
+            include_archived=include_archived,
+            state=state_names,
+            label=labels,
+        )
+
+    @override
+    def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
+        return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
+
+    @override
+    def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
+        return self._get(list[dict[str, Any]], f"/experiments/{experiment_id}/events", after=after)
+
+    @override
+    def list_trials(
+        self,
+        experiment_id: int | None = None,
+        *,
+        state_names: Sequence[states.TrialState] = (),
+    ) -> list[trial_lib.Trial]:
+        return self._get(
+            list[trial_lib.Trial], "/trials", experiment_id=experiment_id, state=state_names
+        )
+
+    @override
+    def get_trial(self, trial_id: int) -> trial_lib.Trial:
+        return self._get(trial_lib.Trial, f"/trials/{trial_id}")
+
+    @override
+    def list_metrics(
+        self,
+        trial_id: int,
+        *,
+        group: metric.MetricGroup | None = None,
+        after_batches: int = -1,
+    ) -> list[metric.MetricRow]:
+        return self._get(
+            list[metric.MetricRow],
+            f"/trials/{trial_id}/metrics",
+            group=group,
+            after_batches=after_batches,
+        )
+
+    @override
+    def list_logs(
+        self,
+        trial_id: int,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        source: log.LogSource | None = None,
+        contains: str | None = None,
+        last: int | None = None,
+    ) -> list[log.LogRow]:
+        return self._get(
+            list[log.LogRow],
+            f"/trials/{trial_id}/logs",
+            after=after,
+            limit=limit,
+            source=source,
+            contains=contains,
+            last=last,
+        )
+
+    @override
+    def list_checkpoints(
+        self,
+        *,
+        experiment_id: int | None = None,
+        trial_id: int | None = None,
+        state_names: Sequence[checkpoint_lib.CheckpointState] = (),
+    ) -> list[checkpoint_lib.Checkpoint]:
+        return self._get(
+            list[checkpoint_lib.Checkpoint],
+            "/checkpoints",
+            experiment_id=experiment_id,
+            trial_id=trial_id,
+            state=state_names,
+        )
+
+    @override
+    def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+        return self._get(checkpoint_lib.Checkpoint, f"/checkpoints/{_quote(uuid)}")
+
+    @override
+    def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:
+        return self._fetch(f"/checkpoints/{_quote(uuid)}/files", directory)
+
+    @override
+    def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
+        return self._fetch(f"/experiments/{experiment_id}/files", directory)
+
+    # Commands.
+
+    @override
+    def create_experiment(
+        self,
+        config_text: str,
+        model_dir: pathlib.Path | None,
+        *,
+        source: str = "config",
+        overrides: Sequence[str] = (),
+        parent_id: int | None = None,
+        activate: bool = True,
+    ) -> experiment_lib.Experiment:
+        body = {
+            "config_text": config_text,
+            "model_dir": None if model_dir is None else str(model_dir.absolute()),
+            "source": source,
+            "overrides": list(overrides),
+            "parent_id": parent_id,
+            "activate": activate,
+        }
+        return self._post(experiment_lib.Experiment, "/experiments", body)
+
+    @override
+    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
+        # Each of them may be given twice.
+        return self._post(
+            experiment_lib.Experiment,
+            f"/experiments/{experiment_id}/{_quote(command)}",
+            is_repeatable=True,
+        )
+
+    @override
+    def delete_experiment(self, experiment_id: int) -> None:
+        self._connection.request(
+            "DELETE",
+            f"{_PREFIX}/experiments/{experiment_id}",
+            timeout_secs=_COMMAND_SECS,
+            is_repeatable=False,
+        )
+
+    @override
+    def update_experiment(
+        self, experiment_id: int, changes: Mapping[str, Any]
+    ) -> experiment_lib.Experiment:
+        answer = self._connection.request(
+            "PATCH",
+            f"{_PREFIX}/experiments/{experiment_id}",
+            body=codec.to_plain(changes),
+            timeout_secs=_COMMAND_SECS,
+            is_repeatable=True,
+        )
+        return codec.from_plain(experiment_lib.Experiment, answer)
+
+    @override
+    def fork_experiment(
+        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        return self._post(
+            experiment_lib.Experiment,
+            f"/experiments/{experiment_id}/fork",
+            {"config_text": config_text, "overrides": list(overrides)},
+        )
+
+    @override
+    def continue_experiment(
+        self, experiment_id: int, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        return self._post(
+            experiment_lib.Experiment,
+            f"/experiments/{experiment_id}/continue",
+            {"overrides": list(overrides)},
+        )
+
+    @override
+    def kill_trial(self, trial_id: int) -> trial_lib.Trial:
+        return self._post(trial_lib.Trial, f"/trials/{trial_id}/kill", is_repeatable=True)
+
+    @override
+    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
+        return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
+
+    @override
+    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+        answer = self._connection.request(
+            "DELETE", f"{_PREFIX}/checkpoints/{_quote(uuid)}", timeout_secs=_COMMAND_SECS
+        )
+        return codec.from_plain(checkpoint_lib.Checkpoint, answer)
+
+    def _get(self, kind: type[T], path: str, **query: Any) -> T:
+        text = urllib.parse.urlencode(list(_to_fields(query)))
+        answer = self._connection.request("GET", f"{_PREFIX}{path}{'?' if text else ''}{text}")
+        return codec.from_plain(kind, answer)
+
+    def _post(
+        self, kind: type[T], path: str, body: Any = None, *, is_repeatable: bool = False
+    ) -> T:
+        answer = self._connection.request(
+            "POST",
+            f"{_PREFIX}{path}",
+            body=body,
+            timeout_secs=_COMMAND_SECS,
+            is_repeatable=is_repeatable,
+        )
+        return codec.from_plain(kind, answer)
+
+    def _fetch(self, path: str, directory: pathlib.Path) -> list[str]:
+        paths = []
+        for name in self._get(list[str], path):
+            target = directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as file:
+                self._connection.download(f"{_PREFIX}{path}/{urllib.parse.quote(name)}", file)
+            paths.append(str(target))
+        return paths
+
+
+def _quote(text: str) -> str:
+    return urllib.parse.quote(text, safe="")
+
+
+def _to_fields(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yields the parameters of a query: lists one by one, and nothing for None."""
+    for name, value in query.items():
+        parts = value if isinstance(value, list | tuple) else [value]
+        for part in parts:
+            if part is not None:
+                yield name, str(part).lower() if isinstance(part, bool) else str(part)
