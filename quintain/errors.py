@@ -8,6 +8,7 @@ QuintainError
 |-- RegistryError (LookupError, ValueError)  a name was never registered, or was registered twice
 |-- DataError (ValueError)               input data can't be used; names file and line
 |-- NotFoundError (LookupError)          there is no experiment, trial or checkpoint of this name
+|-- StoreError                           the database can't be opened, read or written
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
 |-- ClusterError                         a process that a run can't do without is gone
@@ -107,6 +108,10 @@ class CheckpointError(QuintainError):
 
 class NotFoundError(QuintainError, LookupError):
     """There is no experiment, trial or checkpoint of this name."""
+
+
+class StoreError(QuintainError):
+    """The database of experiments can't be opened, read or written."""
 
 
 class StateError(QuintainError):

@@ -1,0 +1,164 @@
+"""Opens the database, brings its schema up to date, and hands out transactions."""
+
+import contextlib
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import alembic.command
+import alembic.config
+import alembic.migration
+import alembic.script
+import sqlalchemy as sa
+from sqlalchemy import exc, pool
+
+from quintain import errors
+from quintain.store import session
+
+BUSY_SECS: Final = 30.0
+"""How long a transaction waits for another program that writes."""
+
+_MIGRATIONS: Final = pathlib.Path(__file__).parent / "migrations"
+
+
+class Store:
+    """One database of experiments.
+
+    Any number of threads may use it. Writing transactions follow one another; reading ones see the
+    state at their beginning and wait for nobody.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Stores the engine, whose schema has to be up to date; see `open_store`."""
+        self._engine = engine
+        self._writing = threading.Lock()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[session.Session]:
+        """Gives a session whose writes are kept if the block ends without an exception.
+
+        Raises:
+            StoreError: If the database can't be written: another program holds it for more than
+                `BUSY_SECS` seconds, the disk is full, the file is damaged. Nothing is kept then.
+        """
+        with self._writing, self._explained(), self._engine.connect() as connection:
+            options = connection.execution_options(quintain_writes=True)
+            with options.begin():
+                yield session.Session(connection)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[session.Session]:
+        """Gives a session to read with.
+
+        Raises:
+            StoreError: If the database can't be read.
+        """
+        with self._explained(), self._engine.connect() as connection, connection.begin():
+            yield session.Session(connection)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.DBAPIError as error:
+            raise _explain(error, self._engine.url) from error
+
+
+def open_store(url_or_path: str | pathlib.Path, *, busy_secs: float = BUSY_SECS) -> Store:
+    """Opens a database, making it and bringing its schema up to date where needed.
+
+    Args:
+        url_or_path: An SQLAlchemy URL such as `sqlite:////home/me/quintain.db`, or the path of an
+            SQLite file. Missing directories are made.
+        busy_secs: How long to wait for another program that writes.
+
+    Raises:
+        StoreError: If the database can't be opened, or a newer version of this package made it.
+    """
+    text = str(url_or_path)
+    url = sa.make_url(text if "://" in text else f"sqlite:///{pathlib.Path(text).absolute()}")
+    if url.get_backend_name() == "sqlite" and url.database:
+        pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = _create_engine(url, busy_secs)
+    try:
+        _migrate(engine)
+    except exc.DBAPIError as error:
+        engine.dispose()
+        raise _explain(error, url) from error
+    except errors.StoreError:
+        engine.dispose()
+        raise
+    return Store(engine)
+
+
+def _create_engine(url: sa.URL, busy_secs: float) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url)
+    engine = sa.create_engine(
+        url,
+        # A server has many threads that read at once.
+        poolclass=pool.QueuePool,
+        pool_size=8,
+        max_overflow=64,
+        connect_args={"timeout": busy_secs, "check_same_thread": False},
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _set_up(connection: Any, record: Any) -> None:
+        del record
+        # This program says itself when transactions begin; the driver's own rules come too late.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")
+        # The files of old checkpoints are deleted after a commit, so that it has to last.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("quintain_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _migrate(engine: sa.Engine) -> None:
+    config = alembic.config.Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    script = alembic.script.ScriptDirectory.from_config(config)
+    with engine.connect() as connection, connection.begin():
+        current = alembic.migration.MigrationContext.configure(connection).get_current_revision()
+    known = {revision.revision for revision in script.walk_revisions()}
+    if current is not None and current not in known:
+        raise errors.StoreError(
+            f"{engine.url.render_as_string()}: a newer version of this package made this database "
+            f"(its schema is {current}, the newest known one {script.get_current_head()}). "
+            "Upgrade the package, or use another home directory."
+        )
+    if current == script.get_current_head():
+        return
+    with engine.connect() as connection:
+        writing = connection.execution_options(quintain_writes=True)
+        with writing.begin():
+            config.attributes["connection"] = writing
+            alembic.command.upgrade(config, "head")
+
+
+def _explain(error: exc.DBAPIError, url: sa.URL) -> errors.StoreError:
+    place = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
+    text = str(error.orig)
+    if "locked" in text or "busy" in text:
+        advice = "another program is writing to it; end it, or wait, and try again"
+    elif "full" in text or "disk I/O" in text:
+        advice = "the disk is full or broken; make room and try again"
+    elif "malformed" in text or "not a database" in text:
+        advice = "the file is damaged or no database of this package; restore it from a copy"
+    elif "readonly" in text or "unable to open" in text:
+        advice = "check that the file and its directory may be written"
+    else:
+        advice = "nothing of this transaction was kept"
+    return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")

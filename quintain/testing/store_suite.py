@@ -1,0 +1,326 @@
+"""What every store has to do; subclass `StoreSuite` and give it a store.
+
+class TestMyStore(store_suite.StoreSuite):
+    @pytest.fixture
+    def url(self, tmp_path):
+        return f"sqlite:///{tmp_path}/quintain.db"
+"""
+
+import dataclasses
+import math
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from quintain import errors
+from quintain import store as stores
+from quintain.records import checkpoint, experiment, log, metric, run, states, trial
+
+
+def new_experiment(**fields: object) -> experiment.Experiment:
+    """Returns an experiment that has no id yet."""
+    record = experiment.Experiment(
+        id=0,
+        state=states.ExperimentState.ACTIVE,
+        config={"searcher": {"name": "single"}},
+        original_config="searcher: {name: single}",
+        model_dir="/models/1",
+    )
+    return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
+
+
+def new_trial(experiment_id: int, **fields: object) -> trial.Trial:
+    """Returns a trial that has no id yet."""
+    record = trial.Trial(
+        id=0,
+        experiment_id=experiment_id,
+        request_id="first",
+        state=states.TrialState.ACTIVE,
+        hparams={"units": 8, "rates": [0.1, 0.2]},
+        seed=2**31 - 1,
+    )
+    return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
+
+
+class StoreSuite:
+    """Tests of a store; a subclass gives the fixture `url`."""
+
+    @pytest.fixture
+    def url(self) -> str:
+        """Returns the URL of an empty database."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[stores.Store]:
+        """Gives the store of the database."""
+        opened = stores.open_store(url)
+        yield opened
+        opened.close()
+
+    @pytest.fixture
+    def trial_id(self, store: stores.Store) -> int:
+        """Returns the id of a trial of a new experiment."""
+        with store.transaction() as session:
+            owner = session.add_experiment(new_experiment())
+            return session.add_trial(new_trial(owner.id)).id
+
+    def test_experiments_come_back_as_they_were_stored(self, store: stores.Store) -> None:
+        """All fields survive; ids are given in order."""
+        record = new_experiment(labels=("a", "b"), config={"x": [1, 2.5, None, {"y": "z"}]})
+        with store.transaction() as session:
+            first = session.add_experiment(record)
+            second = session.add_experiment(new_experiment())
+        assert first == dataclasses.replace(record, id=first.id)
+        assert second.id > first.id
+        with store.reading() as session:
+            assert session.get_experiment(first.id) == first
+            assert session.list_experiments() == [first, second]
+
+    def test_experiments_can_be_changed(self, store: stores.Store) -> None:
+        """The whole record is replaced."""
+        with store.transaction() as session:
+            record = session.add_experiment(new_experiment())
+            changed = dataclasses.replace(
+                record, state=states.ExperimentState.COMPLETED, end_time=3.0, progress=1.0
+            )
+            session.update_experiment(changed)
+        with store.reading() as session:
+            assert session.get_experiment(record.id) == changed
+
+    def test_lists_of_experiments_can_be_narrowed(self, store: stores.Store) -> None:
+        """By state, by labels, and archived ones are left out."""
+        with store.transaction() as session:
+            active = session.add_experiment(new_experiment(labels=("a", "b")))
+            paused = session.add_experiment(
+                new_experiment(labels=("b",), state=states.ExperimentState.PAUSED)
+            )
+            archived = session.add_experiment(new_experiment(is_archived=True))
+        with store.reading() as session:
+            assert session.list_experiments() == [active, paused]
+            assert session.list_experiments(include_archived=True) == [active, paused, archived]
+            assert session.list_experiments(labels=["b"]) == [active, paused]
+            assert session.list_experiments(labels=["b", "a"]) == [active]
+            assert session.list_experiments(states=[states.ExperimentState.PAUSED]) == [paused]
+
+    def test_what_is_not_there_is_an_error_that_names_what_is(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """Reading and changing it both fail."""
+        with store.transaction() as session:
+            with pytest.raises(errors.NotFoundError, match=f"newest is {trial_id}"):
+                session.get_trial(trial_id + 1)
+            with pytest.raises(errors.NotFoundError, match="no experiment 77"):
+                session.get_experiment(77)
+            with pytest.raises(errors.NotFoundError, match="no experiment 77"):
+                session.delete_experiment(77)
+            with pytest.raises(errors.NotFoundError, match="no experiment 78"):
+                session.update_experiment(new_experiment(id=78))
+            owner = session.get_trial(trial_id).experiment_id
+            session.add_checkpoint(checkpoint.Checkpoint("abcd-1", trial_id, owner, 1))
+            with pytest.raises(errors.NotFoundError, match="similar ones: abcd-1"):
+                session.get_checkpoint("abcd-2")
+
+    def test_trials_come_back_as_they_were_stored(self, store: stores.Store, trial_id: int) -> None:
+        """Metrics that are not finite included."""
+        with store.transaction() as session:
+            record = dataclasses.replace(
+                session.get_trial(trial_id),
+                best_metric=math.inf,
+                latest_metric=math.nan,
+                latest_checkpoint="abc",
+                total_batches=2**40,
+            )
+            session.update_trial(record)
+        with store.reading() as session:
+            found = session.get_trial(trial_id)
+            assert len(session.list_trials(record.experiment_id)) == 1
+            assert len(session.list_trials()) == 1
+            assert session.list_trials(record.experiment_id + 1) == []
+            assert session.list_trials(states=[states.TrialState.ERROR]) == []
+        assert found.latest_metric is not None
+        assert math.isnan(found.latest_metric)
+        assert dataclasses.replace(found, latest_metric=0) == dataclasses.replace(
+            record, latest_metric=0
+        )
+
+    def test_events_keep_their_order(self, store: stores.Store, trial_id: int) -> None:
+        """And later ones can be asked for."""
+        del trial_id
+        with store.transaction() as session:
+            owner = session.list_experiments()[0].id
+            numbers = [session.add_event(owner, {"kind": kind}) for kind in ("a", "b", "c")]
+        assert numbers == sorted(set(numbers))
+        with store.reading() as session:
+            assert session.list_events(owner) == [{"kind": "a"}, {"kind": "b"}, {"kind": "c"}]
+            assert session.list_events(owner, after=numbers[1]) == [{"kind": "c"}]
+
+    def test_metrics_are_rolled_back(self, store: stores.Store, trial_id: int) -> None:
+        """Those of more batches than given are deleted, of this trial alone."""
+        rows = [
+            metric.MetricRow(trial_id, group, total, {"loss": 1 / total}, 32, 1.5)
+            for total in (10, 20, 30)
+            for group in metric.MetricGroup
+        ]
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            other = session.add_trial(new_trial(owner)).id
+            session.add_metrics(rows)
+            session.add_metrics([dataclasses.replace(row, trial_id=other) for row in rows])
+            for total in (10, 20, 30):
+                session.add_batch_metrics(trial_id, total, [{"loss": 2.0}, {"loss": 1.0}])
+            session.delete_metrics_after(trial_id, 20)
+        with store.reading() as session:
+            assert session.list_metrics(trial_id) == rows[:4]
+            assert len(session.list_metrics(other)) == len(rows)
+            assert session.list_metrics(
+                trial_id, group=metric.MetricGroup.VALIDATION, after_batches=10
+            ) == [rows[3]]
+            batches = session.list_batch_metrics(trial_id, after_batches=10)
+            assert batches == [(20, [{"loss": 2.0}, {"loss": 1.0}])]
+
+    def test_metrics_that_are_not_finite_are_texts(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """As JSON has no such numbers."""
+        values = {"loss": math.nan, "top": [1.0, math.inf]}
+        row = metric.MetricRow(trial_id, metric.MetricGroup.TRAINING, 1, values)
+        with store.transaction() as session:
+            session.add_metrics([row])
+            (found,) = session.list_metrics(trial_id)
+        assert found.metrics == {"loss": "NaN", "top": [1.0, "Infinity"]}
+
+    def test_checkpoints_come_back_as_they_were_stored(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """In the order of batches."""
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            late = checkpoint.Checkpoint("b", trial_id, owner, 20, metric=math.nan)
+            early = checkpoint.Checkpoint("a", trial_id, owner, 10, files={"x/": 0, "x/y": 7})
+            session.add_checkpoint(late)
+            assert session.add_checkpoint(early) == early
+            session.update_checkpoint(
+                dataclasses.replace(late, state=checkpoint.CheckpointState.DELETED, metric=0.5)
+            )
+        with store.reading() as session:
+            found = session.list_checkpoints(trial_id=trial_id)
+            assert [record.uuid for record in found] == ["a", "b"]
+            assert found[0].num_bytes == 7
+            kept = [checkpoint.CheckpointState.COMPLETED]
+            assert session.list_checkpoints(experiment_id=owner, states=kept) == [early]
+            assert session.list_checkpoints(experiment_id=owner + 1) == []
+
+    def test_logs_can_be_followed_and_searched(self, store: stores.Store, trial_id: int) -> None:
+        """By number, source, text, and the newest ones."""
+        sources = [log.LogSource.STDOUT, log.LogSource.STDERR, log.LogSource.MASTER]
+        rows = [
+            log.LogRow(trial_id, float(number), sources[number % 3], f"line {number} 100%_é")
+            for number in range(9)
+        ]
+        with store.transaction() as session:
+            session.add_logs(rows)
+        with store.reading() as session:
+            found = session.list_logs(trial_id)
+            assert [dataclasses.replace(row, id=0) for row in found] == rows
+            ids = [row.id for row in found]
+            assert ids == sorted(set(ids))
+            assert session.list_logs(trial_id, after=ids[3], limit=2) == found[4:6]
+            assert session.list_logs(trial_id, last=2) == found[-2:]
+            assert session.list_logs(trial_id, source=log.LogSource.STDERR) == found[1::3]
+            assert session.list_logs(trial_id, contains="e 4 100%_") == [found[4]]
+            assert session.list_logs(trial_id, contains="%") == found
+            assert session.list_logs(trial_id + 1) == []
+
+    def test_processes_are_replaced_by_their_launch(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """And can be forgotten twice."""
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
+            session.save_run(record)
+            identity = trial.ProcessIdentity(pid=4, start_time=1.25, launch_id="x")
+            started = dataclasses.replace(record, state=run.RunState.RUNNING, identity=identity)
+            session.save_run(started)
+            assert session.list_runs() == session.list_runs(trial_id=trial_id) == [started]
+            session.delete_run("x")
+            session.delete_run("x")
+            assert session.list_runs() == []
+
+    def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """And its id is not given again."""
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            session.add_event(owner, {"kind": "a"})
+            session.add_logs([log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, "x")])
+            session.add_metrics([metric.MetricRow(trial_id, metric.MetricGroup.TRAINING, 1, {})])
+            session.add_checkpoint(checkpoint.Checkpoint("a", trial_id, owner, 1))
+            session.delete_experiment(owner)
+        with store.transaction() as session:
+            assert session.list_trials() == []
+            assert session.list_events(owner) == []
+            assert session.list_logs(trial_id) == []
+            assert session.list_metrics(trial_id) == []
+            assert session.list_checkpoints() == []
+            assert session.add_experiment(new_experiment()).id > owner
+
+    def test_a_transaction_that_fails_leaves_nothing(self, store: stores.Store) -> None:
+        """All its writes are undone."""
+
+        def fail() -> None:
+            with store.transaction() as session:
+                session.add_experiment(new_experiment())
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        with store.reading() as session:
+            assert session.list_experiments() == []
+
+    def test_writers_in_threads_follow_one_another(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """No update is lost, while others read."""
+
+        def count() -> None:
+            for _ in range(20):
+                with store.transaction() as session:
+                    record = session.get_trial(trial_id)
+                    session.update_trial(dataclasses.replace(record, restarts=record.restarts + 1))
+                with store.reading() as session:
+                    session.list_trials()
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with store.reading() as session:
+            assert session.get_trial(trial_id).restarts == 80
+
+    def test_a_reader_sees_what_was_there_at_its_beginning(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """A transaction that ends meanwhile does not change it."""
+        with store.reading() as reader:
+            before = reader.get_trial(trial_id)
+            with store.transaction() as writer:
+                writer.update_trial(dataclasses.replace(before, restarts=9))
+            assert reader.get_trial(trial_id) == before
+        with store.reading() as reader:
+            assert reader.get_trial(trial_id).restarts == 9
+
+    def test_a_store_that_is_opened_again_has_everything(
+        self, store: stores.Store, url: str, trial_id: int
+    ) -> None:
+        """As a restarted master needs it."""
+        with store.reading() as session:
+            before = session.get_trial(trial_id)
+        store.close()
+        again = stores.open_store(url)
+        with again.reading() as session:
+            assert session.get_trial(trial_id) == before
+        again.close()
