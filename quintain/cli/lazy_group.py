@@ -32,6 +32,7 @@ class LazyGroup(click.Group):
             **kwargs: Arguments of a click group.
         """
         super().__init__(*args, **kwargs)
+        self.help = _keep_lines(self.help)
         self._commands_by_name = dict(commands_by_name or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -76,6 +77,11 @@ class LazyGroup(click.Group):
 class FlagCommand(click.Command):
     """A command whose flags may be written with dashes or underscores."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of a click command."""
+        super().__init__(*args, **kwargs)
+        self.help = _keep_lines(self.help)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""
         ctx.meta[ARGUMENTS_KEY] = [_with_underscores(argument) for argument in args]
@@ -85,6 +91,14 @@ class FlagCommand(click.Command):
             known = [name for option in self.params for name in option.opts]
             hint = errors.suggest(error.option_name, known)
             raise click.UsageError(f"No such flag {error.option_name!r}.{hint}", ctx) from error
+
+
+def _keep_lines(text: str | None) -> str | None:
+    r"""Turns a line with only `\b` into the character by which click keeps lines as they are.
+
+    Docstrings with a backslash are raw, so that they hold two characters instead.
+    """
+    return None if text is None else text.replace("\\b\n", "\b\n")
 
 
 def _with_underscores(argument: str) -> str:

@@ -18,9 +18,19 @@ from quintain.cli import local_cluster
 from quintain.cli.lazy_group import LazyGroup
 
 COMMANDS: Final = {
+    "checkpoint": (
+        "quintain.cli.checkpoint:checkpoint",
+        "Show, copy and delete saved states of trials.",
+    ),
     "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
     "data": ("quintain.cli.data:data", "Prepare data: train a SentencePiece vocabulary."),
+    "experiment": (
+        "quintain.cli.experiment:experiment",
+        "Search hyperparameters: create, show and steer experiments.",
+    ),
+    "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
+    "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
 }
 
@@ -42,6 +52,7 @@ def cli() -> None:
     \b
     quintain train --experiment=translation/local --model_dir=runs/local
     quintain translate --model_dir=runs/local "the third of May"
+    quintain experiment create adaptive.yaml model_dir/
     quintain config list
     """
 

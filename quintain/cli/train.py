@@ -111,8 +111,8 @@ def train(
     \b
     quintain train --experiment=translation/local --model_dir=runs/local
     quintain train --model_dir=runs/local                      (go on with it)
-    quintain train --experiment=translation/small --model_dir=runs/mine \\
-        --set task.train_data.input_path=train.tsv \\
+    quintain train --experiment=translation/small --model_dir=runs/mine \
+        --set task.train_data.input_path=train.tsv \
         --set task.validation_data.input_path=valid.tsv
     """
     options.check_choice("--mode", mode, MODES)

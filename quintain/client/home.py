@@ -50,6 +50,11 @@ class Home:
         return self.path / "server.json"
 
     @property
+    def resume_file(self) -> pathlib.Path:
+        """Experiments that a master paused because it ended, for the next one to go on with."""
+        return self.path / "resume.json"
+
+    @property
     def lock_file(self) -> pathlib.Path:
         """Locked by the running master."""
         return self.path / "master.lock"

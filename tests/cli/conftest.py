@@ -1,6 +1,20 @@
+import contextlib
+import dataclasses
+
 import pytest
 
-from quintain.cli import main
+from quintain import errors
+from quintain.cli import connect, main
+from quintain.client import calls
+from quintain.records import (
+    checkpoint,
+    experiment,
+    log,
+    master_status,
+    metric,
+    states,
+    trial,
+)
 
 TINY = {
     "task.model.embedding_width": 8,
@@ -41,3 +55,217 @@ def quintain(capfd):
 def tiny():
     """Overrides that make a translation experiment run in seconds."""
     return "--params_override=" + ",".join(f"{name}={value}" for name, value in TINY.items())
+
+
+ACTIVE, PAUSED = states.ExperimentState.ACTIVE, states.ExperimentState.PAUSED
+COMPLETED = states.ExperimentState.COMPLETED
+
+CONFIG = {
+    "name": "digits",
+    "entrypoint": "model_def:Digits",
+    "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False},
+    "resources": {"slots_per_trial": 1, "max_slots": None},
+    "checkpoint_storage": {"save_trial_best": 1},
+}
+UUID = "0b1c2d3e-0000-0000-0000-000000000001"
+OTHER_UUID = "0b1c2d3e-0000-0000-0000-000000000002"
+
+
+def build_trial(number, state="COMPLETED", best=None, **fields):
+    return trial.Trial(
+        **{
+            "id": number,
+            "experiment_id": 1,
+            "request_id": f"r{number}",
+            "state": states.TrialState(state),
+            "hparams": {"lr": 0.1 / number, "net": {"units": 8 * number}},
+            "seed": number,
+            "total_batches": 100 * number,
+            "best_metric": best,
+            "latest_metric": best,
+            **fields,
+        }
+    )
+
+
+class FakeCalls(calls.Calls):
+    """Two experiments, three trials, two checkpoints."""
+
+    def __init__(self):
+        self.experiments = {
+            1: experiment.Experiment(
+                1, COMPLETED, CONFIG, "name: digits\n", "/m", labels=("a", "b"), progress=1.0,
+                start_time=1000.0, end_time=1090.0,
+            ),
+            2: experiment.Experiment(2, ACTIVE, {**CONFIG, "name": "two"}, "", "/m", "second"),
+            3: experiment.Experiment(3, COMPLETED, CONFIG, "", "/m", is_archived=True),
+        }  # fmt: skip
+        self.trials = {
+            1: build_trial(1, best=0.5),
+            2: build_trial(2, best=0.75),
+            3: build_trial(3, "ERROR", reason="ValueError: no luck"),
+        }
+        self.checkpoints = {
+            UUID: checkpoint.Checkpoint(UUID, 2, 1, 150, files={"weights.h5": 2048}, metric=0.75),
+            OTHER_UUID: checkpoint.Checkpoint(OTHER_UUID, 2, 1, 200, files={"a": 1}, metric=0.6),
+        }
+        self.logs = [
+            log.LogRow(1, 10.0 + number, log.LogSource.STDOUT, f"line {number}", number)
+            for number in range(1, 6)
+        ]
+        self.metrics = [
+            metric.MetricRow(1, metric.MetricGroup.TRAINING, 50, {"loss": 0.5}, 10, 1.0),
+            metric.MetricRow(1, metric.MetricGroup.TRAINING, 100, {"loss": "NaN"}, 10, 2.0),
+            metric.MetricRow(1, metric.MetricGroup.VALIDATION, 100, {"accuracy": 0.5}, 10, 2.0),
+        ]
+        self.files = {"weights.h5": "w", "export/1/saved_model.pb": "pb", "model.keras": "k"}
+        self.done = []
+
+    def get_status(self):
+        return master_status.MasterStatus(
+            (master_status.SlotStatus(0, "cpu", num_threads=1, trial_id=9, experiment_id=2),),
+            (master_status.ExperimentStatus(2, ACTIVE, 0.25, 90.0, (9,), (10,)),),
+        )
+
+    def list_experiments(self, *, include_archived=False, state_names=(), labels=()):
+        return [
+            one
+            for one in self.experiments.values()
+            if (include_archived or not one.is_archived)
+            and (not state_names or one.state in state_names)
+            and set(labels) <= set(one.labels)
+        ]
+
+    def get_experiment(self, experiment_id):
+        return self._get(self.experiments, "experiment", experiment_id)
+
+    def list_events(self, experiment_id, *, after=0):
+        return []
+
+    def list_trials(self, experiment_id=None, *, state_names=()):
+        if experiment_id is not None:
+            self.get_experiment(experiment_id)
+        return [
+            one
+            for one in self.trials.values()
+            if experiment_id in (None, one.experiment_id)
+            and (not state_names or one.state in state_names)
+        ]
+
+    def get_trial(self, trial_id):
+        return self._get(self.trials, "trial", trial_id)
+
+    def list_metrics(self, trial_id, *, group=None, after_batches=-1):
+        return [
+            row
+            for row in self.metrics
+            if row.trial_id == trial_id
+            and group in (None, row.group)
+            and row.total_batches > after_batches
+        ]
+
+    def list_logs(self, trial_id, *, after=0, limit=1000, source=None, contains=None, last=None):
+        self.get_trial(trial_id)
+        rows = [
+            row
+            for row in self.logs
+            if row.trial_id == trial_id
+            and row.id > after
+            and source in (None, row.source)
+            and (contains or "") in row.text
+        ]
+        return rows[:limit] if last is None else rows[len(rows) - last :]
+
+    def list_checkpoints(self, *, experiment_id=None, trial_id=None, state_names=()):
+        return [
+            one
+            for one in self.checkpoints.values()
+            if experiment_id in (None, one.experiment_id)
+            and trial_id in (None, one.trial_id)
+            and (not state_names or one.state in state_names)
+        ]
+
+    def get_checkpoint(self, uuid):
+        return self._get(self.checkpoints, "checkpoint", uuid)
+
+    def fetch_checkpoint(self, uuid, directory):
+        return self._fetch(directory)
+
+    def fetch_model_dir(self, experiment_id, directory):
+        return self._fetch(directory)
+
+    def create_experiment(self, config_text, model_dir, **options):
+        self.done.append(("create", config_text, model_dir, options))
+        self.experiments[4] = experiment.Experiment(4, ACTIVE, CONFIG, config_text, "/m")
+        return self.experiments[4]
+
+    def apply(self, experiment_id, command):
+        former = self.get_experiment(experiment_id)
+        if command == "archive" and not former.state.is_terminal:
+            raise errors.StateError(f"Experiment {experiment_id} is {former.state.value}.")
+        self.done.append((command, experiment_id))
+        if command == "pause" and not former.state.is_terminal:
+            self.experiments[experiment_id] = dataclasses.replace(former, state=PAUSED)
+        return self.experiments[experiment_id]
+
+    def delete_experiment(self, experiment_id):
+        self.get_experiment(experiment_id)
+        self.done.append(("delete", experiment_id))
+
+    def update_experiment(self, experiment_id, changes):
+        former = self.get_experiment(experiment_id)
+        self.done.append(("update", experiment_id, dict(changes)))
+        if "labels" in changes:
+            former = dataclasses.replace(former, labels=tuple(changes["labels"]))
+        if "checkpoint_storage" in changes:
+            storage = {**former.config["checkpoint_storage"], **changes["checkpoint_storage"]}
+            config = {**former.config, "checkpoint_storage": storage}
+            former = dataclasses.replace(former, config=config)
+        self.experiments[experiment_id] = former
+        return former
+
+    def fork_experiment(self, experiment_id, config_text, overrides):
+        self.done.append(("fork", experiment_id, config_text, tuple(overrides)))
+        return self.experiments[2]
+
+    def continue_experiment(self, experiment_id, overrides):
+        self.done.append(("continue", experiment_id, tuple(overrides)))
+        return self.experiments[1]
+
+    def kill_trial(self, trial_id):
+        self.done.append(("kill trial", trial_id))
+        return self.get_trial(trial_id)
+
+    def rerun_trial(self, trial_id):
+        self.done.append(("rerun trial", trial_id))
+        return self.experiments[2]
+
+    def delete_checkpoint(self, uuid):
+        self.done.append(("delete checkpoint", uuid))
+        return self.get_checkpoint(uuid)
+
+    def _get(self, records, kind, name):
+        if name not in records:
+            raise errors.NotFoundError(f"{kind} {name}: there is none.")
+        return records[name]
+
+    def _fetch(self, directory):
+        for name, text in self.files.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
+        return [str(directory / name) for name in self.files]
+
+
+@pytest.fixture
+def calls_fake(monkeypatch, tmp_path):
+    """Gives commands the experiments of a `FakeCalls`."""
+    fake = FakeCalls()
+
+    @contextlib.contextmanager
+    def give(**_):
+        yield fake
+
+    monkeypatch.setattr(connect, "open_calls", give)
+    monkeypatch.setattr(connect, "open_session", give)
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
+    return fake

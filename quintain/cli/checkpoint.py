@@ -1,0 +1,187 @@
+"""`quintain checkpoint`: shows, copies and deletes saved states of trials."""
+
+import pathlib
+import shutil
+import tempfile
+from typing import Final
+
+import click
+
+from quintain import errors
+from quintain.cli import columns, connect, logs, options, output
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
+from quintain.records import checkpoint as checkpoint_lib
+
+_SAVED_MODEL: Final = "saved_model.pb"
+_KERAS_SUFFIX: Final = ".keras"
+
+
+@click.group(cls=LazyGroup)
+def checkpoint() -> None:
+    """Show, copy and delete checkpoints, the saved states of trials."""
+    logs.set_up(is_verbose=False)
+
+
+@checkpoint.command("list", cls=FlagCommand)
+@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
+@click.option("--trial", "trial_id", type=int, metavar="ID", help="Only those of this trial.")
+@click.option(
+    "--state",
+    "state_names",
+    multiple=True,
+    type=click.Choice(
+        [state.value for state in checkpoint_lib.CheckpointState], case_sensitive=False
+    ),
+    help="Only those in this state.",
+)
+@output.format_options
+@options.traceback_option
+def list_checkpoints(
+    experiment_id: int | None,
+    trial_id: int | None,
+    state_names: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """List checkpoints, of one experiment or of all."""
+    with connect.open_calls() as calls:
+        found = calls.list_checkpoints(
+            experiment_id=experiment_id,
+            trial_id=trial_id,
+            state_names=[checkpoint_lib.CheckpointState(name) for name in state_names],
+        )
+    output.print_list(
+        found,
+        columns.CHECKPOINT_COLUMNS,
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty="There are no checkpoints.",
+    )
+
+
+@checkpoint.command(cls=FlagCommand)
+@click.argument("uuid")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def describe(uuid: str, as_json: bool) -> None:
+    """Show a checkpoint. The beginning of its UUID is enough."""
+    with connect.open_calls() as calls:
+        found = calls.get_checkpoint(uuid)
+        trial = calls.get_trial(found.trial_id)
+    if as_json:
+        output.print_json({**vars(found), "hparams": trial.hparams})
+        return
+    output.print_fields(
+        {
+            "checkpoint": found.uuid,
+            "experiment": found.experiment_id,
+            "trial": found.trial_id,
+            "hyperparameters": "\n".join(columns.flatten_hparams(trial.hparams)),
+            "batches": found.total_batches,
+            "metric": found.metric,
+            "state": found.state.value,
+            "size": output.format_bytes(found.num_bytes),
+            "saved": output.format_time(found.time),
+            "metadata": found.metadata,
+            "files": "\n".join(
+                f"{name} ({output.format_bytes(size)})"
+                for name, size in sorted(found.files.items())
+                if not name.endswith("/")
+            ),
+        }
+    )
+
+
+@checkpoint.command(cls=FlagCommand)
+@click.argument("uuid")
+@click.option("--output_dir", "-o", metavar="DIR", help="Where to; checkpoint_UUID by default.")
+@options.traceback_option
+def download(uuid: str, output_dir: str | None) -> None:
+    """Copy all files of a checkpoint, and a description of it (metadata.json)."""
+    with connect.open_calls() as calls:
+        found = calls.get_checkpoint(uuid)
+        directory = pathlib.Path(output_dir or f"checkpoint_{found.uuid}")
+        _check_empty(directory)
+        paths = calls.fetch_checkpoint(found.uuid, directory)
+        trial = calls.get_trial(found.trial_id)
+        experiment = calls.get_experiment(found.experiment_id)
+    import json
+
+    from quintain.records import codec
+
+    description = {
+        **codec.to_plain(found),
+        "hparams": trial.hparams,
+        "seed": trial.seed,
+        "experiment_config": experiment.config,
+    }
+    metadata = directory / "metadata.json"
+    if not metadata.exists():
+        metadata.write_text(json.dumps(codec.to_plain(description), indent=2), encoding="utf-8")
+    click.echo(f"Copied {len(paths)} files of checkpoint {found.uuid} to {directory}.")
+
+
+@checkpoint.command(cls=FlagCommand)
+@click.argument("uuid")
+@click.option("--output_dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
+@options.traceback_option
+def export(uuid: str, output_dir: str | None) -> None:
+    """Copy the models in a checkpoint that serve without the code: SavedModels and .keras files."""
+    with connect.open_calls() as calls, tempfile.TemporaryDirectory() as scratch:
+        found = calls.get_checkpoint(uuid)
+        directory = pathlib.Path(output_dir or f"export_{found.uuid}")
+        _check_empty(directory)
+        source = pathlib.Path(scratch)
+        calls.fetch_checkpoint(found.uuid, source)
+        models = _find_models(source)
+        if not models:
+            files = ", ".join(sorted(name for name in found.files if not name.endswith("/")))
+            raise errors.CheckpointError(
+                f"checkpoint {found.uuid}: there is no SavedModel and no .keras file in it, only "
+                f"{files}. `quintain checkpoint download` copies them all."
+            )
+        for model in models:
+            name = model.relative_to(source)
+            target = directory / (name if name.parts else "saved_model")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if model.is_dir():
+                shutil.copytree(model, target)
+            else:
+                shutil.copyfile(model, target)
+            click.echo(str(target))
+
+
+def _find_models(directory: pathlib.Path) -> list[pathlib.Path]:
+    """Returns directories of SavedModels and `.keras` files, without those inside of others."""
+    saved_models = sorted(path.parent for path in directory.rglob(_SAVED_MODEL))
+    keras_models = sorted(directory.rglob(f"*{_KERAS_SUFFIX}"))
+    return saved_models + [
+        path for path in keras_models if not any(path.is_relative_to(one) for one in saved_models)
+    ]
+
+
+@checkpoint.command(cls=FlagCommand)
+@click.argument("uuids", metavar="UUID...", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@options.traceback_option
+def delete(uuids: tuple[str, ...], yes: bool) -> None:
+    """Delete the files of checkpoints that no trial goes on from."""
+    if not yes:
+        click.confirm(f"Delete checkpoint {', '.join(uuids)}?", abort=True, err=True)
+    with connect.open_session() as session:
+        for uuid in uuids:
+            found = session.delete_checkpoint(uuid)
+            click.echo(f"Deleted checkpoint {found.uuid}.")
+
+
+def _check_empty(directory: pathlib.Path) -> None:
+    """Checks that files can be copied into a directory without replacing any.
+
+    Raises:
+        ConfigError: If there are files in it.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise errors.ConfigError(
+            f"--output_dir: got {str(directory)!r}, which is there and not empty; expected a new "
+            "or empty directory."
+        )

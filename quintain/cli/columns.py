@@ -1,0 +1,115 @@
+"""What lists show of experiments, trials and checkpoints."""
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from quintain.cli import output
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import experiment as experiment_lib
+from quintain.records import metric_order, states, trial
+
+TRIAL_COLUMNS: Final = (
+    output.Column("id", lambda row: row.id),
+    output.Column("experiment", lambda row: row.experiment_id),
+    output.Column("state", lambda row: row.state.value),
+    output.Column("batches", lambda row: row.total_batches),
+    output.Column("best", lambda row: row.best_metric),
+    output.Column("latest", lambda row: row.latest_metric),
+    output.Column("restarts", lambda row: row.restarts),
+    output.Column("hparams", lambda row: row.hparams, can_shrink=True),
+    output.Column("reason", lambda row: row.reason, can_shrink=True),
+)
+
+CHECKPOINT_COLUMNS: Final = (
+    output.Column("uuid", lambda row: row.uuid),
+    output.Column("experiment", lambda row: row.experiment_id),
+    output.Column("trial", lambda row: row.trial_id),
+    output.Column("batches", lambda row: row.total_batches),
+    output.Column("metric", lambda row: row.metric),
+    output.Column("state", lambda row: row.state.value),
+    output.Column("size", lambda row: row.num_bytes, output.format_bytes),
+    output.Column("saved", lambda row: row.time, output.format_time),
+)
+
+BEST_COLUMNS: Final = (
+    output.Column("trial", lambda row: row["trial"]),
+    output.Column("metric", lambda row: row["metric"]),
+    output.Column("batches", lambda row: row["batches"]),
+    output.Column("hparams", lambda row: row["hparams"], can_shrink=True),
+    output.Column("checkpoint", lambda row: row["checkpoint"]),
+)
+
+
+def name_of(experiment: experiment_lib.Experiment) -> str:
+    """Returns the name of an experiment, or the first line of its description."""
+    return str(experiment.config.get("name") or experiment.description.partition("\n")[0])
+
+
+def is_usable(checkpoint: checkpoint_lib.Checkpoint) -> bool:
+    """Returns whether the files of a checkpoint are there."""
+    return checkpoint.state is checkpoint_lib.CheckpointState.COMPLETED
+
+
+def count_states(trials: Iterable[trial.Trial]) -> str:
+    """Returns how many trials are in which state.
+
+    Example:
+        >>> count_states([])
+        ''
+    """
+    counts = collections.Counter(one.state for one in trials)
+    return ", ".join(
+        f"{counts[state]} {state.value.lower()}" for state in states.TrialState if counts[state]
+    )
+
+
+def describe_best(best: trial.Trial, searcher: Mapping[str, Any]) -> str:
+    """Returns the best metric and whose it is."""
+    value = output.format_value(best.best_metric)
+    return f"{searcher.get('metric')} {value} (trial {best.id})"
+
+
+def to_best_row(
+    best: trial.Trial,
+    checkpoints: Sequence[checkpoint_lib.Checkpoint],
+    searcher: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns a trial with the checkpoint of its best validation, or else its newest one.
+
+    Args:
+        best: The trial.
+        checkpoints: Its checkpoints.
+        searcher: The section of this name of the experiment's config.
+    """
+    usable = [one for one in checkpoints if is_usable(one)]
+    ranked = metric_order.rank(
+        usable, lambda one: one.metric, smaller_is_better=searcher.get("smaller_is_better", True)
+    )
+    newest = sorted(usable, key=lambda one: one.total_batches)
+    chosen = ranked[0] if ranked else newest[-1] if newest else None
+    return {
+        "trial": best.id,
+        "metric_name": searcher.get("metric", "metric"),
+        "metric": best.best_metric,
+        "batches": best.total_batches if chosen is None else chosen.total_batches,
+        "hparams": best.hparams,
+        "checkpoint": None if chosen is None else chosen.uuid,
+        "checkpoint_metric": None if chosen is None else chosen.metric,
+    }
+
+
+def flatten_hparams(hparams: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Returns `name: value` for each hyperparameter, nested ones by dotted names.
+
+    Example:
+        >>> flatten_hparams({"a": {"b": 1}, "c": "x"})
+        ['a.b: 1', 'c: x']
+    """
+    lines = []
+    for name, value in hparams.items():
+        if isinstance(value, Mapping):
+            lines += flatten_hparams(value, f"{prefix}{name}.")
+        else:
+            lines.append(f"{prefix}{name}: {output.format_value(value)}")
+    return lines

@@ -1,0 +1,133 @@
+"""How commands reach the master of the home directory, or its store where none runs."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+import quintain
+from quintain import errors
+from quintain.client import calls as calls_lib
+from quintain.client import home as home_lib
+from quintain.client import master_file, session
+
+IDLE_TIMEOUT_SECS: Final = 300.0
+"""After so long without an active experiment a master ends that a command started by itself."""
+
+_START_SECS: Final = 60.0
+_POLL_SECS: Final = 0.05
+_LAST_LINES: Final = 5
+
+
+@contextlib.contextmanager
+def open_calls() -> Iterator[calls_lib.Calls]:
+    """Gives what answers reads: the running master, or else the store."""
+    home = home_lib.find_home()
+    found = home_lib.find_master(home)
+    if found is not None:
+        with session.Session.connect(home, found.address) as connected:
+            yield connected
+        return
+    # These import SQLAlchemy, which `--help` need not wait for.
+    from quintain.server import direct_calls
+    from quintain.store import store as store_lib
+
+    home.create()
+    store = store_lib.open_store(str(home.database))
+    try:
+        yield direct_calls.DirectCalls(store, home)
+    finally:
+        store.close()
+
+
+@contextlib.contextmanager
+def open_session(*, start: bool = True) -> Iterator[session.Session]:
+    """Gives a session with the master, which is started in the background if none runs.
+
+    Args:
+        start: Whether to start one.
+
+    Raises:
+        MasterUnreachableError: If none runs and none is to be started, or it does not start.
+    """
+    home = home_lib.find_home()
+    found = home_lib.find_master(home)
+    if found is None:
+        if not start:
+            raise errors.MasterUnreachableError(
+                f"No master runs for {home.path}; start one with `quintain master`."
+            )
+        found = start_in_background(home, ["--idle_timeout", str(IDLE_TIMEOUT_SECS)])
+        click.echo(
+            f"Started a master in the background (process {found.pid}); it ends by itself when "
+            "there is nothing to do.",
+            err=True,
+        )
+    with session.Session.connect(home, found.address) as connected:
+        yield connected
+
+
+def start_in_background(home: home_lib.Home, arguments: Sequence[str]) -> master_file.MasterFile:
+    """Starts a master that outlives this command, and returns where it is.
+
+    Args:
+        home: The home directory.
+        arguments: Arguments of `quintain master start`.
+
+    Raises:
+        MasterUnreachableError: If it ends at once, or does not answer; with its last words.
+    """
+    home.create()
+    log_path = home.logs / "master.log"
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quintain.cli.main", "master", "start", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home.path,
+            env=_build_environment(home),
+            start_new_session=True,
+        )
+    deadline_secs = time.monotonic() + _START_SECS
+    while time.monotonic() < deadline_secs:
+        # It may also be another command's master that has come first.
+        found = home_lib.find_master(home)
+        if found is not None:
+            return found
+        if process.poll() is not None:
+            break
+        time.sleep(_POLL_SECS)
+    if (found := home_lib.find_master(home)) is not None:
+        return found
+    raise errors.MasterUnreachableError(
+        f"The master did not start; the end of {log_path}:\n{_read_end(log_path)}"
+    )
+
+
+def _build_environment(home: home_lib.Home) -> dict[str, str]:
+    """Returns the environment of a process that starts elsewhere and finds the same modules."""
+    root = pathlib.Path(quintain.__file__).parents[1]
+    entries = [
+        str(pathlib.Path(entry).absolute())
+        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if entry
+    ]
+    if str(root) not in entries:
+        entries.append(str(root))
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(entries),
+        home_lib.HOME_VARIABLE: str(home.path),
+    }
+
+
+def _read_end(path: pathlib.Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-_LAST_LINES:])

@@ -1,0 +1,196 @@
+"""`quintain experiment pause|activate|cancel|...`: steers experiments."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from quintain import errors
+from quintain.cli import connect, options, output
+from quintain.cli.lazy_group import FlagCommand
+from quintain.client import calls as calls_lib
+from quintain.records import experiment as experiment_lib
+from quintain.records import states
+
+EXIT_CODES: Final = {
+    states.ExperimentState.COMPLETED: 0,
+    states.ExperimentState.ERROR: 1,
+    states.ExperimentState.CANCELED: 3,
+    states.ExperimentState.PAUSED: 4,
+}
+"""What commands return that wait for an experiment, by how it ended."""
+
+_SAYS: Final = {
+    "pause": "Pausing experiment {id}; its trials finish their workload and save themselves.",
+    "activate": "Experiment {id} is active.",
+    "cancel": "Canceling experiment {id}; its trials save themselves.",
+    "kill": "Killing experiment {id}.",
+    "archive": "Archived experiment {id}.",
+    "unarchive": "Experiment {id} is in lists again.",
+}
+
+
+def _build_command(name: str, text: str) -> click.Command:
+    """Returns a command that does the same to one or more experiments."""
+
+    def run(experiment_ids: tuple[int, ...]) -> None:
+        with connect.open_session() as session:
+            _for_each(experiment_ids, lambda number: _apply(session, number, name))
+
+    run.__doc__ = text
+    argument = click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+    return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
+
+
+def _apply(calls: calls_lib.Calls, experiment_id: int, name: str) -> None:
+    experiment = calls.apply(experiment_id, name)
+    if experiment.state.is_terminal and name not in ("archive", "unarchive"):
+        click.echo(f"Experiment {experiment_id} is {experiment.state.value}.")
+        return
+    click.echo(_SAYS[name].format(id=experiment_id))
+
+
+def _for_each(numbers: tuple[int, ...], action: Callable[[int], Any]) -> None:
+    """Does something to each of several, and fails at the end if one of them failed."""
+    failed: list[errors.QuintainError] = []
+    for number in numbers:
+        try:
+            action(number)
+        except (errors.StateError, errors.NotFoundError) as error:
+            failed.append(error)
+            if len(numbers) > 1:
+                click.echo(f"Error: {error}", err=True)
+    if len(numbers) == 1 and failed:
+        raise failed[0]
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+pause = _build_command(
+    "pause",
+    """Let trials finish their workload, save themselves and free their slots.""",
+)
+activate = _build_command("activate", """Go on with paused experiments.""")
+cancel = _build_command("cancel", """End experiments; their trials save themselves first.""")
+kill = _build_command(
+    "kill", """End experiments at once; work since the last checkpoints is lost."""
+)
+archive = _build_command("archive", """Leave ended experiments out of lists.""")
+unarchive = _build_command("unarchive", """Show archived experiments in lists again.""")
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@options.traceback_option
+def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
+    """Delete ended experiments with all that belongs to them, checkpoints included."""
+    listed = ", ".join(map(str, experiment_ids))
+    if not yes:
+        click.confirm(f"Delete experiment {listed} and its checkpoints?", abort=True, err=True)
+    with connect.open_session() as session:
+
+        def remove(number: int) -> None:
+            session.delete_experiment(number)
+            click.echo(f"Deleted experiment {number}.")
+
+        _for_each(experiment_ids, remove)
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option(
+    "--polling_interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="SECS",
+    help="Seconds between two looks.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECS",
+    help="Give up after so many seconds, with exit code 5.",
+)
+@options.traceback_option
+def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> None:
+    """Wait until an experiment has ended.
+
+    Exits with 0 if it is COMPLETED, 1 for ERROR, 3 for CANCELED.
+    """
+    deadline_secs = None if timeout is None else time.monotonic() + timeout
+    with connect.open_session() as session:
+        while True:
+            experiment = session.get_experiment(experiment_id)
+            if experiment.state.is_terminal:
+                break
+            left_secs = polling_interval
+            if deadline_secs is not None:
+                left_secs = min(left_secs, deadline_secs - time.monotonic())
+                if left_secs <= 0:
+                    click.echo(f"Experiment {experiment_id} is {experiment.state.value}.", err=True)
+                    raise click.exceptions.Exit(5)
+            time.sleep(left_secs)
+    click.echo(describe_end(experiment))
+    raise click.exceptions.Exit(EXIT_CODES[experiment.state])
+
+
+def describe_end(experiment: experiment_lib.Experiment) -> str:
+    """Returns a line that says how an experiment ended."""
+    took = ""
+    if experiment.end_time is not None:
+        took = f" after {output.format_secs(experiment.end_time - experiment.start_time)}"
+    reason = f": {experiment.reason}" if experiment.reason else "."
+    return f"Experiment {experiment.id} is {experiment.state.value}{took}{reason}"
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--config_file", metavar="FILE", help="The new config; the other one's by default.")
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def fork(
+    experiment_id: int, config_file: str | None, assignments: tuple[str, ...], as_json: bool
+) -> None:
+    r"""Create an experiment with the code of another one, and its config with changes.
+
+    \b
+    quintain experiment fork 3 --set searcher.max_trials=64
+    """
+    text = None
+    if config_file is not None:
+        from quintain.cli import experiment_file
+
+        text = experiment_file.load(config_file, assignments).text
+    with connect.open_session() as session:
+        experiment = session.fork_experiment(experiment_id, text, assignments)
+    _print_created(experiment, f"from experiment {experiment_id}", as_json=as_json)
+
+
+@click.command("continue", cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def continue_(experiment_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
+    r"""Go on with an ended experiment under its number: a longer search, or failed trials anew.
+
+    \b
+    quintain experiment continue 3 --set searcher.max_trials=64
+    """
+    with connect.open_session() as session:
+        experiment = session.continue_experiment(experiment_id, assignments)
+    if as_json:
+        output.print_json(experiment)
+        return
+    click.echo(f"Experiment {experiment.id} goes on.")
+
+
+def _print_created(experiment: experiment_lib.Experiment, origin: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(experiment)
+        return
+    click.echo(f"Created experiment {experiment.id} {origin}.")

@@ -1,0 +1,158 @@
+"""`quintain experiment create`: creates an experiment, runs it and follows it."""
+
+import pathlib
+from typing import Any
+
+import click
+
+from quintain import errors
+from quintain.cli import connect, experiment_file, options, output
+from quintain.cli import master as master_command
+from quintain.cli.lazy_group import FlagCommand
+from quintain.client import calls as calls_lib
+from quintain.records import experiment as experiment_lib
+
+REGISTERED_PREFIX = "experiment:"
+"""Begins entrypoints that need no code of the user's."""
+
+
+@click.command(cls=FlagCommand)
+@click.argument("config_file", metavar="CONFIG")
+@click.argument("model_dir", metavar="[MODEL_DIR]", required=False)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Override such as searcher.max_trials=8. Repeatable.",
+)
+@click.option("--paused", is_flag=True, help="Only create it; `experiment activate` starts it.")
+@click.option("--detach", "-d", is_flag=True, help="Return at once; it runs in the background.")
+@click.option(
+    "--follow/--no_follow", default=True, help="Show it while it runs; --no_follow is --detach."
+)
+@click.option("--local", is_flag=True, help="Run one trial in this process, without a master.")
+@click.option(
+    "--test", is_flag=True, help="With --local: one batch, a validation, a checkpoint, and back."
+)
+@click.option(
+    "--check/--no_check", default=True, help="Import the code and check it before the start."
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the experiment as JSON at the end.")
+@master_command.slot_options
+@options.traceback_option
+def create(
+    config_file: str,
+    model_dir: str | None,
+    assignments: tuple[str, ...],
+    paused: bool,
+    detach: bool,
+    follow: bool,
+    local: bool,
+    test: bool,
+    check: bool,
+    quiet: bool,
+    as_json: bool,
+    num_slots: int | None,
+    threads_per_slot: int | None,
+) -> None:
+    r"""Create an experiment, run it and follow it.
+
+    CONFIG is a YAML file. MODEL_DIR has the code of the trial; an entrypoint of the form
+    `experiment:NAME` needs none. If a master runs for the home directory (QUINTAIN_HOME), it runs
+    the experiment; else this command does.
+
+    \b
+    quintain experiment create adaptive.yaml model_dir/
+    quintain experiment create adaptive.yaml model_dir/ --set searcher.max_trials=8 --detach
+    quintain experiment create adaptive.yaml model_dir/ --local --test
+    """
+    if test and not local:
+        raise click.UsageError("--test: got without --local, expected both.")
+    file = experiment_file.load(config_file, assignments)
+    directory = _find_model_dir(file, model_dir)
+    if local:
+        _run_locally(file, directory, is_test=test)
+        return
+    if check:
+        from quintain.cli import model_check
+
+        model_check.check(file, directory)
+
+    def begin(calls: calls_lib.Calls) -> experiment_lib.Experiment:
+        experiment = calls.create_experiment(
+            file.text,
+            directory,
+            source=config_file,
+            overrides=assignments,
+            activate=not paused,
+        )
+        if not as_json:
+            click.echo(f"Created experiment {experiment.id}.")
+        return experiment
+
+    if paused or detach or not follow:
+        experiment = _create_only(begin, num_slots, threads_per_slot)
+        if as_json:
+            output.print_json(experiment)
+        elif not paused:
+            click.echo(f"  quintain experiment describe {experiment.id}", err=True)
+        return
+    from quintain.cli import foreground
+
+    code, experiment = foreground.run(
+        begin,
+        num_slots=num_slots,
+        threads_per_slot=threads_per_slot,
+        is_quiet=quiet or as_json,
+    )
+    if as_json:
+        output.print_json(experiment)
+    raise click.exceptions.Exit(code)
+
+
+def _find_model_dir(
+    file: experiment_file.ExperimentFile, model_dir: str | None
+) -> pathlib.Path | None:
+    """Returns the directory of the code.
+
+    Raises:
+        ConfigError: If it is not there, or missing though the entrypoint needs it.
+    """
+    entrypoint = file.config.entrypoint
+    if model_dir is not None:
+        path = pathlib.Path(model_dir)
+        if not path.is_dir():
+            raise errors.ConfigError(f"MODEL_DIR: got {model_dir!r}, expected a directory.")
+        return path
+    if entrypoint is None or not entrypoint.startswith(REGISTERED_PREFIX):
+        raise errors.ConfigError(
+            f"MODEL_DIR: missing; {file.path} has the entrypoint {entrypoint!r}, which needs the "
+            f"directory with its code. Only `{REGISTERED_PREFIX}NAME` does without."
+        )
+    return None
+
+
+def _create_only(begin: Any, num_slots: int | None, threads_per_slot: int | None) -> Any:
+    """Creates an experiment in the running master, or in one that is started for it."""
+    from quintain.client import home as home_lib
+
+    home = home_lib.find_home()
+    if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
+        from quintain.cli import foreground
+
+        connect.start_in_background(home, foreground.slot_arguments(num_slots, threads_per_slot))
+    with connect.open_session() as session:
+        return begin(session)
+
+
+def _run_locally(
+    file: experiment_file.ExperimentFile, model_dir: pathlib.Path | None, *, is_test: bool
+) -> None:
+    from quintain.cli import tensorflow_import
+
+    tensorflow_import.import_quietly()
+    from quintain.trials import local
+
+    local.run_locally(file.config, model_dir, test=is_test)

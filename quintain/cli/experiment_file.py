@@ -1,0 +1,102 @@
+"""The config of an experiment as the user wrote it: read, and checked as a whole."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from quintain import errors
+from quintain.config import overrides as overrides_lib
+from quintain.config import yaml_io
+from quintain.records import experiment_config
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentFile:
+    """A config that is fine."""
+
+    path: str
+    """The file."""
+
+    text: str
+    """What it says."""
+
+    config: experiment_config.ExperimentConfig
+    """The complete config, with the overrides."""
+
+    lines: dict[str, int]
+    """The line of each dotted path in the file."""
+
+    def locate(self, path: str) -> str:
+        """Returns file and line of a dotted path."""
+        return f"{self.path}:{yaml_io.find_line(self.lines, path)}"
+
+
+def merge_overrides(assignments: Sequence[str]) -> dict[str, Any]:
+    """Returns `path=value` texts as one nested mapping; the last one wins.
+
+    Raises:
+        ConfigError: If one of them is malformed.
+    """
+    merged: dict[str, Any] = {}
+    for text in assignments:
+        merged = overrides_lib.merge(merged, overrides_lib.parse_assignment(text))
+    return merged
+
+
+def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
+    """Reads a config and checks it, and the space of its hyperparameters.
+
+    Args:
+        path: A YAML file.
+        assignments: `path=value` texts that win over it.
+
+    Raises:
+        ConfigError: Listing all that is wrong, with file and line.
+    """
+    content, lines = yaml_io.load_file_with_lines(path)
+    merged = overrides_lib.merge(content, merge_overrides(assignments))
+
+    def locate(name: str) -> str:
+        return f"{path}:{yaml_io.find_line(lines, name)}"
+
+    problems: list[errors.Problem] = []
+    config = None
+    try:
+        config = experiment_config.parse(merged, locate)
+    except errors.ConfigError as error:
+        problems += error.problems or [errors.Problem("", str(error))]
+    problems += _check_space(merged, config, locate)
+    if problems or config is None:
+        raise errors.ConfigError.from_problems(problems)
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    return ExperimentFile(path, text, config, lines)
+
+
+def _check_space(
+    content: dict[str, Any], config: experiment_config.ExperimentConfig | None, locate: Any
+) -> list[errors.Problem]:
+    """Returns what is wrong with the hyperparameters, or with how they are searched."""
+    from quintain.search import search_factory
+    from quintain.search import space as space_lib
+
+    try:
+        if config is not None:
+            search_factory.build_searcher(config)
+        elif isinstance(content.get("hyperparameters"), dict):
+            space_lib.Space.parse(content["hyperparameters"])
+    except errors.ConfigError as error:
+        found = error.problems or [errors.Problem(*_split(str(error)))]
+        return [
+            dataclasses.replace(problem, path=f"{locate(problem.path)}: {problem.path}")
+            if problem.path
+            else dataclasses.replace(problem, path=locate("hyperparameters"))
+            for problem in found
+        ]
+    return []
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Returns path and message of an error that names both in one line."""
+    path, colon, rest = message.partition(": ")
+    return (path, rest) if colon and " " not in path else ("", message)

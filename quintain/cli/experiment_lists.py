@@ -1,0 +1,218 @@
+"""`quintain experiment list|describe|best|...`: what there is."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from quintain.cli import columns, connect, options, output
+from quintain.cli.lazy_group import FlagCommand
+from quintain.records import experiment as experiment_lib
+from quintain.records import metric_order, states
+
+_EXPERIMENT_COLUMNS: Final = (
+    output.Column("id", lambda row: row.id),
+    output.Column("name", columns.name_of, can_shrink=True),
+    output.Column("state", lambda row: row.state.value),
+    output.Column("progress", lambda row: row.progress, output.format_percent),
+    output.Column("started", lambda row: row.start_time, output.format_time),
+    output.Column("ended", lambda row: row.end_time, output.format_time),
+    output.Column("searcher", lambda row: row.config.get("searcher", {}).get("name")),
+    output.Column("labels", lambda row: row.labels, can_shrink=True),
+    output.Column("archived", lambda row: row.is_archived),
+)
+
+
+@click.command("list", cls=FlagCommand)
+@click.option("--all", "-a", "include_archived", is_flag=True, help="Archived ones, too.")
+@click.option(
+    "--state",
+    "state_names",
+    multiple=True,
+    type=click.Choice([state.value for state in states.ExperimentState], case_sensitive=False),
+    help="Only those in this state. Repeatable.",
+)
+@click.option("--label", "labels", multiple=True, help="Only those with this label. Repeatable.")
+@output.format_options
+@options.traceback_option
+def list_experiments(
+    include_archived: bool,
+    state_names: tuple[str, ...],
+    labels: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """List experiments."""
+    with connect.open_calls() as calls:
+        found = calls.list_experiments(
+            include_archived=include_archived,
+            state_names=[states.ExperimentState(name) for name in state_names],
+            labels=labels,
+        )
+    shown = [
+        column
+        for column in _EXPERIMENT_COLUMNS
+        if as_csv
+        or column.title not in ("labels", "archived", "ended")
+        or any(column.get(row) for row in found)
+    ]
+    output.print_list(
+        found, shown, as_json=as_json, as_csv=as_csv, if_empty="There are no experiments."
+    )
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@output.format_options
+@options.traceback_option
+def describe(experiment_ids: tuple[int, ...], as_json: bool, as_csv: bool) -> None:
+    """Show experiments with their trials."""
+    with connect.open_calls() as calls:
+        found = [calls.get_experiment(number) for number in experiment_ids]
+        if as_csv or as_json:
+            output.print_list(found, _EXPERIMENT_COLUMNS, as_json=as_json, as_csv=as_csv)
+            return
+        for index, experiment in enumerate(found):
+            if index:
+                click.echo()
+            trials = calls.list_trials(experiment.id)
+            _print_experiment(experiment, trials)
+
+
+def _print_experiment(experiment: experiment_lib.Experiment, trials: Sequence[Any]) -> None:
+    searcher = experiment.config.get("searcher", {})
+    best = metric_order.find_best(trials, searcher)
+    resources = experiment.config.get("resources", {})
+    output.print_fields(
+        {
+            "experiment": experiment.id,
+            "name": columns.name_of(experiment),
+            "description": experiment.description,
+            "state": experiment.state.value + (" (archived)" if experiment.is_archived else ""),
+            "reason": experiment.reason,
+            "progress": output.format_percent(experiment.progress),
+            "best": "" if best is None else columns.describe_best(best, searcher),
+            "search": f"{searcher.get('name')} by {searcher.get('metric')}",
+            "entrypoint": experiment.config.get("entrypoint"),
+            "slots per trial": resources.get("slots_per_trial"),
+            "max slots": resources.get("max_slots"),
+            "labels": experiment.labels,
+            "forked from": experiment.parent_id,
+            "started": output.format_time(experiment.start_time),
+            "ended": output.format_time(experiment.end_time),
+            "trials": columns.count_states(trials),
+        }
+    )
+    if trials:
+        click.echo()
+        click.echo(output.to_table(trials, columns.TRIAL_COLUMNS[:1] + columns.TRIAL_COLUMNS[2:]))
+
+
+@click.command("list-trials", cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@output.format_options
+@options.traceback_option
+def list_trials(experiment_id: int, as_json: bool, as_csv: bool) -> None:
+    """List the trials of an experiment."""
+    with connect.open_calls() as calls:
+        found = calls.list_trials(experiment_id)
+    output.print_list(
+        found,
+        columns.TRIAL_COLUMNS,
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty=f"Experiment {experiment_id} has no trials yet.",
+    )
+
+
+@click.command("list-checkpoints", cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
+@output.format_options
+@options.traceback_option
+def list_checkpoints(experiment_id: int, best: int | None, as_json: bool, as_csv: bool) -> None:
+    """List the checkpoints of an experiment."""
+    with connect.open_calls() as calls:
+        found = calls.list_checkpoints(experiment_id=experiment_id)
+        if best is not None:
+            searcher = calls.get_experiment(experiment_id).config.get("searcher", {})
+            found = metric_order.rank(
+                [one for one in found if columns.is_usable(one)],
+                lambda one: one.metric,
+                smaller_is_better=searcher.get("smaller_is_better", True),
+            )[:best]
+    output.print_list(
+        found,
+        columns.CHECKPOINT_COLUMNS,
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty=f"Experiment {experiment_id} has no checkpoints.",
+    )
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option(
+    "--top", "-n", type=click.IntRange(min=1), default=1, show_default=True, help="How many trials."
+)
+@output.format_options
+@options.traceback_option
+def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
+    """Show the best trials of an experiment, with their checkpoints."""
+    with connect.open_calls() as calls:
+        experiment = calls.get_experiment(experiment_id)
+        searcher = experiment.config.get("searcher", {})
+        trials = metric_order.rank(
+            calls.list_trials(experiment_id),
+            lambda trial: trial.best_metric,
+            smaller_is_better=searcher.get("smaller_is_better", True),
+        )[:top]
+        rows = [
+            columns.to_best_row(trial, calls.list_checkpoints(trial_id=trial.id), searcher)
+            for trial in trials
+        ]
+    if not rows:
+        raise click.ClickException(f"Experiment {experiment_id}: no trial was validated yet.")
+    if top > 1 or as_csv or as_json:
+        output.print_list(rows, columns.BEST_COLUMNS, as_json=as_json, as_csv=as_csv)
+        return
+    output.print_fields(
+        {
+            "trial": rows[0]["trial"],
+            rows[0]["metric_name"]: rows[0]["metric"],
+            "after": f"{rows[0]['batches']} batches",
+            "hyperparameters": "\n".join(columns.flatten_hparams(rows[0]["hparams"])),
+            "checkpoint": rows[0]["checkpoint"],
+        }
+    )
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--original", is_flag=True, help="As it was written; else complete.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def config(experiment_id: int, original: bool, as_json: bool) -> None:
+    """Print the config of an experiment, as YAML that can be used again."""
+    with connect.open_calls() as calls:
+        experiment = calls.get_experiment(experiment_id)
+    if as_json:
+        output.print_json(experiment.config)
+        return
+    from quintain.config import yaml_io
+
+    text = experiment.original_config if original else yaml_io.dump(experiment.config)
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+@click.command("download-model-def", cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--output_dir", "-o", metavar="DIR", help="Where to; experiment_ID_model by default.")
+@options.traceback_option
+def download_model_def(experiment_id: int, output_dir: str | None) -> None:
+    """Copy the code of an experiment into a directory."""
+    directory = pathlib.Path(output_dir or f"experiment_{experiment_id}_model")
+    with connect.open_calls() as calls:
+        paths = calls.fetch_model_dir(experiment_id, directory)
+    click.echo(f"Copied {len(paths)} files to {directory}.")

@@ -1,0 +1,264 @@
+"""`quintain experiment preview`: what a search would do, found out by simulating it."""
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from quintain.cli import experiment_file, options, output
+from quintain.cli.lazy_group import FlagCommand
+
+_SHOWN_TRIALS: Final = 20
+_HISTORY_TRIALS: Final = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialPlan:
+    """What one trial would do."""
+
+    number: int
+    """Counts the trials from 1, in the order of their creation."""
+
+    hparams: dict[str, Any]
+    """Its hyperparameters."""
+
+    batches: int
+    """Batches it would be trained on."""
+
+    validations: tuple[int, ...]
+    """Batches after which the search would ask for a validation."""
+
+    parent: int | None = None
+    """Number of the trial from whose checkpoint it would start."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Preview:
+    """What a search would do."""
+
+    searcher: str
+    """The search method."""
+
+    metric: str
+    """What it goes by."""
+
+    trials: tuple[TrialPlan, ...]
+    """All trials."""
+
+    max_concurrent_trials: int
+    """Largest number of trials that would be open at once."""
+
+    total_batches: int
+    """Batches of all trials together."""
+
+    secs_per_batch: float | None = None
+    """Time that a batch takes."""
+
+    expected_secs: float | None = None
+    """Time that the search would take on so many slots."""
+
+    num_slots: int | None = None
+    """Slots that `expected_secs` counts on."""
+
+    @property
+    def rungs(self) -> list[dict[str, int]]:
+        """Returns how many trials would stop at which length, shortest first."""
+        counts: dict[int, int] = {}
+        for trial in self.trials:
+            counts[trial.batches] = counts.get(trial.batches, 0) + 1
+        reached = len(self.trials)
+        rungs = []
+        for batches, count in sorted(counts.items()):
+            rungs.append({"batches": batches, "reach": reached, "stop": count})
+            reached -= count
+        return rungs
+
+
+@click.command(cls=FlagCommand)
+@click.argument("config_file", metavar="CONFIG")
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option(
+    "--seconds_per_batch",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECS",
+    help="Time of a batch; by default what experiments with this entrypoint took here.",
+)
+@click.option(
+    "--slots",
+    "num_slots",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Slots to count on; by default those of this machine.",
+)
+@click.option("--all", "show_all", is_flag=True, help="List all trials.")
+@output.format_options
+@options.traceback_option
+def preview(
+    config_file: str,
+    assignments: tuple[str, ...],
+    seconds_per_batch: float | None,
+    num_slots: int | None,
+    show_all: bool,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    r"""Show which trials a search would run, for how long, without running anything.
+
+    Metrics are drawn at random: which trials go on is decided by the real ones, how many by the
+    method.
+
+    \b
+    quintain experiment preview adaptive.yaml --seconds_per_batch 0.02
+    """
+    file = experiment_file.load(config_file, assignments)
+    found = simulate(file.config)
+    secs = seconds_per_batch
+    if secs is None:
+        secs = _find_secs_per_batch(file.config.entrypoint)
+    if secs is not None:
+        found = _with_times(found, file.config, secs, num_slots)
+    if as_json:
+        output.print_json({**vars(found), "rungs": found.rungs})
+        return
+    if as_csv:
+        output.print_list(found.trials, _TRIAL_COLUMNS, as_json=False, as_csv=True)
+        return
+    _print(found, show_all=show_all, is_known=seconds_per_batch is not None)
+
+
+def simulate(config: Any) -> Preview:
+    """Runs the search of a config with random metrics.
+
+    Args:
+        config: An `ExperimentConfig`.
+    """
+    import numpy as np
+
+    from quintain.search import search_factory
+    from quintain.search import simulate as simulate_lib
+
+    random = np.random.RandomState(config.reproducibility.experiment_seed)
+    search = search_factory.build_searcher(config)
+    done = simulate_lib.simulate(search, lambda *_: float(random.random_sample()))
+    unit = config.searcher.batches_per_unit
+    numbers = {name: number for number, name in enumerate(done.lengths, start=1)}
+    trials = tuple(
+        TrialPlan(
+            number=numbers[name],
+            hparams=done.hparams[name],
+            batches=length * unit,
+            validations=tuple(at * unit for at in done.validations[name]),
+            parent=numbers.get(done.parents.get(name, "")),
+        )
+        for name, length in done.lengths.items()
+    )
+    return Preview(
+        searcher=config.searcher.name,
+        metric=config.searcher.metric,
+        trials=trials,
+        max_concurrent_trials=done.max_open,
+        total_batches=sum(trial.batches for trial in trials),
+    )
+
+
+def _with_times(
+    found: Preview, config: Any, secs_per_batch: float, num_slots: int | None
+) -> Preview:
+    """Adds how long the search would take: no less than its longest trial."""
+    slots = num_slots or _count_slots()
+    limits = [slots, config.resources.max_slots or slots]
+    at_once = max(min(limits) // max(config.resources.slots_per_trial, 1), 1)
+    at_once = min(at_once, found.max_concurrent_trials)
+    longest = max((trial.batches for trial in found.trials), default=0)
+    secs = secs_per_batch * max(found.total_batches / at_once, longest)
+    return dataclasses.replace(
+        found, secs_per_batch=secs_per_batch, expected_secs=secs, num_slots=slots
+    )
+
+
+def _count_slots() -> int:
+    from quintain.client import home as home_lib
+
+    if home_lib.find_master(home_lib.find_home()) is not None:
+        from quintain.cli import connect
+
+        with connect.open_session(start=False) as session:
+            return len(session.get_status().slots)
+    from quintain.scheduler import slots
+
+    return len(slots.find_slots())
+
+
+def _find_secs_per_batch(entrypoint: str | None) -> float | None:
+    """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
+    from quintain.cli import connect
+    from quintain.client import home as home_lib
+    from quintain.records import metric
+
+    if not home_lib.find_home().database.exists():
+        return None
+    with connect.open_calls() as calls:
+        for experiment in reversed(calls.list_experiments(include_archived=True)):
+            if experiment.config.get("entrypoint") != entrypoint:
+                continue
+            times: list[float] = []
+            for trial in calls.list_trials(experiment.id)[-_HISTORY_TRIALS:]:
+                times += _time_batches(
+                    calls.list_metrics(trial.id, group=metric.MetricGroup.TRAINING)
+                )
+            if times:
+                return statistics.median(times)
+    return None
+
+
+def _time_batches(rows: Sequence[Any]) -> list[float]:
+    """Returns seconds per batch between workloads that followed each other."""
+    return [
+        (after.time - before.time) / (after.total_batches - before.total_batches)
+        for before, after in itertools.pairwise(rows)
+        if after.total_batches > before.total_batches and after.time > before.time
+    ]
+
+
+_TRIAL_COLUMNS: Final = (
+    output.Column("trial", lambda row: row.number),
+    output.Column("batches", lambda row: row.batches),
+    output.Column("validations", lambda row: row.validations, can_shrink=True),
+    output.Column("from", lambda row: row.parent),
+    output.Column("hparams", lambda row: row.hparams, can_shrink=True),
+)
+
+_RUNG_COLUMNS: Final = (
+    output.Column("batches", lambda row: row["batches"]),
+    output.Column("trials that reach it", lambda row: row["reach"]),
+    output.Column("that stop there", lambda row: row["stop"]),
+)
+
+
+def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
+    fields: dict[str, Any] = {
+        "search": f"{found.searcher} by {found.metric}",
+        "trials": len(found.trials),
+        "at once at most": found.max_concurrent_trials,
+        "batches": f"{found.total_batches:,}",
+    }
+    if found.expected_secs is not None:
+        origin = "" if is_known else ", as measured before"
+        fields["expected time"] = (
+            f"{output.format_secs(found.expected_secs)} on {found.num_slots} "
+            f"slot{'s' if found.num_slots != 1 else ''} "
+            f"({output.format_value(found.secs_per_batch)} s a batch{origin})"
+        )
+    output.print_fields(fields)
+    click.echo()
+    click.echo(output.to_table(found.rungs, _RUNG_COLUMNS))
+    click.echo()
+    shown = found.trials if show_all else found.trials[:_SHOWN_TRIALS]
+    has_parents = any(trial.parent is not None for trial in shown)
+    columns = [one for one in _TRIAL_COLUMNS if one.title != "from" or has_parents]
+    click.echo(output.to_table(shown, columns))
+    if len(shown) < len(found.trials):
+        click.echo(f"... and {len(found.trials) - len(shown)} more (--all lists them)")

@@ -1,0 +1,214 @@
+"""Runs or follows an experiment in the foreground, and what Ctrl-C does then."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Final, Self
+
+import click
+
+from quintain.cli import columns, connect, experiment_commands, follow
+from quintain.cli import snapshot as snapshot_lib
+from quintain.client import calls as calls_lib
+from quintain.client import home as home_lib
+from quintain.client import session as session_lib
+from quintain.records import experiment as experiment_lib
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_SECS: Final = 0.5
+_REST_FACTOR: Final = 20.0
+"""Looking at an experiment takes at most one part in so many of the time."""
+
+Begin = Callable[[calls_lib.Calls], experiment_lib.Experiment]
+
+
+class Interrupts:
+    """Counts signals that ask the command to end, instead of raising `KeyboardInterrupt`."""
+
+    def __init__(self) -> None:
+        """Starts with none."""
+        self.event = threading.Event()
+        self.number = signal.SIGINT
+        self.count = 0
+        self._former: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Catches signals."""
+        self._former = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Lets signals do what they did before."""
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    def clear(self) -> None:
+        """Forgets the signals that came so far."""
+        self.count = 0
+        self.event.clear()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.number = signal.Signals(number)
+        self.count += 1
+        self.event.set()
+
+
+def run(
+    begin: Begin,
+    *,
+    num_slots: int | None = None,
+    threads_per_slot: int | None = None,
+    is_quiet: bool = False,
+) -> tuple[int, experiment_lib.Experiment]:
+    """Begins an experiment and follows it to its end, in a master of its own if none runs.
+
+    Args:
+        begin: Creates the experiment, or makes it go on.
+        num_slots: Slots of the master, if it is started here.
+        threads_per_slot: CPU threads of each.
+        is_quiet: Whether to show nothing.
+
+    Returns:
+        The exit code and the experiment.
+    """
+    home = home_lib.find_home()
+    found = home_lib.find_master(home)
+    if found is not None:
+        with session_lib.Session.connect(home, found.address) as session:
+            if num_slots is not None or threads_per_slot is not None:
+                click.echo(
+                    f"--slots: left aside; the master runs already (process {found.pid}).", err=True
+                )
+            return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin)
+    # FastAPI and SQLAlchemy, which other commands need not wait for.
+    from quintain.server import daemon
+
+    slots = daemon.find_slots(num_slots, threads_per_slot)
+    with daemon.MasterServer(home, slots=slots, is_embedded=True) as server:
+        foreground = _Foreground(server.calls, is_embedded=True, is_quiet=is_quiet)
+        code, experiment = foreground.run(begin)
+        if foreground.quits_now:
+            server.kill_on_exit()
+        goes_on = server.has_work() and not foreground.quits_now
+    if goes_on:
+        found = connect.start_in_background(home, slot_arguments(num_slots, threads_per_slot))
+        click.echo(
+            f"Other experiments go on in a master in the background (process {found.pid}).",
+            err=True,
+        )
+    return code, experiment
+
+
+def slot_arguments(num_slots: int | None, threads_per_slot: int | None) -> list[str]:
+    """Returns the arguments of `quintain master start` for a master that a command starts."""
+    arguments = ["--idle_timeout", str(connect.IDLE_TIMEOUT_SECS)]
+    if num_slots is not None:
+        arguments += ["--slots", str(num_slots)]
+    if threads_per_slot is not None:
+        arguments += ["--threads_per_slot", str(threads_per_slot)]
+    return arguments
+
+
+class _Foreground:
+    """Follows one experiment."""
+
+    def __init__(self, calls: calls_lib.Calls, *, is_embedded: bool, is_quiet: bool) -> None:
+        self._calls = calls
+        self._is_embedded = is_embedded
+        self._is_quiet = is_quiet
+        self.quits_now = False
+
+    def run(self, begin: Begin) -> tuple[int, experiment_lib.Experiment]:
+        """Returns the exit code and the experiment."""
+        with Interrupts() as interrupts:
+            experiment = begin(self._calls)
+            while True:
+                last = self._follow(experiment.id, interrupts)
+                if last.experiment.state.is_terminal:
+                    self._print_result(last)
+                    return experiment_commands.EXIT_CODES[last.experiment.state], last.experiment
+                if self._wants_to_leave(experiment.id, interrupts):
+                    break
+                interrupts.clear()
+            self._leave(experiment.id, interrupts)
+            return 128 + interrupts.number, self._calls.get_experiment(experiment.id)
+
+    def _follow(self, experiment_id: int, interrupts: Interrupts) -> snapshot_lib.Snapshot:
+        """Shows the experiment until it has ended or a signal comes."""
+        with follow.create_display(is_quiet=self._is_quiet) as display:
+            while True:
+                start_secs = time.monotonic()
+                snapshot = snapshot_lib.take(self._calls, experiment_id)
+                display.show(snapshot)
+                took_secs = time.monotonic() - start_secs
+                if snapshot.experiment.state.is_terminal:
+                    return snapshot
+                if interrupts.event.wait(max(_POLL_SECS, _REST_FACTOR * took_secs)):
+                    return snapshot
+
+    def _wants_to_leave(self, experiment_id: int, interrupts: Interrupts) -> bool:
+        """Asks, if there is somebody to ask."""
+        is_asked = interrupts.number is signal.SIGINT and _has_terminal()
+        if not is_asked:
+            return True
+        former = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return click.confirm(
+                f"Pause experiment {experiment_id} and leave? (Ctrl-C: quit at once)",
+                default=True,
+                err=True,
+            )
+        except (click.Abort, KeyboardInterrupt):
+            self.quits_now = True
+            return True
+        finally:
+            signal.signal(signal.SIGINT, former)
+
+    def _leave(self, experiment_id: int, interrupts: Interrupts) -> None:
+        """Pauses the experiment and waits until its processes have ended, or quits at once."""
+        interrupts.clear()
+        state = self._calls.apply(experiment_id, "pause").state
+        if state.is_terminal:
+            click.echo(f"Experiment {experiment_id} is {state.value}.", err=True)
+            return
+        if not self.quits_now:
+            click.echo(
+                "Pausing: trials finish their workload and save themselves. Ctrl-C again quits at "
+                "once.",
+                err=True,
+            )
+            self.quits_now = not self._wait_until_idle(experiment_id, interrupts)
+        if self.quits_now and self._is_embedded:
+            click.echo("Quitting; work since the last checkpoints is lost.", err=True)
+        click.echo(
+            f"Experiment {experiment_id} is paused. To go on:\n"
+            f"  quintain experiment activate {experiment_id}",
+            err=True,
+        )
+
+    def _wait_until_idle(self, experiment_id: int, interrupts: Interrupts) -> bool:
+        """Returns whether no process of the experiment runs any more, before another signal."""
+        while True:
+            snapshot = snapshot_lib.take(self._calls, experiment_id)
+            if snapshot.experiment.state.is_terminal or not snapshot.running:
+                return True
+            if interrupts.event.wait(_POLL_SECS / 2):
+                return False
+
+    def _print_result(self, last: snapshot_lib.Snapshot) -> None:
+        if self._is_quiet:
+            return
+        uuid = None
+        if last.best is not None:
+            checkpoints = self._calls.list_checkpoints(trial_id=last.best.id)
+            uuid = columns.to_best_row(last.best, checkpoints, last.searcher)["checkpoint"]
+        lines: Sequence[str] = follow.describe_result(last, uuid)
+        click.echo("\n".join([experiment_commands.describe_end(last.experiment), *lines]))
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()

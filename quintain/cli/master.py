@@ -1,0 +1,182 @@
+"""`quintain master`: runs the master of this home directory, and says what it does."""
+
+import os
+import signal
+import time
+from types import FrameType
+from typing import Any, Final
+
+import click
+
+from quintain import errors
+from quintain.cli import connect, logs, options, output
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
+from quintain.client import home as home_lib
+
+_STOP_POLL_SECS: Final = 0.1
+
+_SLOT_COLUMNS: Final = (
+    output.Column("slot", lambda row: row.id),
+    output.Column("kind", lambda row: row.kind),
+    output.Column("device", lambda row: row.device),
+    output.Column("threads", lambda row: row.num_threads),
+    output.Column("experiment", lambda row: row.experiment_id),
+    output.Column("trial", lambda row: row.trial_id),
+)
+
+_EXPERIMENT_COLUMNS: Final = (
+    output.Column("experiment", lambda row: row.experiment_id),
+    output.Column("state", lambda row: row.state.value),
+    output.Column("progress", lambda row: row.progress, output.format_percent),
+    output.Column("running", lambda row: len(row.running_trials)),
+    output.Column("waiting", lambda row: len(row.waiting_trials)),
+    output.Column("eta", lambda row: row.eta_secs, output.format_secs),
+)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.pass_context
+def master(context: click.Context) -> None:
+    """Run the master of this home directory (QUINTAIN_HOME), or ask it or end it.
+
+    Without a sub-command it is started, in the foreground.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(start)
+
+
+def slot_options(command: Any) -> Any:
+    """Adds the flags that say what trials may use."""
+    command = click.option(
+        "--threads_per_slot",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="CPU threads of a slot; an equal share of all by default.",
+    )(command)
+    return click.option(
+        "--slots",
+        "num_slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Trials that run at once. By default one for each GPU, or shares of the CPU.",
+    )(command)
+
+
+@master.command(cls=FlagCommand)
+@slot_options
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    default=0,
+    show_default="that of last time, or a free one",
+    help="Port on the loopback device.",
+)
+@click.option(
+    "--idle_timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECS",
+    help="End after so many seconds without an active experiment.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Log more.")
+@options.traceback_option
+def start(
+    num_slots: int | None = None,
+    threads_per_slot: int | None = None,
+    port: int = 0,
+    idle_timeout: float | None = None,
+    verbose: bool = False,
+) -> None:
+    """Run the master in the foreground, until SIGTERM or Ctrl-C.
+
+    Trials then finish their workload and save themselves; a second signal ends at once, and leaves
+    their processes to the next master.
+    """
+    logs.set_up(is_verbose=verbose)
+    from quintain.server import daemon
+
+    home = home_lib.find_home()
+    slots = daemon.find_slots(num_slots, threads_per_slot)
+    with daemon.MasterServer(home, slots=slots, port=port) as server:
+        _stop_on_signals(server)
+        click.echo(
+            f"The master of {home.path} runs at {server.file.url} (process {os.getpid()}) with "
+            f"{len(slots)} slot{'s' if len(slots) != 1 else ''}.",
+            err=True,
+        )
+        if server.wait(idle_timeout_secs=idle_timeout):
+            click.echo("Stopping; trials save themselves.", err=True)
+            server.drain()
+    click.echo("The master has ended.", err=True)
+
+
+def _stop_on_signals(server: Any) -> None:
+    """Makes the first signal drain the master, and the second one end it at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        server.request_stop(drain=not server.is_stop_requested)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handle)
+
+
+@master.command(cls=FlagCommand)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def status(as_json: bool) -> None:
+    """Show the running master: its slots and its experiments. Exits with 1 if none runs."""
+    with connect.open_session(start=False) as session:
+        info = session.get_info()
+        found = session.get_status()
+    if as_json:
+        output.print_json({"master": info, "status": found})
+        return
+    output.print_fields(
+        {
+            "home": info.home,
+            "address": info.url,
+            "process": info.pid,
+            "started": output.format_time(info.start_time),
+            "version": info.version,
+            "embedded": "in `quintain experiment create`" if info.is_embedded else None,
+        }
+    )
+    click.echo()
+    click.echo(output.to_table(found.slots, _SLOT_COLUMNS))
+    if found.experiments:
+        click.echo()
+        click.echo(output.to_table(found.experiments, _EXPERIMENT_COLUMNS))
+
+
+@master.command(cls=FlagCommand)
+@click.option(
+    "--now",
+    is_flag=True,
+    help="Do not wait for trials; the next master takes their processes over.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECS",
+    help="Give up waiting after so long.",
+)
+@options.traceback_option
+def stop(now: bool, timeout: float) -> None:
+    """End the running master. Trials save themselves, and go on with the next one."""
+    home = home_lib.find_home()
+    found = home_lib.find_master(home)
+    if found is None:
+        click.echo(f"No master runs for {home.path}.", err=True)
+        return
+    with connect.open_session(start=False) as session:
+        session.stop_master(drain=not now)
+    deadline_secs = time.monotonic() + timeout
+    while found.is_alive():
+        if time.monotonic() > deadline_secs:
+            raise errors.ClusterError(
+                f"The master (process {found.pid}) has not ended after {timeout:g} s."
+            )
+        time.sleep(_STOP_POLL_SECS)
+    click.echo("The master has ended.")

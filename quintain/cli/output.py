@@ -1,0 +1,247 @@
+"""How lists and records look: tables for people, JSON and CSV for programs."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MIN_WIDTH: Final = 12
+_GAP: Final = "  "
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    """Its heading, also the name in CSV."""
+
+    get: Callable[[Any], Any]
+    """Returns the value of a row."""
+
+    show: Callable[[Any], str] | None = None
+    """Returns the value as people like to read it; `format_value` if None."""
+
+    can_shrink: bool = False
+    """Whether it may be cut off where the terminal is too narrow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """What `--json` and `--csv` ask for."""
+
+    as_json: bool = False
+    as_csv: bool = False
+
+
+def format_options(command: F) -> F:
+    """Adds `--json` and `--csv`; the command gets them as `as_json` and `as_csv`."""
+    command = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def print_list(
+    rows: Sequence[Any],
+    columns: Sequence[Column],
+    *,
+    as_json: bool,
+    as_csv: bool,
+    if_empty: str = "",
+) -> None:
+    """Prints rows as a table, as JSON (complete records) or as CSV (the columns, unabridged).
+
+    Args:
+        rows: Records.
+        columns: What tables and CSV show of them.
+        as_json: Whether to print JSON.
+        as_csv: Whether to print CSV.
+        if_empty: What to say on standard error instead of an empty table.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--csv: got together with --json, expected one of them.")
+    if as_json:
+        print_json(rows)
+    elif as_csv:
+        click.echo(to_csv(rows, columns), nl=False)
+    elif rows:
+        click.echo(to_table(rows, columns))
+    elif if_empty:
+        click.echo(if_empty, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Prints records as JSON; numbers that are not finite become texts."""
+    from quintain.records import codec
+
+    click.echo(json.dumps(codec.to_plain(value), indent=2))
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """Prints names with values, one a line; those that are None or empty are left out."""
+    shown = {
+        name: format_value(value)
+        for name, value in fields.items()
+        if value is not None and value not in ("", (), [], {})
+    }
+    width = max(map(len, shown), default=0)
+    for name, text in shown.items():
+        first, *others = text.splitlines() or [""]
+        click.echo(f"{name:<{width}}{_GAP}{first}")
+        for line in others:
+            click.echo(" " * (width + len(_GAP)) + line)
+
+
+def to_csv(rows: Iterable[Any], columns: Sequence[Column]) -> str:
+    """Returns rows as CSV with a heading."""
+    from quintain.records import codec
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.title for column in columns)
+    for row in rows:
+        values = [codec.to_plain(column.get(row)) for column in columns]
+        writer.writerow(
+            json.dumps(value) if isinstance(value, dict | list) else value for value in values
+        )
+    return text.getvalue()
+
+
+def to_table(rows: Sequence[Any], columns: Sequence[Column], *, width: int | None = None) -> str:
+    """Returns rows as a table that fits the terminal.
+
+    Args:
+        rows: Records.
+        columns: What to show of them.
+        width: Characters of a line; those of the terminal if None.
+    """
+    cells = [[column.title.upper().replace("_", " ") for column in columns]]
+    numeric = [True] * len(columns)
+    for row in rows:
+        values = [column.get(row) for column in columns]
+        numeric = [
+            was and (value is None or (_is_number(value) and column.show is None))
+            for was, value, column in zip(numeric, values, columns, strict=True)
+        ]
+        cells.append(
+            [
+                (column.show or format_value)(value).replace("\n", " ")
+                for column, value in zip(columns, values, strict=True)
+            ]
+        )
+    widths = _fit(cells, columns, width or shutil.get_terminal_size((100, 24)).columns)
+    lines = []
+    for line in cells:
+        parts = [
+            (_cut(cell, size).rjust(size) if is_number else _cut(cell, size).ljust(size))
+            for cell, size, is_number in zip(line, widths, numeric, strict=True)
+        ]
+        lines.append(_GAP.join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def _fit(cells: Sequence[Sequence[str]], columns: Sequence[Column], total: int) -> list[int]:
+    """Returns the widths of columns; those that can shrink share what is missing."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - total
+    while excess > 0:
+        candidates = [
+            index
+            for index, column in enumerate(columns)
+            if column.can_shrink and widths[index] > _MIN_WIDTH
+        ]
+        if not candidates:
+            break
+        widest = max(candidates, key=widths.__getitem__)
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def format_value(value: Any) -> str:
+    """Returns a value as people like to read it.
+
+    Example:
+        >>> [format_value(value) for value in (None, 0.123456789, 3, {"a": 0.1}, ("x", "y"))]
+        ['', '0.12346', '3', 'a=0.1', 'x, y']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.5g}" if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_format_part(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(format_value, value))
+    return str(value)
+
+
+def _format_part(value: Any) -> str:
+    text = format_value(value)
+    return f"({text})" if isinstance(value, Mapping) else f"[{text}]" if " " in text else text
+
+
+def format_time(secs: float | None) -> str:
+    """Returns a time since the epoch as the local date and time."""
+    return "" if not secs else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(secs))
+
+
+def format_secs(secs: float | None) -> str:
+    """Returns a duration.
+
+    Example:
+        >>> [format_secs(value) for value in (None, 9.4, 75, 3_725, 200_000)]
+        ['', '9 s', '1:15', '1:02:05', '2 d 7:33:20']
+    """
+    if secs is None or not math.isfinite(secs):
+        return ""
+    whole = max(int(secs), 0)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, seconds = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if not hours and not days:
+        return f"{minutes}:{seconds:02d}"
+    clock = f"{hours}:{minutes:02d}:{seconds:02d}"
+    return f"{days} d {clock}" if days else clock
+
+
+def format_bytes(count: int | None) -> str:
+    """Returns a number of bytes.
+
+    Example:
+        >>> [format_bytes(value) for value in (12, 2048, 5_000_000)]
+        ['12 B', '2.0 KiB', '4.8 MiB']
+    """
+    if count is None:
+        return ""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def format_percent(share: float | None) -> str:
+    """Returns a share from 0 to 1 in percent."""
+    return "" if share is None else f"{100 * share:.0f} %"

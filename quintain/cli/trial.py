@@ -1,0 +1,246 @@
+"""`quintain trial`: shows and steers the points of searches."""
+
+import time
+from typing import Any, Final
+
+import click
+
+from quintain.cli import columns, connect, logs, options, output
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
+from quintain.client import calls as calls_lib
+from quintain.records import log, metric, states
+
+_FOLLOW_SECS: Final = 0.5
+_PAGE: Final = 1000
+
+_METRIC_COLUMNS: Final = (
+    output.Column("batches", lambda row: row.total_batches),
+    output.Column("group", lambda row: row.group.value),
+    output.Column("metrics", lambda row: row.metrics, can_shrink=True),
+    output.Column("num_inputs", lambda row: row.num_inputs),
+    output.Column("time", lambda row: row.time, output.format_time),
+)
+_VALIDATION_COLUMNS: Final = (_METRIC_COLUMNS[0], *_METRIC_COLUMNS[2:])
+_OWN_CHECKPOINT_COLUMNS: Final = (
+    columns.CHECKPOINT_COLUMNS[0],
+    *columns.CHECKPOINT_COLUMNS[3:],
+)
+
+
+@click.group(cls=LazyGroup)
+def trial() -> None:
+    """Show and steer trials, the points of searches."""
+    logs.set_up(is_verbose=False)
+
+
+@trial.command("list", cls=FlagCommand)
+@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
+@click.option(
+    "--state",
+    "state_names",
+    multiple=True,
+    type=click.Choice([state.value for state in states.TrialState], case_sensitive=False),
+    help="Only those in this state. Repeatable.",
+)
+@output.format_options
+@options.traceback_option
+def list_trials(
+    experiment_id: int | None, state_names: tuple[str, ...], as_json: bool, as_csv: bool
+) -> None:
+    """List trials, of one experiment or of all."""
+    with connect.open_calls() as calls:
+        found = calls.list_trials(
+            experiment_id, state_names=[states.TrialState(name) for name in state_names]
+        )
+    output.print_list(
+        found, columns.TRIAL_COLUMNS, as_json=as_json, as_csv=as_csv, if_empty="No trials."
+    )
+
+
+@trial.command(cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@output.format_options
+@options.traceback_option
+def describe(trial_id: int, as_json: bool, as_csv: bool) -> None:
+    """Show a trial with its validations and checkpoints."""
+    with connect.open_calls() as calls:
+        found = calls.get_trial(trial_id)
+        validations = calls.list_metrics(trial_id, group=metric.MetricGroup.VALIDATION)
+        checkpoints = calls.list_checkpoints(trial_id=trial_id)
+    if as_csv:
+        output.print_list([found], columns.TRIAL_COLUMNS, as_json=as_json, as_csv=True)
+        return
+    if as_json:
+        output.print_json({"trial": found, "validations": validations, "checkpoints": checkpoints})
+        return
+    output.print_fields(
+        {
+            "trial": found.id,
+            "experiment": found.experiment_id,
+            "state": found.state.value,
+            "reason": found.reason,
+            "hyperparameters": "\n".join(columns.flatten_hparams(found.hparams)),
+            "seed": found.seed,
+            "batches": found.total_batches,
+            "best metric": found.best_metric,
+            "latest metric": found.latest_metric,
+            "restarts": found.restarts or None,
+            "started from trial": found.parent_trial_id,
+            "started": output.format_time(found.start_time),
+            "ended": output.format_time(found.end_time),
+        }
+    )
+    if validations:
+        click.echo("\nValidations")
+        click.echo(output.to_table(validations, _VALIDATION_COLUMNS))
+    if checkpoints:
+        click.echo("\nCheckpoints")
+        click.echo(output.to_table(checkpoints, _OWN_CHECKPOINT_COLUMNS))
+
+
+@trial.command("logs", cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.option("--follow", "-f", is_flag=True, help="Go on until the trial has ended.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option(
+    "--source",
+    type=click.Choice([source.value for source in log.LogSource]),
+    help="Only lines from there.",
+)
+@click.option("--grep", metavar="TEXT", help="Only lines that contain this.")
+@click.option("--timestamps", "-t", is_flag=True, help="Put time and source before each line.")
+@output.format_options
+@options.traceback_option
+def show_logs(
+    trial_id: int,
+    follow: bool,
+    tail: int | None,
+    source: str | None,
+    grep: str | None,
+    timestamps: bool,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Show what a trial wrote."""
+    which: dict[str, Any] = {
+        "source": None if source is None else log.LogSource(source),
+        "contains": grep,
+    }
+    if follow and (as_json or as_csv):
+        raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
+    with connect.open_calls() as calls:
+        if as_json or as_csv:
+            rows = _read_all(calls, trial_id, tail, which)
+            output.print_list(rows, _LOG_COLUMNS, as_json=as_json, as_csv=as_csv)
+            return
+        last_id = 0
+        if tail is not None:
+            rows = calls.list_logs(trial_id, last=tail, limit=max(tail, 1), **which)
+            last_id = _print_lines(rows, last_id, with_times=timestamps)
+        while True:
+            has_ended = not follow or calls.get_trial(trial_id).state.is_terminal
+            if tail is None or follow:
+                last_id = _print_new(calls, trial_id, last_id, which, with_times=timestamps)
+            if has_ended:
+                return
+            time.sleep(_FOLLOW_SECS)
+
+
+_LOG_COLUMNS: Final = (
+    output.Column("time", lambda row: row.time),
+    output.Column("source", lambda row: row.source.value),
+    output.Column("text", lambda row: row.text),
+)
+
+
+def _read_all(
+    calls: calls_lib.Calls, trial_id: int, tail: int | None, which: dict[str, Any]
+) -> list[log.LogRow]:
+    if tail is not None:
+        return calls.list_logs(trial_id, last=tail, limit=max(tail, 1), **which)
+    rows: list[log.LogRow] = []
+    while page := calls.list_logs(trial_id, after=rows[-1].id if rows else 0, limit=_PAGE, **which):
+        rows += page
+    return rows
+
+
+def _print_new(
+    calls: calls_lib.Calls,
+    trial_id: int,
+    last_id: int,
+    which: dict[str, Any],
+    *,
+    with_times: bool,
+) -> int:
+    """Prints all lines after a number and returns the number of the last one."""
+    while page := calls.list_logs(trial_id, after=last_id, limit=_PAGE, **which):
+        last_id = _print_lines(page, last_id, with_times=with_times)
+    return last_id
+
+
+def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> int:
+    for row in rows:
+        before = f"{output.format_time(row.time)} {row.source.value:<6} " if with_times else ""
+        click.echo(f"{before}{row.text}")
+    return rows[-1].id if rows else last_id
+
+
+@trial.command("metrics", cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.option(
+    "--group",
+    type=click.Choice([group.value for group in metric.MetricGroup]),
+    help="Training or validation; both by default.",
+)
+@output.format_options
+@options.traceback_option
+def show_metrics(trial_id: int, group: str | None, as_json: bool, as_csv: bool) -> None:
+    """Show the metrics of a trial, a line for each workload."""
+    with connect.open_calls() as calls:
+        rows = calls.list_metrics(
+            trial_id, group=None if group is None else metric.MetricGroup(group)
+        )
+    names = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    shown = [
+        _METRIC_COLUMNS[0],
+        _METRIC_COLUMNS[1],
+        *(output.Column(name, _metric_getter(name)) for name in names),
+    ]
+    if as_csv:
+        shown += _METRIC_COLUMNS[3:]
+    output.print_list(
+        rows,
+        shown,
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty=f"Trial {trial_id} has reported no metrics.",
+    )
+
+
+def _metric_getter(name: str) -> Any:
+    return lambda row: row.metrics.get(name)
+
+
+@trial.command(cls=FlagCommand)
+@click.argument("trial_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@options.traceback_option
+def kill(trial_ids: tuple[int, ...]) -> None:
+    """End trials at once; their experiments go on."""
+    with connect.open_session() as session:
+        for number in trial_ids:
+            session.kill_trial(number)
+            click.echo(f"Killing trial {number}.")
+
+
+@trial.command(cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def rerun(trial_id: int, as_json: bool) -> None:
+    """Create an experiment of one trial with the hyperparameters and the seed of this one."""
+    with connect.open_session() as session:
+        experiment = session.rerun_trial(trial_id)
+    if as_json:
+        output.print_json(experiment)
+        return
+    click.echo(f"Created experiment {experiment.id}, which runs trial {trial_id} again.")

@@ -1,0 +1,1 @@
+"""The HTTP server of a master, and the process it lives in."""

@@ -1,0 +1,284 @@
+"""The process of a master: its parts, its HTTP server, and the rule that a home has only one."""
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, Final, Self
+
+import fastapi
+
+import quintain
+from quintain import errors
+from quintain.client import home as home_lib
+from quintain.client import master_file
+from quintain.records import master_status, process_identity, states
+from quintain.scheduler import launcher as launcher_lib
+from quintain.scheduler import master as master_lib
+from quintain.scheduler import process_launcher
+from quintain.scheduler import slots as slots_lib
+from quintain.server import app as app_lib
+from quintain.server import direct_calls, http_server
+from quintain.store import store as store_lib
+
+logger = logging.getLogger(__name__)
+
+_IDLE_CHECK_SECS: Final = 1.0
+_DRAIN_POLL_SECS: Final = 0.1
+
+LauncherFactory = Callable[[home_lib.Home], launcher_lib.Launcher]
+
+
+class MasterServer:
+    """A master with its store, its launcher and its HTTP server, in threads of this process.
+
+    Example:
+        with daemon.MasterServer(home) as server:
+            server.calls.create_experiment(...)
+    """
+
+    def __init__(
+        self,
+        home: home_lib.Home,
+        *,
+        slots: Sequence[slots_lib.Slot],
+        port: int = 0,
+        is_embedded: bool = False,
+        build_launcher: LauncherFactory | None = None,
+    ) -> None:
+        """Stores its settings.
+
+        Args:
+            home: The home directory.
+            slots: What trials may use.
+            port: Port on the loopback device; 0 for a free one.
+            is_embedded: Whether it lives in a command that follows its own experiment.
+            build_launcher: Makes what starts processes; a `ProcessLauncher` if None.
+        """
+        self._home = home
+        self._slots = tuple(slots)
+        self._port = port
+        self._is_embedded = is_embedded
+        self._build_launcher = build_launcher or _build_process_launcher
+        self._parts = contextlib.ExitStack()
+        self._stop_request = threading.Event()
+        self._is_stopping = threading.Event()
+        self._drains = True
+        self._kills = False
+
+    def __enter__(self) -> Self:
+        """Starts everything.
+
+        Raises:
+            StateError: If another master runs for this home directory; the message has its number.
+        """
+        with contextlib.ExitStack() as parts:
+            self._start(parts)
+            self._parts = parts.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops everything. Processes of trials go on unless `kill_on_exit` was called."""
+        self._parts.close()
+
+    @property
+    def calls(self) -> direct_calls.DirectCalls:
+        """Users' calls, without HTTP."""
+        return self._calls
+
+    @property
+    def master(self) -> master_lib.Master:
+        """The master."""
+        return self._master
+
+    @property
+    def file(self) -> master_file.MasterFile:
+        """What master.json says."""
+        return self._file
+
+    def request_stop(self, drain: bool = True) -> None:
+        """Makes `wait` return.
+
+        Args:
+            drain: Whether trials are to finish their workload and save themselves.
+        """
+        self._drains = drain
+        self._stop_request.set()
+
+    @property
+    def is_stop_requested(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._stop_request.is_set()
+
+    def drain(self) -> None:
+        """Lets all trials save themselves and end, unless somebody asks to stop at once.
+
+        Their experiments go on when the next master starts.
+        """
+        active = [
+            status.experiment_id
+            for status in self._master.status().experiments
+            if status.state is states.ExperimentState.ACTIVE
+        ]
+        home_lib.write_private(self._home.resume_file, {"experiments": active})
+        draining = threading.Thread(target=self._master.drain, name="quintain-drain", daemon=True)
+        draining.start()
+        while draining.is_alive() and self._drains:
+            draining.join(_DRAIN_POLL_SECS)
+
+    def kill_on_exit(self) -> None:
+        """Makes the end of the server end all processes of trials."""
+        self._kills = True
+
+    def wait(self, *, idle_timeout_secs: float | None = None) -> bool:
+        """Waits until somebody asks to stop, and returns whether trials are to be drained.
+
+        Args:
+            idle_timeout_secs: Stop after so many seconds in which no experiment was active; never
+                if None.
+        """
+        idle_since_secs = time.monotonic()
+        # In pieces, because signals are handled between two of them only.
+        while not self._stop_request.wait(_IDLE_CHECK_SECS):
+            if idle_timeout_secs is None:
+                continue
+            if self.has_work():
+                idle_since_secs = time.monotonic()
+            elif time.monotonic() - idle_since_secs > idle_timeout_secs:
+                logger.info("Nothing to do for %.0f s; the master ends.", idle_timeout_secs)
+                return True
+        return self._drains
+
+    def has_work(self) -> bool:
+        """Returns whether an experiment is active, or has processes that still end."""
+        return any(
+            status.state is states.ExperimentState.ACTIVE
+            or status.state.is_stopping
+            or status.running_trials
+            for status in self._master.status().experiments
+        )
+
+    def _start(self, parts: contextlib.ExitStack) -> None:
+        self._home.create()
+        parts.enter_context(_hold_lock(self._home))
+        former_port, token = _read_secrets(self._home)
+        listener = parts.enter_context(
+            contextlib.closing(http_server.listen(self._port, former_port))
+        )
+        port = listener.getsockname()[1]
+        _write_secrets(self._home, port, token)
+        url = f"http://{http_server.HOST}:{port}"
+        store = store_lib.open_store(str(self._home.database))
+        parts.callback(store.close)
+        launcher = self._build_launcher(self._home)
+        parts.callback(lambda: launcher.close(kill=self._kills))
+        identity = process_identity.find(os.getpid())
+        assert identity is not None
+        self._file = master_file.MasterFile(url, token, identity.pid, identity.start_time)
+        self._master = master_lib.Master(
+            store, launcher, self._slots, self._home.path, url=url, token=token
+        )
+        self._calls = direct_calls.DirectCalls(store, self._home, self._master)
+        # The socket listens already: who asks before the master has recovered is answered then.
+        self._master.start()
+        parts.callback(self._master.stop)
+        self._resume()
+        parts.enter_context(http_server.serve(self._build_app(), listener))
+        parts.callback(self._is_stopping.set)
+        master_file.write(self._home.path, self._file)
+        parts.callback(home_lib.remove_master, self._home, identity.pid)
+
+    def _resume(self) -> None:
+        """Goes on with the experiments that the master before has drained."""
+        try:
+            content: Any = json.loads(self._home.resume_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        for experiment_id in content["experiments"]:
+            with contextlib.suppress(errors.StateError, errors.NotFoundError):
+                if self._calls.get_experiment(experiment_id).state is states.ExperimentState.PAUSED:
+                    self._master.activate(experiment_id)
+        self._home.resume_file.unlink()
+
+    def _build_app(self) -> fastapi.FastAPI:
+        info = master_status.MasterInfo(
+            version=quintain.__version__,
+            home=str(self._home.path),
+            url=self._file.url,
+            pid=self._file.pid,
+            start_time=self._file.start_time,
+            is_embedded=self._is_embedded,
+        )
+        return app_lib.build_app(
+            self._calls,
+            self._master,
+            info,
+            token=self._file.token,
+            stop=self.request_stop,
+            is_stopping=self._is_stopping.is_set,
+        )
+
+
+def find_slots(num_slots: int | None, threads_per_slot: int | None) -> list[slots_lib.Slot]:
+    """Returns the slots of this machine.
+
+    Args:
+        num_slots: How many; what the machine has if None.
+        threads_per_slot: CPU threads of each; an equal share if None.
+    """
+    return list(slots_lib.find_slots(num_slots, threads_per_slot))
+
+
+def _build_process_launcher(_: home_lib.Home) -> launcher_lib.Launcher:
+    launcher = process_launcher.ProcessLauncher()
+    launcher.warm_up()
+    return launcher
+
+
+def _read_secrets(home: home_lib.Home) -> tuple[int, str]:
+    """Returns port and token of the master before, so that its processes find the next one."""
+    try:
+        content: Any = json.loads(home.server_file.read_text(encoding="utf-8"))
+        return int(content["port"]), str(content["token"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0, secrets.token_urlsafe(32)
+
+
+def _write_secrets(home: home_lib.Home, port: int, token: str) -> None:
+    home_lib.write_private(home.server_file, {"port": port, "token": token})
+
+
+@contextlib.contextmanager
+def _hold_lock(home: home_lib.Home) -> Iterator[None]:
+    """Holds the lock of a home directory; the system lets go of it however the process ends.
+
+    Raises:
+        StateError: If another process holds it.
+    """
+    with open(home.lock_file, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise errors.StateError(_describe_holder(home, file)) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def _describe_holder(home: home_lib.Home, file: IO[str]) -> str:
+    file.seek(0)
+    pid = file.read().strip() or "unknown"
+    return (
+        f"A master already runs for {home.path} (process {pid}). `quintain master status` shows "
+        "it, `quintain master stop` ends it; another home directory (QUINTAIN_HOME) can have one "
+        "of its own."
+    )

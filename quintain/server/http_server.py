@@ -1,0 +1,87 @@
+"""Serves an app over HTTP from a thread of this process."""
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import fastapi
+import uvicorn
+
+from quintain import errors
+
+HOST: Final = "127.0.0.1"
+
+_BACKLOG: Final = 256
+_START_SECS: Final = 20.0
+_STOP_SECS: Final = 10.0
+
+
+def listen(port: int, former_port: int) -> socket.socket:
+    """Returns a socket that listens on the loopback device.
+
+    Args:
+        port: The port to listen on; 0 for that of the master before, or a free one.
+        former_port: Port of the master before, on which its processes look for it; 0 for none.
+
+    Raises:
+        ConfigError: If the port is taken.
+    """
+    if not port and former_port:
+        with contextlib.suppress(OSError):
+            return _bind(former_port)
+    try:
+        return _bind(port)
+    except OSError as error:
+        raise errors.ConfigError(
+            f"--port: got {port}, which can't be listened on ({error.strerror}); leave it out to "
+            "have a free one chosen."
+        ) from error
+
+
+def _bind(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+@contextlib.contextmanager
+def serve(app: fastapi.FastAPI, listener: socket.socket) -> Iterator[None]:
+    """Serves an app in a thread, on a socket that listens.
+
+    Raises:
+        ClusterError: If the server does not come up.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        lifespan="off",
+        timeout_keep_alive=600,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(
+        target=server.run, args=([listener],), name="quintain-http", daemon=True
+    )
+    thread.start()
+    deadline_secs = time.monotonic() + _START_SECS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline_secs:
+            raise errors.ClusterError("The HTTP server of the master did not start.")
+        time.sleep(0.005)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_SECS)

@@ -1,0 +1,1 @@
+"""The addresses that a master answers, one module for each noun."""

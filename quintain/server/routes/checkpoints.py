@@ -1,0 +1,49 @@
+"""`/checkpoints`: saved states of trials."""
+
+from typing import Annotated
+
+import fastapi
+
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.server import checkpoint_files, direct_calls, responses
+
+
+def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+    """Returns the addresses below `/checkpoints`."""
+    router = fastapi.APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+
+    @router.get("")
+    def list_checkpoints(
+        *,
+        experiment_id: int | None = None,
+        trial_id: int | None = None,
+        state: Annotated[list[checkpoint_lib.CheckpointState], fastapi.Query()] = [],  # noqa: B006
+    ) -> fastapi.Response:
+        """Lists checkpoints."""
+        found = calls.list_checkpoints(
+            experiment_id=experiment_id, trial_id=trial_id, state_names=state
+        )
+        return responses.to_response(found)
+
+    @router.get("/{uuid}")
+    def get_checkpoint(uuid: str) -> fastapi.Response:
+        """Returns a checkpoint."""
+        return responses.to_response(calls.get_checkpoint(uuid))
+
+    @router.delete("/{uuid}")
+    def delete_checkpoint(uuid: str) -> fastapi.Response:
+        """Deletes its files."""
+        return responses.to_response(calls.delete_checkpoint(uuid))
+
+    @router.get("/{uuid}/files")
+    def list_files(uuid: str) -> fastapi.Response:
+        """Lists its files."""
+        return responses.to_response(checkpoint_files.list_files(calls.find_checkpoint_dir(uuid)))
+
+    @router.get("/{uuid}/files/{name:path}")
+    def get_file(uuid: str, name: str) -> fastapi.Response:
+        """Returns one of its files."""
+        path = checkpoint_files.find_file(calls.find_checkpoint_dir(uuid), name)
+        return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
+
+    return router

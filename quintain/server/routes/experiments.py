@@ -1,0 +1,157 @@
+"""`/experiments`: searches over hyperparameters."""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Any
+
+import fastapi
+
+from quintain.records import states
+from quintain.server import checkpoint_files, direct_calls, responses
+
+
+@dataclasses.dataclass
+class NewExperiment:
+    """What an experiment is created from."""
+
+    config_text: str
+    """The config as YAML."""
+
+    model_dir: str | None = None
+    """Directory with the user's code, on the machine of the master; it is copied."""
+
+    source: str = "config"
+    """Name of the config for messages."""
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
+
+    parent_id: int | None = None
+    """Experiment it was forked from."""
+
+    activate: bool = True
+    """Whether it starts at once."""
+
+
+@dataclasses.dataclass
+class Fork:
+    """What a fork changes."""
+
+    config_text: str | None = None
+    """The config as YAML; that of the first experiment if None."""
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
+
+
+@dataclasses.dataclass
+class Continuation:
+    """What changes when an experiment goes on."""
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
+
+
+def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+    """Returns the addresses below `/experiments`."""
+    router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
+
+    @router.get("")
+    def list_experiments(
+        *,
+        include_archived: bool = False,
+        state: Annotated[list[states.ExperimentState], fastapi.Query()] = [],  # noqa: B006
+        label: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
+    ) -> fastapi.Response:
+        """Lists experiments."""
+        return responses.to_response(
+            calls.list_experiments(
+                include_archived=include_archived, state_names=state, labels=label
+            )
+        )
+
+    @router.post("")
+    def create_experiment(new: NewExperiment) -> fastapi.Response:
+        """Creates an experiment."""
+        model_dir = None if new.model_dir is None else pathlib.Path(new.model_dir)
+        experiment = calls.create_experiment(
+            new.config_text,
+            model_dir,
+            source=new.source,
+            overrides=new.overrides,
+            parent_id=new.parent_id,
+            activate=new.activate,
+        )
+        return responses.to_response(experiment, 201)
+
+    @router.get("/{experiment_id}")
+    def get_experiment(experiment_id: int) -> fastapi.Response:
+        """Returns an experiment."""
+        return responses.to_response(calls.get_experiment(experiment_id))
+
+    @router.patch("/{experiment_id}")
+    def update_experiment(
+        experiment_id: int, changes: Annotated[dict[str, Any], fastapi.Body()]
+    ) -> fastapi.Response:
+        """Changes what may be changed while it runs."""
+        return responses.to_response(calls.update_experiment(experiment_id, changes))
+
+    @router.delete("/{experiment_id}")
+    def delete_experiment(experiment_id: int) -> fastapi.Response:
+        """Deletes an experiment that has ended."""
+        calls.delete_experiment(experiment_id)
+        return fastapi.Response(status_code=204)
+
+    _add_parts(router, calls)
+
+    @router.post("/{experiment_id}/fork")
+    def fork(experiment_id: int, changes: Fork) -> fastapi.Response:
+        """Creates an experiment from this one."""
+        new = calls.fork_experiment(experiment_id, changes.config_text, changes.overrides)
+        return responses.to_response(new, 201)
+
+    @router.post("/{experiment_id}/continue")
+    def continue_experiment(experiment_id: int, changes: Continuation) -> fastapi.Response:
+        """Goes on with an experiment that has ended."""
+        return responses.to_response(calls.continue_experiment(experiment_id, changes.overrides))
+
+    @router.post("/{experiment_id}/{command}")
+    def apply(experiment_id: int, command: str) -> fastapi.Response:
+        """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
+        return responses.to_response(calls.apply(experiment_id, command))
+
+    return router
+
+
+def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> None:
+    """Adds what belongs to one experiment."""
+
+    @router.get("/{experiment_id}/trials")
+    def list_trials(
+        experiment_id: int,
+        state: Annotated[list[states.TrialState], fastapi.Query()] = [],  # noqa: B006
+    ) -> fastapi.Response:
+        """Lists its trials."""
+        return responses.to_response(calls.list_trials(experiment_id, state_names=state))
+
+    @router.get("/{experiment_id}/checkpoints")
+    def list_checkpoints(experiment_id: int) -> fastapi.Response:
+        """Lists its checkpoints."""
+        return responses.to_response(calls.list_checkpoints(experiment_id=experiment_id))
+
+    @router.get("/{experiment_id}/events")
+    def list_events(experiment_id: int, *, after: int = 0) -> fastapi.Response:
+        """Lists what happened to it."""
+        return responses.to_response(calls.list_events(experiment_id, after=after))
+
+    @router.get("/{experiment_id}/files")
+    def list_files(experiment_id: int) -> fastapi.Response:
+        """Lists the files of its code."""
+        directory = calls.find_model_dir(experiment_id)
+        return responses.to_response(checkpoint_files.list_files(directory))
+
+    @router.get("/{experiment_id}/files/{name:path}")
+    def get_file(experiment_id: int, name: str) -> fastapi.Response:
+        """Returns a file of its code."""
+        path = checkpoint_files.find_file(calls.find_model_dir(experiment_id), name)
+        return fastapi.responses.FileResponse(path, media_type="application/octet-stream")

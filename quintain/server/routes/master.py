@@ -1,0 +1,56 @@
+"""`/master` and `/slots`: who answers, and what runs where."""
+
+import dataclasses
+from collections.abc import Callable
+
+import fastapi
+
+from quintain.records import master_status
+from quintain.server import direct_calls, responses
+
+
+@dataclasses.dataclass
+class Stop:
+    """How to stop."""
+
+    drain: bool = True
+    """Whether trials finish their workload and save themselves first. Otherwise their processes go
+    on, for the next master to take over."""
+
+
+def build_router(
+    calls: direct_calls.DirectCalls,
+    info: master_status.MasterInfo,
+    stop: Callable[[bool], None],
+) -> fastapi.APIRouter:
+    """Returns the addresses below `/master` and `/slots`.
+
+    Args:
+        calls: What answers.
+        info: Which master this is.
+        stop: Asks the process to stop and returns at once; the argument says whether to drain.
+    """
+    router = fastapi.APIRouter(tags=["master"])
+
+    @router.get("/master")
+    def get_info() -> fastapi.Response:
+        """Says which master answers."""
+        return responses.to_response(info)
+
+    @router.get("/master/status")
+    def get_status() -> fastapi.Response:
+        """Says what runs where."""
+        return responses.to_response(calls.get_status())
+
+    @router.post("/master/stop")
+    def stop_master(how: Stop) -> fastapi.Response:
+        """Asks the master to stop; it goes on answering until it does."""
+        stop(how.drain)
+        return responses.to_response(info, 202)
+
+    @router.get("/slots")
+    def list_slots() -> fastapi.Response:
+        """Lists slots and who holds them."""
+        return responses.to_response(calls.get_status().slots)
+
+    return router

@@ -1,0 +1,68 @@
+"""`/trials`: the points of searches."""
+
+from typing import Annotated
+
+import fastapi
+
+from quintain.records import log, metric, states
+from quintain.server import direct_calls, responses
+
+
+def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+    """Returns the addresses below `/trials` that users ask."""
+    router = fastapi.APIRouter(prefix="/trials", tags=["trials"])
+
+    @router.get("")
+    def list_trials(
+        *,
+        experiment_id: int | None = None,
+        state: Annotated[list[states.TrialState], fastapi.Query()] = [],  # noqa: B006
+    ) -> fastapi.Response:
+        """Lists trials."""
+        return responses.to_response(calls.list_trials(experiment_id, state_names=state))
+
+    @router.get("/{trial_id}")
+    def get_trial(trial_id: int) -> fastapi.Response:
+        """Returns a trial."""
+        return responses.to_response(calls.get_trial(trial_id))
+
+    @router.get("/{trial_id}/metrics")
+    def list_metrics(
+        trial_id: int, *, group: metric.MetricGroup | None = None, after_batches: int = -1
+    ) -> fastapi.Response:
+        """Lists its metrics."""
+        rows = calls.list_metrics(trial_id, group=group, after_batches=after_batches)
+        return responses.to_response(rows)
+
+    @router.get("/{trial_id}/logs")
+    def list_logs(
+        trial_id: int,
+        *,
+        after: int = 0,
+        limit: Annotated[int, fastapi.Query(ge=1, le=100_000)] = 1000,
+        source: log.LogSource | None = None,
+        contains: str | None = None,
+        last: Annotated[int | None, fastapi.Query(ge=0)] = None,
+    ) -> fastapi.Response:
+        """Lists lines that it wrote."""
+        rows = calls.list_logs(
+            trial_id, after=after, limit=limit, source=source, contains=contains, last=last
+        )
+        return responses.to_response(rows)
+
+    @router.get("/{trial_id}/checkpoints")
+    def list_checkpoints(trial_id: int) -> fastapi.Response:
+        """Lists its checkpoints."""
+        return responses.to_response(calls.list_checkpoints(trial_id=trial_id))
+
+    @router.post("/{trial_id}/kill")
+    def kill(trial_id: int) -> fastapi.Response:
+        """Ends it at once."""
+        return responses.to_response(calls.kill_trial(trial_id))
+
+    @router.post("/{trial_id}/rerun")
+    def rerun(trial_id: int) -> fastapi.Response:
+        """Creates an experiment of one trial like this one."""
+        return responses.to_response(calls.rerun_trial(trial_id), 201)
+
+    return router

@@ -1,0 +1,113 @@
+"""`/trials/{id}/runs`: what the processes of trials ask and report."""
+
+import asyncio
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+
+import anyio
+import fastapi
+
+from quintain import errors
+from quintain.records import codec, trial, workload
+from quintain.scheduler import master as master_lib
+from quintain.server import responses
+
+MAX_WAIT_SECS: Final = 60.0
+"""Longest time that a request for work waits."""
+
+_MAX_WORKERS: Final = 1024
+_SLICE_SECS: Final = 5.0
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Exit:
+    """Why a process ends by itself."""
+
+    reason: workload.ExitedReason
+    """The kind of reason."""
+
+    message: str = ""
+    """What happened."""
+
+
+def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> fastapi.APIRouter:
+    """Returns the addresses that workers ask.
+
+    A request for work holds a thread while it waits. These threads are counted apart from those of
+    all other requests, so that waiting workers never keep a user, or a report, waiting.
+
+    Args:
+        master: What answers.
+        is_stopping: Whether the server is about to stop, and nobody should wait any more.
+    """
+    router = fastapi.APIRouter(prefix="/trials/{trial_id}/runs", tags=["workers"])
+    waiting = anyio.CapacityLimiter(_MAX_WORKERS)
+
+    @router.post("")
+    async def start_run(trial_id: int, request: fastapi.Request) -> fastapi.Response:
+        """Says what a process has to know."""
+        identity = _read(trial.ProcessIdentity, await request.body())
+        spec = await anyio.to_thread.run_sync(master.start_run, trial_id, identity)
+        return responses.to_response(spec)
+
+    @router.get("/{launch_id}/workload")
+    async def next_workload(
+        trial_id: int,
+        launch_id: str,
+        wait: Annotated[float, fastapi.Query(ge=0)] = 0.0,
+    ) -> fastapi.Response:
+        """Says what to do next; 204 if there is nothing yet, 410 if the process is to end."""
+        deadline_secs = time.monotonic() + min(wait, MAX_WAIT_SECS)
+        while True:
+            left_secs = max(deadline_secs - time.monotonic(), 0.0)
+            found = await anyio.to_thread.run_sync(
+                master.next_workload,
+                trial_id,
+                launch_id,
+                min(left_secs, _SLICE_SECS),
+                limiter=waiting,
+            )
+            if found is not None:
+                return responses.to_response(found)
+            if time.monotonic() >= deadline_secs or is_stopping():
+                return fastapi.Response(status_code=204)
+            await asyncio.sleep(0)
+
+    @router.post("/{launch_id}/results")
+    async def report(trial_id: int, launch_id: str, request: fastapi.Request) -> fastapi.Response:
+        """Records what a workload gave; the same report again changes nothing."""
+        body = await request.body()
+
+        def record() -> None:
+            master.report(trial_id, launch_id, _read(workload.WorkloadResult, body))
+
+        await anyio.to_thread.run_sync(record)
+        return responses.to_response({})
+
+    @router.post("/{launch_id}/exit")
+    def report_exit(trial_id: int, launch_id: str, last: Exit) -> fastapi.Response:
+        """Records that a process ends by itself, and why."""
+        master.report_exit(trial_id, launch_id, last.reason, last.message)
+        return responses.to_response({})
+
+    return router
+
+
+def _read(kind: type[T], body: bytes) -> T:
+    """Returns the record in the body of a request.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    try:
+        content: Any = json.loads(body)
+        return codec.from_plain(kind, content)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise errors.ConfigError(
+            f"body: expected a {kind.__name__} as JSON, but it can't be read: {error}"
+        ) from error

@@ -1,0 +1,137 @@
+import csv
+import io
+import json
+
+import pytest
+
+UUID = "0b1c2d3e-0000-0000-0000-000000000001"
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_list_shows_experiments_but_not_archived_ones(quintain, calls_fake):
+    code, stdout, _ = quintain("experiment", "list")
+
+    assert code == 0
+    header, first, second = stdout.splitlines()
+    assert header.split() == ["ID", "NAME", "STATE", "PROGRESS", "STARTED", "ENDED", "SEARCHER",
+                              "LABELS"]  # fmt: skip
+    assert first.split()[:4] == ["1", "digits", "COMPLETED", "100"]
+    assert second.split()[:3] == ["2", "two", "ACTIVE"]
+
+
+def test_list_takes_filters(quintain, calls_fake):
+    def numbers(*arguments):
+        _, stdout, _ = quintain("experiment", "list", "--json", *arguments)
+        return [one["id"] for one in json.loads(stdout)]
+
+    assert numbers() == [1, 2]
+    assert numbers("--all") == [1, 2, 3]
+    assert numbers("--label", "a") == [1]
+    assert numbers("--state", "active") == [2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("experiment", "list"),
+        ("experiment", "describe", 1, 2),
+        ("experiment", "list-trials", 1),
+        ("experiment", "list-checkpoints", 1),
+        ("experiment", "best", 1, "--top", 2),
+        ("trial", "list"),
+        ("trial", "describe", 1),
+        ("trial", "logs", 1),
+        ("trial", "metrics", 1),
+        ("checkpoint", "list"),
+    ],
+)
+def test_every_list_comes_as_json_and_as_csv(quintain, calls_fake, command):
+    code, as_json, stderr = quintain(*command, "--json")
+    assert (code, stderr) == (0, "")
+    assert json.loads(as_json)
+
+    code, as_csv, stderr = quintain(*command, "--csv")
+    assert (code, stderr) == (0, "")
+    rows = read_csv(as_csv)
+    assert rows
+    assert all(None not in row.values() for row in rows)
+
+    code, _, stderr = quintain(*command, "--csv", "--json")
+    assert code == 2
+    assert "expected one of them" in stderr
+
+
+def test_describe_shows_an_experiment_with_its_trials(quintain, calls_fake):
+    code, stdout, _ = quintain("experiment", "describe", 1)
+
+    assert code == 0
+    assert "best             accuracy 0.75 (trial 2)" in stdout
+    assert "trials           2 completed, 1 error" in stdout
+    assert "ValueError: no luck" in stdout
+
+
+def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quintain, calls_fake):
+    _, stdout, _ = quintain("experiment", "best", 1)
+    assert stdout.splitlines() == [
+        "trial            2",
+        "accuracy         0.75",
+        "after            150 batches",
+        "hyperparameters  lr: 0.05",
+        "                 net.units: 16",
+        f"checkpoint       {UUID}",
+    ]
+
+    _, stdout, _ = quintain("experiment", "best", 1, "-n", 3, "--json")
+    assert [row["trial"] for row in json.loads(stdout)] == [2, 1]
+
+
+def test_best_of_an_experiment_without_validations_is_no_traceback(quintain, calls_fake):
+    calls_fake.trials.clear()
+
+    code, _, stderr = quintain("experiment", "best", 1)
+
+    assert code == 2
+    assert "no trial was validated yet" in stderr
+
+
+def test_best_checkpoints_come_first(quintain, calls_fake):
+    _, stdout, _ = quintain("experiment", "list-checkpoints", 1, "--best", 1, "--json")
+
+    assert [one["uuid"] for one in json.loads(stdout)] == [UUID]
+
+
+def test_the_config_is_yaml_and_the_original_text(quintain, calls_fake):
+    _, stdout, _ = quintain("experiment", "config", 1)
+    assert "name: digits" in stdout
+    assert "metric: accuracy" in stdout
+
+    _, stdout, _ = quintain("experiment", "config", 1, "--original")
+    assert stdout == "name: digits\n"
+
+
+def test_the_code_is_copied(quintain, calls_fake, tmp_path):
+    code, stdout, _ = quintain("experiment", "download-model-def", 1, "-o", tmp_path / "code")
+
+    assert code == 0
+    assert "Copied 3 files" in stdout
+    assert (tmp_path / "code" / "weights.h5").read_text() == "w"
+
+
+def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
+    code, _, stderr = quintain("experiment", "describe", 99)
+
+    assert code == 1
+    assert "experiment 99: there is none" in stderr
+
+
+def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+
+    _, stdout, _ = quintain("experiment", "list-trials", 1)
+
+    assert max(map(len, stdout.splitlines())) <= 90
+    assert "COMPLETED" in stdout
+    assert "…" in stdout

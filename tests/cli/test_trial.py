@@ -1,0 +1,61 @@
+import json
+
+
+def test_describe_shows_validations_and_checkpoints(quintain, calls_fake):
+    code, stdout, _ = quintain("trial", "describe", 1)
+
+    assert code == 0
+    assert "hyperparameters  lr: 0.1" in stdout
+    assert "accuracy=0.5" in stdout
+
+
+def test_metrics_have_a_column_each(quintain, calls_fake):
+    _, stdout, _ = quintain("trial", "metrics", 1)
+    assert stdout.splitlines()[0].split() == ["BATCHES", "GROUP", "loss".upper(), "ACCURACY"]
+
+    _, stdout, _ = quintain("trial", "metrics", 1, "--group", "validation", "--json")
+    assert [row["metrics"] for row in json.loads(stdout)] == [{"accuracy": 0.5}]
+
+
+def test_logs_are_shown_filtered_and_cut(quintain, calls_fake):
+    def lines(*arguments):
+        return quintain("trial", "logs", 1, *arguments)[1].splitlines()
+
+    assert lines() == [f"line {number}" for number in range(1, 6)]
+    assert lines("--tail", 2) == ["line 4", "line 5"]
+    assert lines("--tail", 0) == []
+    assert lines("--grep", "3") == ["line 3"]
+    assert lines("--source", "stderr") == []
+    assert lines("--tail", 1, "-t")[0].endswith("stdout line 5")
+
+
+def test_logs_are_followed_until_the_trial_has_ended(quintain, calls_fake, monkeypatch):
+    running = calls_fake.trials[1]
+    object.__setattr__(running, "state", type(running.state)("ACTIVE"))
+
+    def pass_time(_):
+        if len(calls_fake.logs) == 5:
+            late = calls_fake.logs[0]
+            calls_fake.logs.append(type(late)(1, 20.0, late.source, "the last line", 6))
+        else:
+            object.__setattr__(running, "state", type(running.state)("COMPLETED"))
+
+    monkeypatch.setattr("quintain.cli.trial.time.sleep", pass_time)
+
+    _, stdout, _ = quintain("trial", "logs", 1, "--follow", "--tail", 1)
+
+    assert stdout.splitlines() == ["line 5", "the last line"]
+
+
+def test_trials_are_killed_and_run_again(quintain, calls_fake):
+    quintain("trial", "kill", 1, 2)
+    _, stdout, _ = quintain("trial", "rerun", 3)
+
+    assert calls_fake.done == [("kill trial", 1), ("kill trial", 2), ("rerun trial", 3)]
+    assert "Created experiment 2" in stdout
+
+
+def test_lists_are_filtered_by_state(quintain, calls_fake):
+    _, stdout, _ = quintain("trial", "list", 1, "--state", "error", "--json")
+
+    assert [one["id"] for one in json.loads(stdout)] == [3]

@@ -1,0 +1,256 @@
+"""A real store with some records, and a master that notes what it is told."""
+
+import contextlib
+import dataclasses
+import json
+import threading
+import types
+
+import pytest
+import urllib3
+
+from quintain import errors
+from quintain.client import connection, session
+from quintain.client import home as home_lib
+from quintain.records import (
+    checkpoint,
+    experiment,
+    log,
+    master_status,
+    metric,
+    states,
+    trial,
+    workload,
+)
+from quintain.server import app as app_lib
+from quintain.server import direct_calls, http_server
+from quintain.store import store as store_lib
+
+TOKEN = "the-token"
+UUID = "0b1c2d3e-0000-0000-0000-000000000001"
+CONFIG = {
+    "name": "digits",
+    "searcher": {"name": "single", "metric": "accuracy", "max_length": 100},
+    "reproducibility": {"experiment_seed": 1},
+}
+
+
+class FakeMaster:
+    """Notes its calls; answers workers by what a test puts into `workloads`."""
+
+    def __init__(self, store):
+        self.store = store
+        self.calls = []
+        self.workloads = {}
+        self.results = []
+        self.changed = threading.Condition()
+        self.num_waiting = 0
+
+    def status(self):
+        return master_status.MasterStatus(
+            (master_status.SlotStatus(0, "cpu", num_threads=2, trial_id=1, experiment_id=1),),
+            (master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, 0.5, 10.0, (1,)),),
+        )
+
+    def create_experiment(self, config_text, model_dir, **options):
+        if "broken" in config_text:
+            raise errors.ConfigError(f"{options['source']}:1: broken: unknown.")
+        self.calls.append(("create", config_text, model_dir, options))
+        with self.store.transaction() as session:
+            return session.add_experiment(
+                experiment.Experiment(0, states.ExperimentState.ACTIVE, CONFIG, config_text, "")
+            )
+
+    def _command(self, name, experiment_id):
+        self.calls.append((name, experiment_id))
+        with self.store.transaction() as session:
+            former = session.get_experiment(experiment_id)
+            if name == "archive":
+                raise errors.StateError(f"Experiment {experiment_id} is {former.state.value}.")
+            return former
+
+    def pause(self, experiment_id):
+        former = self._command("pause", experiment_id)
+        paused = dataclasses.replace(former, state=states.ExperimentState.PAUSED)
+        with self.store.transaction() as session:
+            session.update_experiment(paused)
+        return paused
+
+    def archive(self, experiment_id):
+        return self._command("archive", experiment_id)
+
+    def delete(self, experiment_id):
+        return self._command("delete", experiment_id)
+
+    def update_experiment(self, experiment_id, **changes):
+        self.calls.append(("update", experiment_id, changes))
+        with self.store.reading() as session:
+            return session.get_experiment(experiment_id)
+
+    def fork(self, experiment_id, config_text, **options):
+        self.calls.append(("fork", experiment_id, config_text, options))
+        return self._command("forked", experiment_id)
+
+    def continue_experiment(self, experiment_id, overrides):
+        self.calls.append(("continue", experiment_id, tuple(overrides)))
+        return self._command("continued", experiment_id)
+
+    def kill_trial(self, trial_id):
+        self.calls.append(("kill trial", trial_id))
+        with self.store.reading() as session:
+            return session.get_trial(trial_id)
+
+    def rerun_trial(self, trial_id):
+        self.calls.append(("rerun trial", trial_id))
+        return self._command("rerun", 1)
+
+    def delete_checkpoint(self, uuid):
+        self.calls.append(("delete checkpoint", uuid))
+        with self.store.reading() as session:
+            return session.get_checkpoint(uuid)
+
+    def start_run(self, trial_id, identity):
+        if identity.launch_id == "old":
+            raise errors.GoneError("This run is not wanted any more.")
+        return trial.TrialSpec(
+            experiment_id=1,
+            trial_id=trial_id,
+            experiment_config=CONFIG,
+            hparams={"lr": float("inf")},
+            seed=3,
+            model_dir="",
+            entrypoint=None,
+            checkpoint_dir="/c",
+            scratch_dir="/s",
+        )
+
+    def next_workload(self, trial_id, launch_id, wait):
+        with self.changed:
+            self.num_waiting += 1
+            self.changed.wait_for(lambda: trial_id in self.workloads, wait)
+            self.num_waiting -= 1
+            return self.workloads.get(trial_id)
+
+    def give(self, trial_id):
+        with self.changed:
+            self.workloads[trial_id] = workload.Workload(
+                workload.WorkloadKind.TRAIN, 1, trial_id, number=1, num_batches=5
+            )
+            self.changed.notify_all()
+
+    def report(self, trial_id, launch_id, result):
+        self.results.append((trial_id, launch_id, result))
+
+    def report_exit(self, trial_id, launch_id, reason, message):
+        self.results.append((trial_id, launch_id, reason, message))
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
+    home = home_lib.find_home()
+    home.create()
+    return home
+
+
+@pytest.fixture
+def store(home):
+    """Returns a store with an experiment, two trials, metrics, logs and a checkpoint."""
+    store = store_lib.open_store(str(home.database))
+    model_dir = home.experiments / "1" / "model_dir"
+    (model_dir / "data").mkdir(parents=True)
+    (model_dir / "model_def.py").write_text("class Digits: ...\n")
+    (model_dir / "data" / "a b.txt").write_text("ä")
+    (home.checkpoints / UUID).mkdir()
+    (home.checkpoints / UUID / "weights").write_bytes(bytes(range(256)) * 5000)
+    with store.transaction() as session:
+        session.add_experiment(
+            experiment.Experiment(
+                0, states.ExperimentState.ACTIVE, CONFIG, "name: digits\n", str(model_dir)
+            )
+        )
+        for number in (1, 2):
+            session.add_trial(
+                trial.Trial(
+                    0, 1, f"r{number}", states.TrialState.ACTIVE, {"lr": 0.1}, 3,
+                    best_metric=float("nan") if number == 2 else 0.5,
+                )
+            )  # fmt: skip
+        session.add_metrics(
+            [metric.MetricRow(1, metric.MetricGroup.VALIDATION, 100, {"accuracy": 0.5}, 10, 1.0)]
+        )
+        session.add_logs(
+            [
+                log.LogRow(1, float(number), log.LogSource.STDOUT, f"line {number}")
+                for number in range(5)
+            ]
+        )
+        session.add_checkpoint(
+            checkpoint.Checkpoint(UUID, 1, 1, 100, files={"weights": 1_280_000}, metric=0.5)
+        )
+        session.add_event(1, {"kind": "created"})
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def master(store):
+    return FakeMaster(store)
+
+
+@pytest.fixture
+def stops():
+    """Returns what the server was asked to stop with."""
+    return []
+
+
+@pytest.fixture
+def calls(store, home, master):
+    return direct_calls.DirectCalls(store, home, master)
+
+
+@pytest.fixture
+def app(calls, master, home, stops):
+    info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
+    return app_lib.build_app(calls, master, info, token=TOKEN, stop=stops.append)
+
+
+@pytest.fixture
+def url(app):
+    """Serves the app, and returns its address."""
+    with (
+        contextlib.closing(http_server.listen(0, 0)) as listener,
+        http_server.serve(app, listener),
+    ):
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def http(url):
+    """Returns a function that sends a request: (method, path, token=..., body=...)."""
+    with urllib3.PoolManager(maxsize=100, retries=False) as pool:
+
+        def send(method, path, *, authorization=f"Bearer {TOKEN}", body=None):
+            headers = {"Content-Type": "application/json"}
+            if authorization is not None:
+                headers["Authorization"] = authorization
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            answer = pool.request(method, url + path, headers=headers, body=data)
+            text = answer.data.decode()
+            return types.SimpleNamespace(
+                status=answer.status,
+                text=text,
+                json=json.loads(text) if text else None,
+            )
+
+        yield send
+
+
+@pytest.fixture
+def over_http(url):
+    """Returns the users' calls over HTTP."""
+    connected = connection.Connection(
+        connection.Address(url, TOKEN), retries=connection.Retries(0.0)
+    )
+    with session.Session(connected) as calls:
+        yield calls

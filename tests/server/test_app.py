@@ -1,0 +1,160 @@
+import concurrent.futures
+import json
+import time
+
+import pytest
+
+from quintain.records import codec, trial, workload
+
+UUID = "0b1c2d3e-0000-0000-0000-000000000001"
+IDENTITY = trial.ProcessIdentity(12, 3.5, "1-1")
+RUN = "/api/v1/trials/1/runs"
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic the-token", "the-token"])
+@pytest.mark.parametrize("path", ["/api/v1/experiments", "/api/v1/nothing", "/openapi.json", "/"])
+def test_nothing_is_answered_without_the_token(http, header, path):
+    answer = http("GET", path, authorization=header)
+
+    assert answer.status == 401
+    assert answer.json["error"]["kind"] == "UnauthorizedError"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind", "text"),
+    [
+        ("GET", "/experiments/99", 404, "NotFoundError", "99"),
+        ("GET", "/trials/99/logs", 404, "NotFoundError", "99"),
+        ("GET", "/checkpoints/zzzzzzzz", 404, "NotFoundError", "zzzzzzzz"),
+        ("GET", "/nothing", 404, "NotFoundError", "Not Found"),
+        ("POST", "/experiments/1/dance", 404, "NotFoundError", "expected one of pause, activate"),
+        ("POST", "/experiments/1/archive", 409, "StateError", "is ACTIVE"),
+        ("GET", "/experiments/one", 400, "ConfigError", "experiment_id: got 'one'"),
+        ("GET", "/experiments?state=BUSY", 400, "ConfigError", "BUSY"),
+        ("GET", "/trials/1/logs?limit=0", 400, "ConfigError", "limit: got '0'"),
+    ],
+)
+def test_errors_are_typed(http, method, path, status, kind, text):
+    answer = http(method, f"/api/v1{path}")
+
+    assert answer.status == status
+    error = answer.json["error"]
+    assert error["kind"] == kind
+    assert text in error["message"]
+
+
+def test_a_bad_config_is_a_bad_request(http):
+    answer = http("POST", "/api/v1/experiments", body={"config_text": "broken", "source": "a.yaml"})
+
+    assert answer.status == 400
+    assert answer.json["error"] == {
+        "kind": "ConfigError",
+        "message": "a.yaml:1: broken: unknown.",
+    }
+
+
+def test_a_setting_that_can_not_be_changed_names_the_nearest(http):
+    answer = http("PATCH", "/api/v1/experiments/1", body={"max_slot": 3})
+
+    assert answer.status == 400
+    assert "Did you mean 'max_slots'?" in answer.json["error"]["message"]
+
+
+def test_numbers_that_are_not_finite_are_texts(http):
+    answer = http("GET", "/api/v1/trials/2")
+
+    assert answer.json["best_metric"] == "NaN"
+    assert "NaN" not in answer.text.replace('"NaN"', "")
+
+
+def test_files_outside_of_the_directory_are_not_there(http, home):
+    home.path.joinpath("secret").write_text("x")
+
+    for name in ("../../secret", "..%2F..%2Fsecret", "/etc/passwd", "missing"):
+        answer = http("GET", f"/api/v1/checkpoints/{UUID}/files/{name}")
+        assert answer.status == 404, name
+
+
+def test_a_process_is_told_what_it_has_to_know(http):
+    answer = http("POST", RUN, body=codec.to_plain(IDENTITY))
+
+    spec = codec.from_plain(trial.TrialSpec, answer.json)
+    assert (spec.trial_id, spec.seed) == (1, 3)
+
+
+def test_a_process_that_is_not_wanted_is_told_to_go(http):
+    answer = http("POST", RUN, body={"pid": 1, "start_time": 2.0, "launch_id": "old"})
+
+    assert answer.status == 410
+    assert answer.json["error"]["kind"] == "GoneError"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"pid": 1}', b'{"pids": 1}'])
+def test_a_body_that_is_no_record_is_a_bad_request(http, body):
+    answer = http("POST", RUN, body=body)
+
+    assert answer.status == 400
+    assert "expected a ProcessIdentity" in answer.json["error"]["message"]
+
+
+def test_a_worker_gets_its_workload_or_nothing_yet(http, master):
+    start_secs = time.monotonic()
+    assert http("GET", f"{RUN}/1-1/workload?wait=0.05").status == 204
+    assert 0.05 <= time.monotonic() - start_secs < 2
+
+    master.give(1)
+    answer = http("GET", f"{RUN}/1-1/workload?wait=30")
+    assert codec.from_plain(workload.Workload, answer.json) == master.workloads[1]
+
+
+def test_waiting_workers_keep_nobody_waiting(http, master):
+    num_workers = 60  # More than the threads for all other requests.
+    with concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
+        waits = [
+            pool.submit(http, "GET", f"/api/v1/trials/{number}/runs/{number}-1/workload?wait=60")
+            for number in range(100, 100 + num_workers)
+        ]
+        while master.num_waiting < num_workers:
+            time.sleep(0.01)
+        start_secs = time.monotonic()
+        assert http("GET", "/api/v1/experiments").status == 200
+        assert time.monotonic() - start_secs < 2
+        for number in range(100, 100 + num_workers):
+            master.give(number)
+        assert {wait.result().status for wait in waits} == {200}
+
+
+def test_results_and_ends_reach_the_master(http, master):
+    master.give(1)
+    result = workload.WorkloadResult(
+        master.workloads[1],
+        1.0,
+        2.0,
+        metrics={"loss": "NaN"},
+        batch_metrics=[{"loss": 0.5}],
+        checkpoint=workload.StoredCheckpoint(UUID, {"a": 1}),
+        exited_reason=workload.ExitedReason.USER_CANCELED,
+    )
+
+    assert http("POST", f"{RUN}/1-1/results", body=codec.to_plain(result)).status == 200
+    answer = http("POST", f"{RUN}/1-1/exit", body={"reason": "invalid_hp", "message": "no"})
+
+    assert answer.status == 200
+    assert master.results == [
+        (1, "1-1", result),
+        (1, "1-1", workload.ExitedReason.INVALID_HP, "no"),
+    ]
+
+
+def test_slots_and_the_master_are_shown(http):
+    assert http("GET", "/api/v1/slots").json[0]["trial_id"] == 1
+    assert http("GET", "/api/v1/master").json["version"] == "1.2.3"
+    assert http("GET", "/api/v1/master/status").json["experiments"][0]["eta_secs"] == 10.0
+
+
+def test_the_interface_describes_itself(http):
+    paths = http("GET", "/openapi.json").json["paths"]
+
+    nouns = {path.split("/")[3] for path in paths}
+    assert nouns == {"master", "slots", "experiments", "trials", "checkpoints"}
+    assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
