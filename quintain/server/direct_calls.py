@@ -257,8 +257,6 @@ class DirectCalls(calls.Calls):
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
     ) -> experiment_lib.Experiment:
-        if config_text is None:
-            config_text = self.get_experiment(experiment_id).original_config
         return self.master.fork(experiment_id, config_text, overrides=overrides)
 
     @override

@@ -108,7 +108,7 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
         ("create", "name: new", tmp_path, options),
         ("pause", 1),
         ("update", 1, {"labels": ["x"], "max_slots": 2}),
-        ("fork", 1, "name: digits\n", {"overrides": ["b=2"]}),
+        ("fork", 1, None, {"overrides": ["b=2"]}),
         ("forked", 1),
         ("continue", 1, ("c=3",)),
         ("continued", 1),

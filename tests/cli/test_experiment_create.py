@@ -1,0 +1,118 @@
+import json
+
+import pytest
+
+from quintain import errors
+from quintain.cli import model_check
+
+CONFIG = """
+name: digits
+entrypoint: model_def:Digits
+hyperparameters: {lr: {type: double, minval: 0.1, maxval: 1.0}}
+searcher: {name: random, metric: accuracy, max_length: 10, max_trials: 3}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "random.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture
+def model_dir(tmp_path):
+    path = tmp_path / "model"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """Returns what was checked; nothing is wrong with it."""
+    checked = []
+    monkeypatch.setattr(model_check, "check", lambda *arguments: checked.append(arguments))
+    return checked
+
+
+def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, model_dir, checked):
+    code, stdout, _ = quintain(
+        "experiment", "create", config, model_dir, "--detach", "--set", "searcher.max_trials=5"
+    )
+
+    assert (code, stdout) == (0, "Created experiment 4.\n")
+    ((_, text, directory, options),) = calls_fake.done
+    assert (text, directory) == (CONFIG, model_dir)
+    assert options == {
+        "source": str(config),
+        "overrides": ("searcher.max_trials=5",),
+        "activate": True,
+    }
+    ((file, _),) = checked
+    assert file.config.searcher.max_trials == 5
+
+
+def test_a_paused_experiment_is_not_started(quintain, calls_fake, config, model_dir):
+    code, stdout, _ = quintain("experiment", "create", config, model_dir, "--paused", "--json")
+
+    assert code == 0
+    assert json.loads(stdout)["id"] == 4
+    assert calls_fake.done[0][3]["activate"] is False
+
+
+def test_mistakes_in_the_config_come_before_anything_starts(
+    quintain, calls_fake, config, model_dir, checked
+):
+    config.write_text(CONFIG.replace("max_trials: 3", "max_trials: x").replace("0.1", "3"))
+
+    code, stdout, stderr = quintain("experiment", "create", config, model_dir, "--detach")
+
+    assert (code, stdout) == (2, "")
+    assert f"{config}:5: searcher.max_trials: got 'x'" in stderr
+    assert f"{config}:4: hyperparameters.lr.maxval" in stderr
+    assert calls_fake.done == checked == []
+
+
+def test_mistakes_in_the_code_come_before_anything_starts(
+    quintain, calls_fake, config, model_dir, monkeypatch
+):
+    def fail(*_):
+        raise errors.ConfigError("config.yaml:3: entrypoint: no module named 'model_def'.")
+
+    monkeypatch.setattr(model_check, "check", fail)
+
+    code, _, stderr = quintain("experiment", "create", config, model_dir, "--detach")
+    assert code == 2
+    assert "no module named 'model_def'" in stderr
+    assert calls_fake.done == []
+
+    code, _, _ = quintain("experiment", "create", config, model_dir, "--detach", "--no-check")
+    assert code == 0
+
+
+def test_code_has_to_be_given_where_it_is_needed(quintain, calls_fake, config, tmp_path):
+    code, _, stderr = quintain("experiment", "create", config, "--detach")
+    assert code == 2
+    assert "MODEL_DIR: missing" in stderr
+
+    code, _, stderr = quintain("experiment", "create", config, tmp_path / "nowhere", "--detach")
+    assert code == 2
+    assert "expected a directory" in stderr
+
+    config.write_text(CONFIG.replace("model_def:Digits", "experiment:translation/local"))
+    code, _, stderr = quintain("experiment", "create", config, "--detach")
+    assert (code, stderr) == (0, "  quintain experiment describe 4\n")
+
+
+def test_test_runs_are_local(quintain, calls_fake, config, model_dir):
+    code, _, stderr = quintain("experiment", "create", config, model_dir, "--test")
+
+    assert code == 2
+    assert "--local" in stderr
+
+
+def test_a_missing_config_is_named(quintain, calls_fake, tmp_path):
+    code, _, stderr = quintain("experiment", "create", tmp_path / "no.yaml", tmp_path)
+
+    assert code == 2
+    assert "no.yaml" in stderr

@@ -1,0 +1,130 @@
+import csv
+import io
+import json
+
+import pytest
+
+ASHA = """
+name: digits
+entrypoint: model_def:Digits
+hyperparameters:
+  lr: {type: log, base: 10, minval: -4, maxval: -1}
+  units: {type: int, minval: 8, maxval: 64}
+searcher:
+  name: adaptive_asha
+  metric: accuracy
+  smaller_is_better: false
+  max_length: {batches: 400}
+  max_trials: 16
+reproducibility: {experiment_seed: 3}
+"""
+
+PBT = """
+batches_per_step: 10
+hyperparameters: {lr: {type: double, minval: 0.1, maxval: 1.0}}
+searcher:
+  name: pbt
+  metric: loss
+  population_size: 4
+  num_rounds: 3
+  steps_per_round: 2
+  replace_function: {truncate_fraction: 0.5}
+  explore_function: {resample_probability: 0.2, perturb_factor: 0.2}
+reproducibility: {experiment_seed: 3}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_config(text):
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        return path
+
+    return write_config
+
+
+def test_rungs_and_total_are_those_of_the_search(quintain, write):
+    code, stdout, stderr = quintain("experiment", "preview", write(ASHA), "--json")
+
+    assert (code, stderr) == (0, "")
+    found = json.loads(stdout)
+    # Brackets with rungs at 25, 100, 400 (8 + ... trials) and at 100, 400: see the search's tests.
+    assert [rung["batches"] for rung in found["rungs"]] == [25, 100, 400]
+    assert sum(rung["stop"] for rung in found["rungs"]) == len(found["trials"]) == 16
+    assert found["rungs"][0]["reach"] == 16
+    total = sum(rung["batches"] * rung["stop"] for rung in found["rungs"])
+    assert found["total_batches"] == total
+    assert found["expected_secs"] is None
+
+
+def test_the_time_is_that_of_all_batches_on_all_slots(quintain, write):
+    path = write(ASHA)
+    _, stdout, _ = quintain(
+        "experiment", "preview", path, "--seconds-per-batch", 0.5, "--slots", 2, "--json"
+    )
+    found = json.loads(stdout)
+    assert found["expected_secs"] == found["total_batches"] * 0.5 / 2
+
+    # Many slots don't make the longest trial any shorter.
+    _, stdout, _ = quintain(
+        "experiment", "preview", path, "--seconds-per-batch", 0.5, "--slots", 99, "--json"
+    )
+    assert json.loads(stdout)["expected_secs"] == 400 * 0.5
+
+
+def test_steps_are_counted_in_batches_and_clones_name_their_origin(quintain, write):
+    _, stdout, _ = quintain("experiment", "preview", write(PBT), "--json")
+
+    found = json.loads(stdout)
+    trials = {trial["number"]: trial for trial in found["trials"]}
+    clones = [trial for trial in trials.values() if trial["parent"] is not None]
+    assert len(trials) == 4 + 2 * 2
+    assert len(clones) == 4
+    assert all(trial["parent"] in trials for trial in clones)
+    assert {trial["batches"] for trial in trials.values()} == {20, 40, 60}
+
+
+def test_the_table_is_short_and_csv_is_complete(quintain, write):
+    path = write(ASHA)
+    _, stdout, _ = quintain("experiment", "preview", path, "--set", "searcher.max_trials=40")
+    assert "adaptive_asha by accuracy" in stdout
+    assert "... and 20 more (--all lists them)" in stdout
+
+    _, stdout, _ = quintain(
+        "experiment", "preview", path, "--set", "searcher.max_trials=40", "--csv"
+    )
+    rows = list(csv.DictReader(io.StringIO(stdout)))
+    assert len(rows) == 40
+    assert set(json.loads(rows[0]["hparams"])) == {"lr", "units"}
+
+
+def test_all_mistakes_are_shown_at_once_with_file_and_line(quintain, write):
+    path = write(ASHA.replace("max_trials", "max_trails").replace("maxval: -1", "maxval: -9"))
+
+    code, stdout, stderr = quintain("experiment", "preview", path)
+
+    assert (code, stdout) == (2, "")
+    assert f"{path}:12: searcher.max_trails: unknown" in stderr
+    assert "Did you mean 'max_trials'?" in stderr
+    assert f"{path}:5: hyperparameters.lr.maxval: got -9" in stderr
+
+
+def test_a_grid_that_is_too_large_is_refused(quintain, write):
+    path = write(
+        "searcher: {name: grid, metric: a, max_steps: 1}\n"
+        "hyperparameters:\n"
+        "  a: {type: int, minval: 1, maxval: 100, count: 100}\n"
+        "  b: {type: int, minval: 1, maxval: 100, count: 100}\n"
+    )
+
+    code, _, stderr = quintain("experiment", "preview", path)
+
+    assert code == 2
+    assert f"{path}:2" in stderr
+    assert "2000" in stderr.replace(",", "")

@@ -1,0 +1,77 @@
+import dataclasses
+import io
+
+import pytest
+from rich import console
+
+from quintain.cli import follow, snapshot
+
+
+@pytest.fixture
+def taken(calls_fake):
+    return snapshot.take(calls_fake, 1)
+
+
+def test_lines_tell_what_happened_and_only_once(taken, capsys):
+    display = follow.PlainDisplay()
+    display.show(taken)
+    first = capsys.readouterr().err.splitlines()
+    display.show(taken)
+    again = capsys.readouterr().err
+
+    assert first == [
+        "trial 1: created: lr=0.1 net=(units=8)",
+        "trial 1: accuracy 0.5 after 100 batches",
+        "trial 1: COMPLETED",
+        "trial 2: created: lr=0.05 net=(units=16)",
+        "trial 2: accuracy 0.75 after 200 batches",
+        "trial 2: COMPLETED",
+        "trial 3: created: lr=0.033333 net=(units=24)",
+        "trial 3: ERROR: ValueError: no luck",
+        "experiment 1: COMPLETED  100 %  best accuracy 0.75 (trial 2)  3 trials  slots 0/1 (+1 of "
+        "others)",
+    ]
+    assert again == ""
+
+
+def test_lines_tell_of_restarts_and_new_metrics(taken, capsys):
+    display = follow.PlainDisplay()
+    display.show(taken)
+    capsys.readouterr()
+    changed = dataclasses.replace(taken.trials[0], latest_metric=0.6, restarts=2, total_batches=300)
+    display.show(dataclasses.replace(taken, trials=[changed, *taken.trials[1:]]))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "trial 1: started again (restart 2)",
+        "trial 1: accuracy 0.6 after 300 batches",
+    ]
+
+
+def test_the_table_shows_what_trials_do_and_marks_the_best(taken):
+    text = io.StringIO()
+    console.Console(file=text, width=120).print(follow.build_table(taken, 10))
+
+    lines = text.getvalue().splitlines()
+    assert lines[0].startswith("Experiment 1  digits")
+    assert any(line.split()[:5] == ["2", "completed", "200", "0.75", "0.75*"] for line in lines)
+    assert any(line.split()[:2] == ["3", "error"] for line in lines)
+
+
+def test_a_table_without_room_shows_what_runs_and_the_best(taken):
+    text = io.StringIO()
+    console.Console(file=text, width=120).print(follow.build_table(taken, 1))
+
+    assert "0.75*" in text.getvalue()
+    assert "... and 2 more" in text.getvalue()
+
+
+def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(taken):
+    assert follow.describe_result(taken, "some-uuid") == [
+        "Trials: 2 completed, 1 error",
+        "Best: accuracy 0.75 (trial 2)",
+        "  lr: 0.05",
+        "  net.units: 16",
+        "Checkpoint: quintain checkpoint download some-uuid",
+        "Failed: trial 3: ValueError: no luck",
+        "  quintain trial logs 3 --tail 20",
+    ]

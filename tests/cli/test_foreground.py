@@ -1,0 +1,122 @@
+import dataclasses
+import os
+import signal
+import threading
+
+import pytest
+
+from quintain.cli import foreground
+from quintain.records import experiment, master_status, states
+
+
+class Search:
+    """Puts an experiment of a `FakeCalls` through states, one each time it is looked at."""
+
+    def __init__(self, fake, *looks):
+        self.fake = fake
+        self.looks = list(looks)
+        fake.experiments[4] = experiment.Experiment(4, states.ExperimentState.ACTIVE, {}, "", "")
+        self.running = (9,)
+        fake.get_status = self.get_status
+
+    def get_status(self):
+        if self.looks:
+            look = self.looks.pop(0)
+            if callable(look):
+                look()
+            else:
+                self.set_state(look)
+        state = self.fake.experiments[4].state
+        return master_status.MasterStatus(
+            (), (master_status.ExperimentStatus(4, state, running_trials=self.running),)
+        )
+
+    def set_state(self, name):
+        former = self.fake.experiments[4]
+        self.fake.experiments[4] = dataclasses.replace(
+            former, state=states.ExperimentState(name), reason="why" if name == "ERROR" else ""
+        )
+
+    def end_processes(self):
+        self.running = ()
+
+
+def press(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    monkeypatch.setattr(foreground, "_POLL_SECS", 0.01)
+
+
+def run(fake, *, is_embedded=True):
+    front = foreground._Foreground(fake, is_embedded=is_embedded, is_quiet=False)
+    code, found = front.run(lambda calls: calls.get_experiment(4))
+    return code, found.state.value, front.quits_now
+
+
+@pytest.mark.parametrize(("state", "expected"), [("COMPLETED", 0), ("ERROR", 1), ("CANCELED", 3)])
+def test_the_exit_code_says_how_the_experiment_ended(calls_fake, capsys, state, expected):
+    Search(calls_fake, "ACTIVE", "PAUSED", state)
+
+    assert run(calls_fake) == (expected, state, False)
+    assert f"Experiment 4 is {state}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_pauses_waits_for_the_trials_and_says_how_to_go_on(
+    calls_fake, capsys, number, expected
+):
+    search = Search(calls_fake, "ACTIVE", lambda: press(number), lambda: None, lambda: None)
+    search.looks.append(search.end_processes)
+
+    assert run(calls_fake) == (expected, "PAUSED", False)
+    assert calls_fake.done == [("pause", 4)]
+    assert search.looks == []
+    stderr = capsys.readouterr().err
+    assert "Ctrl-C again quits at once" in stderr
+    assert stderr.endswith("To go on:\n  quintain experiment activate 4\n")
+
+
+def test_a_second_signal_quits_at_once(calls_fake, capsys):
+    search = Search(calls_fake, "ACTIVE", press, press)
+
+    assert run(calls_fake) == (130, "PAUSED", True)
+    assert search.running == (9,)
+    assert "work since the last checkpoints is lost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("y", (130, "PAUSED", False)), ("n", (0, "COMPLETED", False))],
+)
+def test_somebody_at_a_terminal_is_asked(calls_fake, monkeypatch, answer, expected):
+    search = Search(calls_fake, "ACTIVE", press)
+    search.looks += [search.end_processes, "COMPLETED"] if answer == "n" else [search.end_processes]
+    monkeypatch.setattr(foreground, "_has_terminal", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer)
+
+    assert run(calls_fake) == expected
+
+
+def test_ctrl_c_at_the_question_quits_at_once(calls_fake, monkeypatch):
+    Search(calls_fake, "ACTIVE", press)
+    monkeypatch.setattr(foreground, "_has_terminal", lambda: True)
+
+    def ask(_):
+        press()
+        threading.Event().wait(5)
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", ask)
+
+    assert run(calls_fake) == (130, "PAUSED", True)
+
+
+def test_signals_do_afterwards_what_they_did_before(calls_fake):
+    former = signal.getsignal(signal.SIGINT)
+    Search(calls_fake, "COMPLETED")
+
+    run(calls_fake)
+
+    assert signal.getsignal(signal.SIGINT) is former
