@@ -11,6 +11,7 @@ QuintainError
 |-- StoreError                           the database can't be opened, read or written
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
+|-- TrialError                           the user's trial can't be used; names file and line
 |-- ClusterError                         a process that a run can't do without is gone
 |   `-- MasterUnreachableError           the master does not answer
 |-- UnauthorizedError                    the master does not accept the token
@@ -108,6 +109,10 @@ class CheckpointError(QuintainError):
 
 class NotFoundError(QuintainError, LookupError):
     """There is no experiment, trial or checkpoint of this name."""
+
+
+class TrialError(QuintainError):
+    """The user's trial can't be loaded or used, or gave something that is not allowed."""
 
 
 class StoreError(QuintainError):

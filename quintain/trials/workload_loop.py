@@ -1,0 +1,179 @@
+"""The loop that every trial's process runs: train, validate, checkpoint, terminate."""
+
+import dataclasses
+import importlib
+import logging
+import pathlib
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from quintain import errors
+from quintain.records import exit_codes, trial, workload
+from quintain.trials import (
+    base_trial,
+    random_state,
+    trial_checkpoint,
+    trial_loader,
+    workload_metrics,
+    workload_source,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def run(source: workload_source.WorkloadSource) -> int:
+    """Runs a trial until it is told to terminate, or ends by itself.
+
+    Errors of the user's code are printed to the standard error with the frames of the user's own
+    files, and reported to the source.
+
+    Args:
+        source: Gives the trial and its workloads.
+
+    Returns:
+        The exit code of the process; see `records.exit_codes.ExitCode`.
+
+    Raises:
+        GoneError: If the source does not want this run any more.
+    """
+    spec = source.start()
+    try:
+        controller = build_controller(spec)
+        try:
+            _Loop(spec, controller, source).run()
+        finally:
+            controller.close()
+    except errors.GoneError:
+        raise
+    except base_trial.InvalidHP as error:
+        message = f"The hyperparameters are not valid: {error}"
+        _print(message)
+        source.report_exit(workload.ExitedReason.INVALID_HP, message)
+        return exit_codes.ExitCode.INVALID_HPARAMS
+    except MemoryError:
+        message = "There was no memory left."
+        _print(message)
+        source.report_exit(workload.ExitedReason.ERRORED, message)
+        return exit_codes.ExitCode.OUT_OF_MEMORY
+    except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
+        message = describe_error(error, pathlib.Path(spec.model_dir))
+        _print(message)
+        source.report_exit(workload.ExitedReason.ERRORED, message)
+        return exit_codes.ExitCode.ERROR
+    return exit_codes.ExitCode.DONE
+
+
+def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
+    """Seeds the random numbers, loads the user's code and makes what drives it.
+
+    Raises:
+        TrialError: If there is no trial, or it can't be used.
+    """
+    random_state.set_seed(spec.seed)
+    loaded = trial_loader.load_trial(
+        spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
+    )
+    context = base_trial.TrialContext(spec, loaded.functions)
+    base_trial.set_current_context(context)
+    # Again: loading the code may have drawn random numbers, in an order that depends on its files.
+    random_state.set_seed(spec.seed)
+    factory: Callable[..., base_trial.TrialController] = importlib.import_module(
+        loaded.controller_module
+    ).build_controller
+    return factory(loaded.trial_class, context)
+
+
+class _Loop:
+    """Does one workload after the other."""
+
+    def __init__(
+        self,
+        spec: trial.TrialSpec,
+        controller: base_trial.TrialController,
+        source: workload_source.WorkloadSource,
+    ) -> None:
+        self._spec = spec
+        self._controller = controller
+        self._source = source
+        self._total_batches = 0
+
+    def run(self) -> None:
+        """Does workloads until one says to terminate."""
+        if self._spec.latest_checkpoint:
+            self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
+        while True:
+            task = self._source.next_workload()
+            start = time.time()
+            if task.kind is workload.WorkloadKind.TERMINATE:
+                self._source.report(workload.WorkloadResult(task, start, time.time()))
+                return
+            result = workload.WorkloadResult(task, start, start, **self._do(task))
+            if self._controller.context.get_stop_requested():
+                result = dataclasses.replace(
+                    result, exited_reason=workload.ExitedReason.USER_CANCELED
+                )
+            self._source.report(dataclasses.replace(result, end_time=time.time()))
+
+    def _do(self, task: workload.Workload) -> dict[str, Any]:
+        match task.kind:
+            case workload.WorkloadKind.TRAIN:
+                return self._train(task)
+            case workload.WorkloadKind.VALIDATE:
+                return self._validate()
+            case _:
+                stored = trial_checkpoint.save(self._controller, self._spec, self._total_batches)
+                return {"checkpoint": stored}
+
+    def _train(self, task: workload.Workload) -> dict[str, Any]:
+        if task.total_batches != self._total_batches:
+            raise errors.StateError(
+                f"Asked to train on from batch {task.total_batches}, but this process has trained "
+                f"on {self._total_batches}."
+            )
+        result = self._controller.train(task.num_batches)
+        self._total_batches += task.num_batches
+        batches = [workload_metrics.to_plain(metrics) for metrics in result.batch_metrics]
+        if result.metrics is None:
+            metrics = workload_metrics.average(batches)
+        else:
+            metrics = workload_metrics.to_plain(result.metrics)
+            workload_metrics.require_loss(list(metrics))
+        return {"metrics": metrics, "batch_metrics": batches, "num_inputs": result.num_inputs}
+
+    def _validate(self) -> dict[str, Any]:
+        result = self._controller.validate()
+        searcher = self._spec.experiment_config.get("searcher") or {}
+        metrics = workload_metrics.check_validation(
+            result.metrics, str(searcher.get("metric") or ""), self._controller.metric_aliases
+        )
+        return {"metrics": metrics, "num_inputs": result.num_inputs}
+
+
+def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
+    """Returns an error with the frames that lie in the user's files, the innermost last.
+
+    Args:
+        error: Any exception.
+        model_dir: Directory with the user's code.
+    """
+    if isinstance(error, errors.QuintainError):
+        return f"{type(error).__name__}: {error}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if pathlib.Path(frame.filename).is_relative_to(model_dir)
+    ]
+    if not frames:
+        return "".join(traceback.format_exception(error)).rstrip()
+    lines = ["Traceback (most recent call last, in the trial's own files):\n"]
+    lines += traceback.format_list(frames)
+    lines += traceback.format_exception_only(error)
+    return "".join(lines).rstrip()
+
+
+def _print(message: str) -> None:
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()
