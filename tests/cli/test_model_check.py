@@ -1,0 +1,62 @@
+"""The user's code is imported in a process of its own before an experiment is created."""
+
+import pytest
+
+from quintain import errors
+from quintain.cli import experiment_file, model_check
+
+CONFIG = """
+name: x
+entrypoint: model_def:Mine
+hyperparameters: {lr: 0.1}
+searcher: {name: single, metric: loss, max_length: 10}
+"""
+
+GOOD = """
+from quintain.trials import base_trial
+
+print("printed at import")
+
+
+class Mine(base_trial.Trial):
+    controller_module = "json"
+"""
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Returns a function that writes the code and checks it."""
+
+    def write_and_check(code, entrypoint="model_def:Mine"):
+        path = tmp_path / "config.yaml"
+        path.write_text(CONFIG.replace("model_def:Mine", entrypoint))
+        model_dir = tmp_path / "model"
+        model_dir.mkdir(exist_ok=True)
+        (model_dir / "model_def.py").write_text(code)
+        model_check.check(experiment_file.load(str(path)), model_dir)
+
+    return write_and_check
+
+
+def test_code_that_is_fine_passes_whatever_it_prints(check):
+    check(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("code", "entrypoint", "message"),
+    [
+        (GOOD, "model_dfe:Mine", r"config\.yaml:3: entrypoint: .*no module 'model_dfe'.*model_def"),
+        (GOOD, "model_def:Mien", r"config\.yaml:3: entrypoint: .*has no 'Mien'.*Mine"),
+        ("import nothing_like_it\n", "model_def:Mine", r"model_def\.py:1: .*nothing_like_it"),
+        ("x = 1 +\n", "model_def:Mine", r"model_def\.py:1: .*SyntaxError"),
+        ("raise SystemExit(3)\n", "model_def:Mine", r"importing it exits with 3"),
+        (
+            "import os\nos._exit(7)\n",
+            "model_def:Mine",
+            r"config\.yaml:3: entrypoint: the process that checks it ended with 7",
+        ),
+    ],
+)
+def test_code_that_can_not_be_run_is_reported_where_it_is_named(check, code, entrypoint, message):
+    with pytest.raises(errors.ConfigError, match=f"(?s){message}"):
+        check(code, entrypoint)
