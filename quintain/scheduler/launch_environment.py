@@ -1,0 +1,73 @@
+"""Variables of trial processes: those that follow from slots, and those that are read early."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quintain.scheduler import slots as slots_lib
+
+_EARLY_PREFIXES: Final = (
+    "ABSL_",
+    "GLIBC_",
+    "GOMP_",
+    "KERAS_",
+    "KMP_",
+    "LD_",
+    "MALLOC_",
+    "MKL_",
+    "OMP_",
+    "OPENBLAS_",
+    "PROTOCOL_BUFFERS_",
+    "PYTHON",
+    "TF_",
+    "XLA_",
+)
+_LATE_NAMES: Final = frozenset({"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
+
+NO_DEVICE: Final = "-1"
+"""Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
+
+
+def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
+    """Returns the variables that keep a process within its slots.
+
+    They are read when a process computes for the first time, so that they can be set after
+    TensorFlow was imported.
+
+    Args:
+        slots: What the process may use. Without any, it gets CPU threads as it likes, but no GPU.
+
+    Example:
+        >>> from_slots([slots_lib.Slot(3, num_threads=2)])["TF_NUM_INTRAOP_THREADS"]
+        '2'
+    """
+    devices = [slot.device for slot in slots if slot.kind is slots_lib.SlotKind.GPU]
+    variables = {
+        "QUINTAIN_SLOTS": ",".join(str(slot.id) for slot in slots),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(devices) or NO_DEVICE,
+    }
+    counts = [slot.num_threads for slot in slots if slot.num_threads is not None]
+    if counts and len(counts) == len(slots):
+        for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
+            variables[name] = str(sum(counts))
+    return variables
+
+
+def find_early(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that must be set before TensorFlow is imported.
+
+    Args:
+        environment: Variables to add to those of this process; equal ones are left out.
+
+    Example:
+        >>> find_early({"TF_USE_LEGACY_KERAS": "1", "DATA_DIR": "/data"})
+        {'TF_USE_LEGACY_KERAS': '1'}
+    """
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(_EARLY_PREFIXES)
+        and name not in _LATE_NAMES
+        and os.environ.get(name) != value
+    }

@@ -1,0 +1,258 @@
+"""Starts trials as processes of this machine."""
+
+import contextlib
+import dataclasses
+import enum
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from quintain import errors
+from quintain.records import log, process_identity, trial
+from quintain.scheduler import (
+    launch_environment,
+    launcher,
+    process_files,
+    starters,
+    supervisor,
+)
+
+logger = logging.getLogger(__name__)
+
+WORKER: Final = "quintain.trials.worker"
+"""Module of the trial process; a text, for the scheduler does not know trials."""
+
+PRELOADED: Final = ("tensorflow", "keras", WORKER)
+"""Modules that the fork server imports."""
+
+_MOST_FORK_SERVERS: Final = 3
+_NUM_LAST_LINES: Final = 20
+_VANISHED_SECS: Final = 3.0
+"""A process that is gone for so long without a word of its supervisor has vanished."""
+
+
+class StartMethod(enum.StrEnum):
+    """How processes are started."""
+
+    FORK = "fork"
+    """As copies of a process that has imported TensorFlow already, where that is safe."""
+
+    SPAWN = "spawn"
+    """By a fresh interpreter each."""
+
+
+@dataclasses.dataclass
+class _Tracked:
+    """What the launcher knows about a process."""
+
+    trial_id: int
+    identity: trial.ProcessIdentity
+    files: process_files.ProcessFiles
+    offset: int
+    confirmed_offset: int
+    was_killed: bool = False
+    kill_deadline: float | None = None
+    gone_since: float | None = None
+    is_over: bool = False
+    """Whether its exit was reported, or is known not to be: it only may have lines to read."""
+
+
+class ProcessLauncher(launcher.Launcher):
+    """Starts trials as processes of this machine.
+
+    Nothing is started before the first `start` or `warm_up`.
+
+    Args:
+        start_method: How to start processes. Forking is only done on Linux, and given up with a
+            warning where it turns out to be unsafe.
+        worker: Module with the function `main`, which is the trial process.
+        preloaded: Modules that a process finds imported if it is forked.
+        grace_secs: Seconds between SIGTERM and SIGKILL.
+    """
+
+    def __init__(
+        self,
+        *,
+        start_method: StartMethod = StartMethod.FORK,
+        worker: str = WORKER,
+        preloaded: Sequence[str] = PRELOADED,
+        grace_secs: float = 10.0,
+    ) -> None:
+        self._worker = worker
+        self._preloaded = tuple(preloaded)
+        self._grace_secs = grace_secs
+        self._can_fork = start_method is StartMethod.FORK and sys.platform == "linux"
+        self._spawner = starters.SpawnStarter()
+        self._forkers: dict[tuple[tuple[str, str], ...], starters.ForkStarter] = {}
+        self._tracked: dict[str, _Tracked] = {}
+        self._lock = threading.RLock()
+
+    def warm_up(self) -> None:
+        """Starts importing TensorFlow in the background, so that the first trial need not wait."""
+        with self._lock:
+            if self._can_fork:
+                self._get_forker({}).warm_up()
+
+    def start(self, launch: launcher.Launch) -> trial.ProcessIdentity:
+        """Starts a process.
+
+        The first one waits for the imports of the fork server.
+
+        Raises:
+            ClusterError: If the process can't be started.
+            ValueError: If the name of the launch can't be part of a file name.
+        """
+        files = process_files.ProcessFiles(launch.scratch_dir, launch.launch_id)
+        try:
+            files.make_directory()
+            with self._lock:
+                identity = self._start(launch)
+                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files, 0, 0)
+        except OSError as error:
+            raise errors.ClusterError(
+                f"The process of trial {launch.trial_id} could not be started: {error}"
+            ) from error
+        return identity
+
+    def adopt(
+        self,
+        launch_id: str,
+        trial_id: int,
+        identity: trial.ProcessIdentity,
+        scratch_dir: str,
+    ) -> bool:
+        """Takes over a process that another launcher started."""
+        files = process_files.ProcessFiles(scratch_dir, launch_id)
+        offset = files.read_offset()
+        tracked = _Tracked(trial_id, identity, files, offset, offset)
+        deadline = time.monotonic() + _VANISHED_SECS
+        while not process_identity.is_alive(identity) and files.read_exit() is None:
+            # It may have ended just now, and its supervisor be about to say how. Without a log
+            # there never was a supervisor, or all was read long ago.
+            if time.monotonic() > deadline or not files.log_path.exists():
+                tracked.is_over = True
+                break
+            time.sleep(0.05)
+        with self._lock:
+            self._tracked[launch_id] = tracked
+        return not tracked.is_over
+
+    def kill(self, launch_id: str) -> None:
+        """Ends a process and all that it started."""
+        with self._lock:
+            tracked = self._tracked.get(launch_id)
+            if tracked is None or tracked.is_over or tracked.was_killed:
+                return
+            tracked.was_killed = True
+            tracked.kill_deadline = time.monotonic() + self._grace_secs
+            _signal(tracked.identity, signal.SIGTERM)
+
+    def poll(self) -> list[launcher.ProcessExit]:
+        """Returns the processes that have ended since the last call."""
+        with self._lock:
+            exits = []
+            for launch_id, tracked in self._tracked.items():
+                if not tracked.is_over and (found := self._find_exit(tracked)) is not None:
+                    tracked.is_over = True
+                    exits.append(
+                        launcher.ProcessExit(
+                            launch_id,
+                            tracked.trial_id,
+                            found.exit_code,
+                            found.signal,
+                            found.last_lines,
+                            out_of_memory=found.out_of_memory and not tracked.was_killed,
+                        )
+                    )
+            return exits
+
+    def read_logs(self) -> list[log.LogRow]:
+        """Returns the lines that were written since the last call."""
+        with self._lock:
+            rows: list[log.LogRow] = []
+            for launch_id, tracked in list(self._tracked.items()):
+                self._confirm(tracked)
+                was_over = tracked.is_over
+                found, tracked.offset = tracked.files.read_lines(tracked.trial_id, tracked.offset)
+                rows += found
+                if was_over and not found:
+                    tracked.files.delete_log()
+                    del self._tracked[launch_id]
+            return rows
+
+    def close(self, *, kill: bool) -> None:
+        """Ends the launcher. What `poll` and `read_logs` have not returned yet can still be had."""
+        with self._lock:
+            running = [it for it in self._tracked.values() if not it.is_over]
+            if kill:
+                for launch_id in list(self._tracked):
+                    self.kill(launch_id)
+                while any(self._find_exit(tracked) is None for tracked in running):
+                    time.sleep(0.02)
+            for tracked in self._tracked.values():
+                self._confirm(tracked)
+            self._spawner.close()
+            self._close_forkers()
+
+    def _start(self, launch: launcher.Launch) -> trial.ProcessIdentity:
+        early = launch_environment.find_early(launch.environment)
+        request = supervisor.StartRequest(
+            launch_id=launch.launch_id,
+            scratch_dir=launch.scratch_dir,
+            environment=launch.environment | launch_environment.from_slots(launch.slots),
+            entry_point=f"{self._worker}:main",
+            command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
+        )
+        if self._can_fork:
+            try:
+                return self._get_forker(early).start(request)
+            except starters.ForkUnsafeError as error:
+                logger.warning("%s Each trial gets a fresh interpreter.", error)
+                self._can_fork = False
+                self._close_forkers()
+        return self._spawner.start(request)
+
+    def _get_forker(self, early: dict[str, str]) -> starters.ForkStarter:
+        key = tuple(early.items())
+        # The one that was used last is the last one.
+        forker = self._forkers.pop(key, None) or starters.ForkStarter(self._preloaded, early)
+        self._forkers[key] = forker
+        if len(self._forkers) > _MOST_FORK_SERVERS:
+            self._forkers.pop(next(iter(self._forkers))).close()
+        return forker
+
+    def _close_forkers(self) -> None:
+        for forker in self._forkers.values():
+            forker.close()
+        self._forkers.clear()
+
+    def _find_exit(self, tracked: _Tracked) -> process_files.Exit | None:
+        if (found := tracked.files.read_exit()) is not None:
+            return found
+        if process_identity.is_alive(tracked.identity):
+            tracked.gone_since = None
+            if tracked.kill_deadline is not None and time.monotonic() > tracked.kill_deadline:
+                _signal(tracked.identity, signal.SIGKILL)
+            return None
+        now = time.monotonic()
+        tracked.gone_since = now if tracked.gone_since is None else tracked.gone_since
+        if now - tracked.gone_since < _VANISHED_SECS:
+            return None
+        return process_files.Exit(None, None, tracked.files.read_last_lines(_NUM_LAST_LINES))
+
+    @staticmethod
+    def _confirm(tracked: _Tracked) -> None:
+        if tracked.offset != tracked.confirmed_offset:
+            tracked.files.write_offset(tracked.offset)
+            tracked.confirmed_offset = tracked.offset
+
+
+def _signal(identity: trial.ProcessIdentity, number: signal.Signals) -> None:
+    if process_identity.is_alive(identity):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(identity.pid, number)

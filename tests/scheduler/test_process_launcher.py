@@ -1,0 +1,334 @@
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from quintain import errors
+from quintain.records import exit_codes, log, process_identity
+from quintain.scheduler import process_launcher, slots, starters
+
+FORK = process_launcher.StartMethod.FORK
+
+
+def read_all(launcher):
+    rows = []
+    while new := launcher.read_logs():
+        rows += new
+    return rows
+
+
+def is_running(pid):
+    return process_identity.find(pid) is not None
+
+
+def wait_until_gone(identity):
+    deadline = time.monotonic() + 20.0
+    while process_identity.is_alive(identity):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_every_line_is_kept_with_its_source_and_time(harness, launcher):
+    before = time.time()
+    harness.start(launcher, "write")
+    found = harness.wait_for_exit(launcher)
+    rows = read_all(launcher)
+    assert (found.exit_code, found.signal, found.out_of_memory) == (3, None, False)
+    assert (found.launch_id, found.trial_id) == ("7-1", 7)
+    outputs = [row.text for row in rows if row.source is log.LogSource.STDOUT]
+    assert outputs == [
+        "what write",
+        "from C, in two pieces",
+        "100 %",
+        "\N{REPLACEMENT CHARACTER}",
+        "",
+        "no end of line",
+    ]
+    assert [row.text for row in rows if row.source is log.LogSource.STDERR] == ["warning"]
+    assert set(found.last_lines) == {row.text for row in rows}
+    assert all(before - 0.1 < row.time < time.time() + 0.1 for row in rows)
+    assert {row.trial_id for row in rows} == {7}
+
+
+def test_logs_are_deleted_once_they_were_kept(harness, launcher):
+    harness.start(launcher, "write")
+    harness.wait_for_exit(launcher)
+    assert (harness.scratch_dir / "7-1.log").exists()
+    assert read_all(launcher)
+    assert launcher.read_logs() == []
+    assert sorted(path.name for path in harness.scratch_dir.iterdir()) == ["7-1.exit"]
+    assert launcher.poll() == []
+
+
+def test_a_process_gets_its_slots_and_its_variables(harness, launcher):
+    own = (
+        slots.Slot(1, slots.SlotKind.GPU, "2", num_threads=3),
+        slots.Slot(4, slots.SlotKind.GPU, "GPU-ab", num_threads=1),
+    )
+    identity = harness.start(launcher, "environment", variables={"DATA": "ä b"}, own_slots=own)
+    harness.wait_for_exit(launcher)
+    lines = [row.text for row in read_all(launcher)]
+    for line in (
+        "DATA=ä b",
+        "QUINTAIN_SLOTS=1,4",
+        "CUDA_VISIBLE_DEVICES=2,GPU-ab",
+        "TF_NUM_INTRAOP_THREADS=4",
+        "OMP_NUM_THREADS=4",
+        f"QUINTAIN_START_TIME={identity.start_time!r}",
+    ):
+        assert line in lines
+
+
+def test_cpu_slots_hide_the_gpus(harness):
+    launcher = harness.make()
+    harness.start(launcher, "environment", own_slots=(slots.Slot(0),))
+    harness.wait_for_exit(launcher)
+    lines = [row.text for row in read_all(launcher)]
+    assert "CUDA_VISIBLE_DEVICES=-1" in lines
+    assert not any(line.startswith("TF_NUM_INTRAOP_THREADS") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "line"),
+    [
+        ("raise", exit_codes.ExitCode.ERROR, "ValueError: broken on purpose"),
+        ("exit", exit_codes.ExitCode.ERROR, "told so"),
+    ],
+)
+def test_errors_are_shown_as_an_interpreter_shows_them(harness, launcher, what, code, line):
+    harness.start(launcher, what)
+    found = harness.wait_for_exit(launcher)
+    assert found.exit_code == code
+    assert found.last_lines[-1] == line
+    assert not found.out_of_memory
+
+
+def test_a_crash_is_told_by_its_signal(harness, launcher):
+    harness.start(launcher, "abort")
+    found = harness.wait_for_exit(launcher)
+    assert (found.exit_code, found.signal) == (None, signal.SIGABRT)
+    # The interpreter tells where it was.
+    assert any("tiny_worker.py" in line for line in found.last_lines)
+
+
+def test_a_lack_of_memory_is_told(harness):
+    launcher = harness.make()
+    harness.start(launcher, "memory")
+    found = harness.wait_for_exit(launcher)
+    assert found.out_of_memory
+    assert found.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY
+
+
+def test_a_process_is_killed_with_what_it_started(harness, launcher):
+    identity = harness.start(launcher, "child")
+    rows = harness.wait_for_line(launcher, "ready")
+    child = next(int(row.text.split()[1]) for row in rows if row.text.startswith("child"))
+    assert is_running(child)
+    launcher.kill("7-1")
+    found = harness.wait_for_exit(launcher)
+    assert found.signal == signal.SIGTERM
+    assert not found.out_of_memory
+    assert not process_identity.is_alive(identity)
+    assert not is_running(child)
+
+
+def test_a_process_that_ignores_sigterm_is_forced(harness):
+    launcher = harness.make(grace_secs=0.2)
+    harness.start(launcher, "ignore SIGTERM")
+    harness.wait_for_line(launcher, "ready")
+    launcher.kill("7-1")
+    found = harness.wait_for_exit(launcher)
+    assert found.signal == signal.SIGKILL
+    assert not found.out_of_memory
+
+
+def test_what_a_process_leaves_behind_ends_with_it(harness, launcher):
+    harness.start(launcher, "child", variables={"CHILD_OUTLIVES": "1"})
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    child = next(
+        int(row.text.split()[1]) for row in read_all(launcher) if row.text.startswith("child")
+    )
+    assert not is_running(child)
+
+
+def test_processes_are_forked_from_one_that_has_imported_the_modules(harness):
+    launcher = harness.make()
+    harness.start(launcher, "modules")
+    harness.start(launcher, "modules", launch_id="7-2")
+    harness.wait_for_exit(launcher, 2)
+    lines = [row.text for row in read_all(launcher) if row.text.startswith("preloaded")]
+    assert [line.split()[1] for line in lines] == ["True", "True"]
+
+
+def test_variables_that_tensorflow_reads_early_get_a_server_of_their_own(harness):
+    launcher = harness.make()
+    harness.start(launcher, "environment", variables={"TF_USE_LEGACY_KERAS": "1"})
+    harness.start(launcher, "environment", launch_id="7-2")
+    harness.wait_for_exit(launcher, 2)
+    assert [row.text for row in read_all(launcher)].count("TF_USE_LEGACY_KERAS=1") == 1
+    assert list(launcher._forkers) == [(("TF_USE_LEGACY_KERAS", "1"),), ()]
+
+
+def test_servers_that_were_not_used_for_long_are_closed(harness):
+    launcher = harness.make()
+    for number in range(5):
+        harness.start(
+            launcher, "", launch_id=f"7-{number}", variables={"TF_TEST_NUMBER": str(number)}
+        )
+    assert [dict(key)["TF_TEST_NUMBER"] for key in launcher._forkers] == ["2", "3", "4"]
+    harness.wait_for_exit(launcher, 5)
+
+
+def test_a_fork_server_that_died_is_started_again_and_its_processes_go_on(harness, caplog):
+    launcher = harness.make()
+    harness.start(launcher, "wait")
+    forker = launcher._forkers[()]
+    os.kill(forker._server._process.pid, signal.SIGKILL)
+    harness.start(launcher, "", launch_id="7-2")
+    assert harness.wait_for_exit(launcher).launch_id == "7-2"
+    assert "started again" in caplog.text
+    launcher.kill("7-1")
+    assert harness.wait_for_exit(launcher).signal == signal.SIGTERM
+
+
+def test_modules_that_start_threads_are_not_forked(harness, tmp_path, caplog, monkeypatch):
+    source = """
+import threading
+import time
+
+threading.Thread(target=time.sleep, args=(99.0,), daemon=True).start()
+"""
+    (tmp_path / "starts_thread.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    launcher = harness.make(preloaded=("starts_thread",))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert "fresh interpreter" in caplog.text
+    assert "preloaded False __main__" in " ".join(row.text for row in read_all(launcher))
+
+
+def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog):
+    launcher = harness.make(preloaded=("no_such_module",))
+    harness.start(launcher, "")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert "could not import no_such_module" in caplog.text
+
+
+def test_a_process_is_adopted_by_the_launcher_of_another_master(harness, launcher):
+    identity = harness.start(launcher, "wait")
+    first = harness.wait_for_line(launcher, "ready")
+    launcher.close(kill=False)
+    assert process_identity.is_alive(identity)
+    other = harness.make()
+    assert other.adopt("7-1", 7, identity, str(harness.scratch_dir))
+    assert [row.text for row in first] == ["what wait", "ready"]
+    assert other.read_logs() == []
+    assert other.poll() == []
+    other.kill("7-1")
+    assert harness.wait_for_exit(other).signal == signal.SIGTERM
+
+
+def test_the_exit_and_the_lines_while_there_was_no_master_are_not_lost(harness, launcher):
+    identity = harness.start(launcher, "write")
+    launcher.close(kill=False)
+    wait_until_gone(identity)
+    other = harness.make()
+    assert other.adopt("7-1", 7, identity, str(harness.scratch_dir))
+    assert harness.wait_for_exit(other).exit_code == 3
+    assert "no end of line" in [row.text for row in read_all(other)]
+
+
+def test_a_process_that_vanished_is_not_adopted_but_its_lines_are_read(harness, monkeypatch):
+    monkeypatch.setattr(process_launcher, "_VANISHED_SECS", 0.3)
+    launcher = harness.make()
+    identity = harness.start(launcher, "wait")
+    harness.wait_for_line(launcher, "ready")
+    supervisor = int(pathlib.Path(f"/proc/{identity.pid}/stat").read_text().split()[3])
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until_gone(identity)
+    other = harness.make()
+    assert not other.adopt("7-1", 7, identity, str(harness.scratch_dir))
+    assert not process_identity.is_alive(identity)
+    assert [row.text for row in read_all(other)] == ["what wait", "ready"]
+    assert other.poll() == []
+
+
+def test_a_process_that_vanished_while_it_was_watched_is_reported(harness, monkeypatch):
+    monkeypatch.setattr(process_launcher, "_VANISHED_SECS", 0.3)
+    launcher = harness.make()
+    identity = harness.start(launcher, "wait")
+    harness.wait_for_line(launcher, "ready")
+    supervisor = int(pathlib.Path(f"/proc/{identity.pid}/stat").read_text().split()[3])
+    os.kill(supervisor, signal.SIGKILL)
+    found = harness.wait_for_exit(launcher)
+    assert (found.exit_code, found.signal) == (None, None)
+    assert found.last_lines == ("what wait", "ready")
+
+
+def test_another_process_with_the_same_number_is_left_alone(harness):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        own = process_identity.find(process.pid, "7-1")
+        former = type(own)(own.pid, own.start_time - 60.0, "7-1")
+        launcher = harness.make()
+        assert not launcher.adopt("7-1", 7, former, str(harness.scratch_dir))
+        launcher.kill("7-1")
+        launcher.close(kill=True)
+        assert process_identity.is_alive(own)
+        process.communicate(b"\n")
+        assert process.returncode == 0
+
+
+def test_processes_outlive_a_master_that_is_killed(harness, tmp_path):
+    script = f"""
+import sys, time
+from quintain.records import codec
+from quintain.scheduler import launcher, process_launcher
+it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
+identity = it.start(launcher.Launch("7-1", 7, 1, (), {{"TINY": "wait"}}, {str(tmp_path)!r}))
+print(identity.pid, identity.start_time, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as master:
+        pid, start_time = master.stdout.readline().split()
+        master.kill()
+    launcher = harness.make()
+    identity = process_launcher.trial.ProcessIdentity(int(pid), float(start_time), "7-1")
+    time.sleep(0.2)
+    assert launcher.adopt("7-1", 7, identity, str(tmp_path))
+    harness.wait_for_line(launcher, "ready")
+    launcher.kill("7-1")
+    assert harness.wait_for_exit(launcher).signal == signal.SIGTERM
+
+
+def test_closing_with_kill_ends_all_processes(harness, launcher):
+    identities = [harness.start(launcher, "wait", launch_id=f"7-{number}") for number in range(2)]
+    launcher.close(kill=True)
+    assert not any(process_identity.is_alive(identity) for identity in identities)
+    assert len(launcher.poll()) == 2
+
+
+@pytest.mark.parametrize("launch_id", ["", "../x", "a/b", "a b", ".hidden"])
+def test_names_that_can_not_be_files_are_refused(harness, launch_id):
+    with pytest.raises(ValueError, match="launch_id"):
+        harness.start(harness.make(), "", launch_id=launch_id)
+
+
+def test_a_scratch_directory_that_can_not_be_made_is_told(harness, tmp_path):
+    (tmp_path / "file").write_text("")
+    harness.scratch_dir = tmp_path / "file" / "scratch"
+    with pytest.raises(errors.ClusterError, match="trial 7 could not be started"):
+        harness.start(harness.make(), "")
+
+
+def test_an_unknown_launch_can_be_killed(harness):
+    harness.make().kill("nobody")
+
+
+def test_a_fork_server_that_can_not_start_is_an_error(monkeypatch, harness):
+    monkeypatch.setattr(starters.sys, "executable", "/bin/false")
+    with pytest.raises(errors.ClusterError, match="fork server is gone"):
+        harness.start(harness.make(), "")

@@ -1,0 +1,56 @@
+"""A trial process without TensorFlow, which does what `TINY` in its environment says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+def main():
+    """Does it, and returns the exit code."""
+    what = os.environ.get("TINY", "")
+    print("what", what)
+    if what == "write":
+        os.write(1, b"from C, ")
+        os.write(1, b"in two pieces\n")
+        print("warning", file=sys.stderr)
+        for percent in range(0, 101, 10):
+            print(f"\r{percent} %", end="", flush=True)
+        print()
+        os.write(1, b"\xff\n\nno end of line")
+        return 3
+    if what == "environment":
+        print("\n".join(f"{name}={value}" for name, value in sorted(os.environ.items())))
+    if what == "wait":
+        wait()
+    if what == "ignore SIGTERM":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        wait()
+    if what == "child":
+        child = subprocess.Popen(["sleep", "100"])
+        print("child", child.pid, flush=True)
+        if os.environ.get("CHILD_OUTLIVES"):
+            return 0
+        wait()
+    if what == "raise":
+        raise ValueError("broken on purpose")
+    if what == "exit":
+        sys.exit("told so")
+    if what == "memory":
+        raise MemoryError
+    if what == "abort":
+        os.abort()
+    if what == "modules":
+        print("preloaded", "colorsys" in sys.modules, __name__, os.getppid())
+    return 0
+
+
+def wait():
+    """Waits until it is killed, at most half a minute."""
+    print("ready", flush=True)
+    time.sleep(30.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
