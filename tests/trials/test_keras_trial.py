@@ -1,0 +1,312 @@
+import dataclasses
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from quintain import errors
+from quintain.records import trial
+from quintain.trials import base_trial, keras_trial, local, trial_checkpoint
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(20, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True).astype("float32")
+
+
+class Recorder(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.calls.append(f"begin {epoch}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.calls.append(f"end {epoch} {','.join(sorted(logs))}")
+
+
+class LinearTrial(keras_trial.KerasTrial):
+    callbacks = ()
+
+    def build_model(self, hparams):
+        model = keras.Sequential(
+            [keras.layers.Input((4,)), keras.layers.Dropout(0.2), keras.layers.Dense(1)]
+        )
+        model.compile(keras.optimizers.Adam(hparams["rate"]), loss="mse", metrics=["mae"])
+        return model
+
+    def build_training_data_loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(20).batch(4)
+
+    def build_validation_data_loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+    def keras_callbacks(self):
+        return list(self.callbacks)
+
+
+class ArraysTrial(LinearTrial):
+    def build_training_data_loader(self):
+        return X, Y
+
+    def build_validation_data_loader(self):
+        return X, Y
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return X[4 * index : 4 * index + 4], Y[4 * index : 4 * index + 4]
+
+
+class SequenceTrial(LinearTrial):
+    def build_training_data_loader(self):
+        return Batches()
+
+    def build_validation_data_loader(self):
+        return Batches()
+
+
+class StatefulCallbacksTrial(LinearTrial):
+    def keras_callbacks(self):
+        return [
+            keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=0, min_delta=10.0),
+            keras.callbacks.EarlyStopping("loss", patience=50),
+        ]
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return trial.TrialSpec(
+        experiment_id=1,
+        trial_id=2,
+        experiment_config={"searcher": {"metric": "val_loss"}},
+        hparams={"rate": 0.1, "global_batch_size": 4},
+        seed=7,
+        model_dir=str(tmp_path),
+        entrypoint=None,
+        checkpoint_dir=str(tmp_path / "checkpoints"),
+        scratch_dir=str(tmp_path),
+    )
+
+
+def build(trial_class, spec):
+    keras.utils.set_random_seed(spec.seed)
+    return keras_trial.build_controller(trial_class, base_trial.TrialContext(spec))
+
+
+def restored(trial_class, spec, stored, **fields):
+    path = pathlib.Path(spec.checkpoint_dir, stored.uuid)
+    again = dataclasses.replace(spec, latest_checkpoint=str(path), **fields)
+    controller = build(trial_class, again)
+    return controller, trial_checkpoint.restore(controller, again)
+
+
+@pytest.mark.parametrize(
+    "trial_class", [LinearTrial, ArraysTrial, SequenceTrial, StatefulCallbacksTrial]
+)
+def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec):
+    whole = build(trial_class, spec)
+    expected = whole.train(7).batch_metrics + whole.train(6).batch_metrics
+    first = build(trial_class, spec)
+    found = first.train(7).batch_metrics
+    first.validate()
+    stored = trial_checkpoint.save(first, spec, 7)
+    second, total = restored(trial_class, spec, stored)
+    assert total == 7
+    found += second.train(6).batch_metrics
+    assert found == expected
+    for left, right in zip(whole._model.variables, second._model.variables, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert whole.validate() == second.validate()
+
+
+def test_metrics_are_those_of_each_batch(spec):
+    class PlainTrial(LinearTrial):
+        def build_training_data_loader(self):
+            return tf.data.Dataset.from_tensor_slices((X, Y)).batch(10)
+
+        def build_model(self):
+            model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+            model.compile(keras.optimizers.SGD(0.0), loss="mse", metrics=["mae"])
+            return model
+
+    controller = build(PlainTrial, spec)
+    result = controller.train(3)
+    assert result.num_inputs == 30
+    for number, metrics in enumerate(result.batch_metrics):
+        part = slice(10 * (number % 2), 10 * (number % 2) + 10)
+        errors_ = np.asarray(controller._model(X[part])) - Y[part]
+        assert metrics["loss"] == pytest.approx(np.mean(errors_**2), rel=1e-6)
+        assert metrics["mae"] == pytest.approx(np.mean(np.abs(errors_)), rel=1e-6)
+    validation = controller.validate()
+    errors_ = np.asarray(controller._model(X)) - Y
+    assert validation.num_inputs == 20
+    assert validation.metrics["val_loss"] == pytest.approx(np.mean(errors_**2), rel=1e-6)
+    assert validation.metrics["val_mae"] == pytest.approx(np.mean(np.abs(errors_)), rel=1e-6)
+    assert controller.metric_aliases["loss"] == "val_loss"
+
+
+def test_epochs_end_after_one_pass_with_the_metrics_of_a_validation_that_follows(spec):
+    recorder = Recorder()
+
+    class RecordedTrial(LinearTrial):
+        callbacks = (recorder,)
+
+    controller = build(RecordedTrial, spec)
+    controller.train(5)
+    controller.validate()
+    controller.train(3)
+    controller.validate()
+    controller.train(4)
+    controller.close()
+    assert recorder.calls == [
+        "begin 0",
+        "end 0 loss,mae,val_loss,val_mae",
+        "begin 1",
+        "end 1 loss,mae,val_loss,val_mae",
+        "begin 2",
+    ]
+
+
+def test_hooks_of_batches_are_called_for_each_batch(spec):
+    seen = []
+
+    class Hooks(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append((batch, sorted(logs)))
+
+    class HookedTrial(LinearTrial):
+        callbacks = (Hooks(),)
+
+    build(HookedTrial, spec).train(6)
+    assert seen == [(number % 5, ["loss", "mae"]) for number in range(6)]
+
+
+def test_a_callback_that_stops_training_asks_the_platform_to_stop(spec):
+    class StoppedTrial(LinearTrial):
+        callbacks = (keras.callbacks.EarlyStopping("loss", min_delta=1e9, patience=1),)
+
+    controller = build(StoppedTrial, spec)
+    controller.train(9)
+    assert not controller.context.get_stop_requested()
+    controller.train(7)
+    assert controller.context.get_stop_requested()
+
+
+def test_a_warm_start_takes_weights_and_optimizer_but_no_counters(spec):
+    first = build(LinearTrial, spec)
+    first.train(7)
+    stored = trial_checkpoint.save(first, spec, 7)
+    second, total = restored(LinearTrial, spec, stored, is_warm_start=True)
+    assert total == 0
+    assert second._train_data.position == 0
+    for left, right in zip(first._model.weights, second._model.weights, strict=True):
+        np.testing.assert_array_equal(left, right)
+    for left, right in zip(
+        first._model.optimizer.variables, second._model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_checkpoint_of_another_model_is_refused(spec):
+    class WiderTrial(LinearTrial):
+        def build_model(self):
+            model = keras.Sequential(
+                [keras.layers.Input((4,)), keras.layers.Dropout(0.2), keras.layers.Dense(2)]
+            )
+            model.compile("adam", loss="mse", metrics=["mae"])
+            return model
+
+    controller = build(LinearTrial, spec)
+    controller.train(1)
+    stored = trial_checkpoint.save(controller, spec, 1)
+    with pytest.raises(errors.CheckpointError, match=r"has the shape \[4, 1\]"):
+        restored(WiderTrial, spec, stored)
+
+
+def test_the_model_of_a_checkpoint_can_be_loaded(spec):
+    controller = build(LinearTrial, spec)
+    controller.train(1)
+    stored = trial_checkpoint.save(controller, spec, 1)
+    model = keras.models.load_model(pathlib.Path(spec.checkpoint_dir, stored.uuid, "model.keras"))
+    np.testing.assert_array_equal(model(X), controller._model(X))
+
+
+@pytest.mark.parametrize(
+    ("loader", "message"),
+    [
+        (lambda self: tf.data.Dataset.from_tensor_slices((X, Y[:, 0])), "expected batches"),
+        (lambda self: iter([1]), "expected a batched"),
+        (lambda self: tf.data.Dataset.from_tensor_slices((X[:0], Y[:0])).batch(4), "no data"),
+    ],
+)
+def test_data_that_can_not_be_used_are_an_error_before_training(spec, loader, message):
+    broken = type("BrokenTrial", (LinearTrial,), {"build_training_data_loader": loader})
+    with pytest.raises(errors.TrialError, match=message):
+        build(broken, spec)
+
+
+def test_a_model_that_is_not_compiled_is_an_error(spec):
+    broken = type("BrokenTrial", (LinearTrial,), {"build_model": lambda self: keras.Sequential()})
+    with pytest.raises(errors.TrialError, match=r"build_model\(\) returned"):
+        build(broken, spec)
+
+
+def test_a_subclassed_model_and_custom_metrics_and_eager_steps_work(spec):
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(x)
+
+    for eager in (False, True):
+
+        class SubclassedTrial(LinearTrial):
+            def build_model(self):
+                model = Net()
+                model.compile("sgd", loss="mse", run_eagerly=eager)  # noqa: B023
+                return model
+
+        first = build(SubclassedTrial, spec)
+        first.train(3)
+        stored = trial_checkpoint.save(first, spec, 3)
+        second, _ = restored(SubclassedTrial, spec, stored)
+        assert first.train(4) == second.train(4)
+
+
+def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
+    (tmp_path / "model_def.py").write_text(
+        "import keras, numpy as np\n"
+        "from quintain.trials import KerasTrial\n"
+        "class MyTrial(KerasTrial):\n"
+        "    def build_model(self, hparams):\n"
+        "        model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])\n"
+        "        model.compile('sgd', loss='mse')\n"
+        "        return model\n"
+        "    def build_training_data_loader(self):\n"
+        "        return np.ones((8, 4)), np.ones((8, 1))\n"
+        "    def build_validation_data_loader(self):\n"
+        "        return np.ones((8, 4)), np.ones((8, 1))\n"
+    )
+    lines = []
+    local.try_trial(
+        {"searcher": {"metric": "loss"}},
+        {"batch_size": 4},
+        str(tmp_path),
+        seed=3,
+        tell=lines.append,
+    )
+    assert [line.split()[0] for line in lines] == [
+        "Hyperparameters:",
+        "Trained",
+        "Validated",
+        "Saved",
+        "Restored",
+    ]
