@@ -6,8 +6,8 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.client import master_file, session
+
+T = TypeVar("T")
 
 IDLE_TIMEOUT_SECS: Final = 300.0
 """After so long without an active experiment a master ends that a command started by itself."""
@@ -34,6 +36,27 @@ def open_calls() -> Iterator[calls_lib.Calls]:
         with session.Session.connect(home, found.address) as connected:
             yield connected
         return
+    with _open_store(home) as calls:
+        yield calls
+
+
+def ask(question: Callable[[calls_lib.Calls], T]) -> T:
+    """Returns the answer to a question that is asked again and again, while masters come and go.
+
+    Args:
+        question: Reads; it may be asked a second time.
+    """
+    try:
+        with open_calls() as calls:
+            return question(calls)
+    except errors.MasterUnreachableError:
+        # It has ended since it was found.
+        with _open_store(home_lib.find_home()) as calls:
+            return question(calls)
+
+
+@contextlib.contextmanager
+def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     # These import SQLAlchemy, which `--help` need not wait for.
     from quintain.server import direct_calls
     from quintain.store import store as store_lib

@@ -10,6 +10,7 @@ from quintain import errors
 from quintain.cli import connect, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
+from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import states
 
@@ -20,6 +21,9 @@ EXIT_CODES: Final = {
     states.ExperimentState.PAUSED: 4,
 }
 """What commands return that wait for an experiment, by how it ended."""
+
+MASTER_GRACE_SECS: Final = 20.0
+"""How long `wait` waits for a master that was lost."""
 
 _SAYS: Final = {
     "pause": "Pausing experiment {id}; its trials finish their workload and save themselves.",
@@ -71,7 +75,26 @@ pause = _build_command(
     "pause",
     """Let trials finish their workload, save themselves and free their slots.""",
 )
-activate = _build_command("activate", """Go on with paused experiments.""")
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--follow", "-f", is_flag=True, help="Show it while it runs, as `create` does.")
+@options.traceback_option
+def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
+    """Go on with paused experiments, and with those whose master was ended or killed."""
+    if not follow:
+        with connect.open_session() as session:
+            _for_each(experiment_ids, lambda number: _apply(session, number, "activate"))
+        return
+    if len(experiment_ids) > 1:
+        raise click.UsageError("--follow: got several experiments, expected one.")
+    from quintain.cli import foreground
+
+    code, _ = foreground.run(lambda calls: calls.apply(experiment_ids[0], "activate"))
+    raise click.exceptions.Exit(code)
+
+
 cancel = _build_command("cancel", """End experiments; their trials save themselves first.""")
 kill = _build_command(
     "kill", """End experiments at once; work since the last checkpoints is lost."""
@@ -121,20 +144,42 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
     Exits with 0 if it is COMPLETED, 1 for ERROR, 3 for CANCELED.
     """
     deadline_secs = None if timeout is None else time.monotonic() + timeout
-    with connect.open_session() as session:
-        while True:
-            experiment = session.get_experiment(experiment_id)
-            if experiment.state.is_terminal:
-                break
-            left_secs = polling_interval
-            if deadline_secs is not None:
-                left_secs = min(left_secs, deadline_secs - time.monotonic())
-                if left_secs <= 0:
-                    click.echo(f"Experiment {experiment_id} is {experiment.state.value}.", err=True)
-                    raise click.exceptions.Exit(5)
-            time.sleep(left_secs)
+    alone_since_secs = None
+    while True:
+        experiment = connect.ask(lambda calls: calls.get_experiment(experiment_id))
+        if experiment.state.is_terminal:
+            break
+        left_secs = polling_interval
+        if deadline_secs is not None:
+            left_secs = min(left_secs, deadline_secs - time.monotonic())
+            if left_secs <= 0:
+                click.echo(f"Experiment {experiment_id} is {experiment.state.value}.", err=True)
+                raise click.exceptions.Exit(5)
+        alone_since_secs = _check_master(experiment, alone_since_secs)
+        time.sleep(left_secs)
     click.echo(describe_end(experiment))
     raise click.exceptions.Exit(EXIT_CODES[experiment.state])
+
+
+def _check_master(
+    experiment: experiment_lib.Experiment, alone_since_secs: float | None
+) -> float | None:
+    """Returns since when no master runs, or None if one does.
+
+    Raises:
+        MasterUnreachableError: If that is so long that nothing will happen any more.
+    """
+    home = home_lib.find_home()
+    if home_lib.find_master(home) is not None:
+        return None
+    now_secs = time.monotonic()
+    if alone_since_secs is not None and now_secs - alone_since_secs > MASTER_GRACE_SECS:
+        raise errors.MasterUnreachableError(
+            f"Experiment {experiment.id} is {experiment.state.value}, but no master runs for "
+            f"{home.path} that would go on with it; start one with `quintain master`, or use "
+            f"`quintain experiment activate {experiment.id}`."
+        )
+    return now_secs if alone_since_secs is None else alone_since_secs
 
 
 def describe_end(experiment: experiment_lib.Experiment) -> str:

@@ -128,22 +128,23 @@ def show_logs(
     }
     if follow and (as_json or as_csv):
         raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
-    with connect.open_calls() as calls:
-        if as_json or as_csv:
-            rows = _read_all(calls, trial_id, tail, which)
-            output.print_list(rows, _LOG_COLUMNS, as_json=as_json, as_csv=as_csv)
+    if as_json or as_csv:
+        rows = connect.ask(lambda calls: _read_all(calls, trial_id, tail, which))
+        output.print_list(rows, _LOG_COLUMNS, as_json=as_json, as_csv=as_csv)
+        return
+    last_id = 0
+    if tail is not None:
+        count = tail
+        rows = connect.ask(
+            lambda calls: calls.list_logs(trial_id, last=count, limit=max(count, 1), **which)
+        )
+        last_id = _print_lines(rows, last_id, with_times=timestamps)
+    while tail is None or follow:
+        has_ended = connect.ask(lambda calls: calls.get_trial(trial_id)).state.is_terminal
+        last_id = _print_new(trial_id, last_id, which, with_times=timestamps)
+        if has_ended or not follow:
             return
-        last_id = 0
-        if tail is not None:
-            rows = calls.list_logs(trial_id, last=tail, limit=max(tail, 1), **which)
-            last_id = _print_lines(rows, last_id, with_times=timestamps)
-        while True:
-            has_ended = not follow or calls.get_trial(trial_id).state.is_terminal
-            if tail is None or follow:
-                last_id = _print_new(calls, trial_id, last_id, which, with_times=timestamps)
-            if has_ended:
-                return
-            time.sleep(_FOLLOW_SECS)
+        time.sleep(_FOLLOW_SECS)
 
 
 _LOG_COLUMNS: Final = (
@@ -164,16 +165,13 @@ def _read_all(
     return rows
 
 
-def _print_new(
-    calls: calls_lib.Calls,
-    trial_id: int,
-    last_id: int,
-    which: dict[str, Any],
-    *,
-    with_times: bool,
-) -> int:
+def _print_new(trial_id: int, last_id: int, which: dict[str, Any], *, with_times: bool) -> int:
     """Prints all lines after a number and returns the number of the last one."""
-    while page := calls.list_logs(trial_id, after=last_id, limit=_PAGE, **which):
+
+    def read(calls: calls_lib.Calls) -> list[log.LogRow]:
+        return calls.list_logs(trial_id, after=last_id, limit=_PAGE, **which)
+
+    while page := connect.ask(read):
         last_id = _print_lines(page, last_id, with_times=with_times)
     return last_id
 

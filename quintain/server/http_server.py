@@ -43,7 +43,9 @@ def listen(port: int, former_port: int) -> socket.socket:
 
 
 def _bind(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only on sockets that name their protocol; otherwise each
+    # one waits 40 ms for the other side.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))

@@ -118,3 +118,19 @@ def test_a_misspelt_command_names_the_nearest(quintain):
 
     assert code == 2
     assert "Did you mean 'pause'?" in stderr
+
+
+def test_wait_does_not_wait_for_a_master_that_never_comes(quintain, calls_fake, monkeypatch):
+    monkeypatch.setattr("quintain.cli.experiment_commands.MASTER_GRACE_SECS", 0.02)
+
+    code, _, stderr = quintain("experiment", "wait", 2, "--polling-interval", 0.01)
+
+    assert code == 1
+    assert "Experiment 2 is ACTIVE, but no master runs" in stderr
+
+
+def test_activate_follows_one_only(quintain, calls_fake):
+    code, _, stderr = quintain("experiment", "activate", 1, 2, "--follow")
+
+    assert code == 2
+    assert "expected one" in stderr

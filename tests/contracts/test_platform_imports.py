@@ -1,0 +1,58 @@
+"""The platform half runs without TensorFlow, and asking for help waits for nothing."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PLATFORM = ("records", "search", "store", "client", "scheduler", "server")
+COMMANDS = ("experiment", "trial", "checkpoint", "master", "connect", "foreground", "follow")
+
+
+def find_modules():
+    found = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for name in PLATFORM
+        for path in sorted((ROOT / "quintain" / name).rglob("*.py"))
+        if "migrations" not in path.parts
+    ]
+    commands = [
+        f"quintain.cli.{path.stem}"
+        for path in sorted((ROOT / "quintain" / "cli").glob("*.py"))
+        if path.stem.startswith(COMMANDS)
+    ]
+    return [name.removesuffix(".__init__") for name in found] + ["quintain.cli.main", *commands]
+
+
+def list_loaded(statement):
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_cli_server_and_scheduler_load_no_tensorflow():
+    modules = find_modules()
+    assert len(modules) > 60
+
+    loaded = list_loaded("\n".join(f"import {name}" for name in modules))
+
+    assert set(modules) <= loaded
+    assert not {"tensorflow", "keras", "quintain.core", "quintain.nlp", "optuna"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("quintain.cli.main", {"rich", "sqlalchemy", "fastapi", "numpy", "pydantic", "urllib3"}),
+        ("quintain.cli.experiment_lists", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.trial", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.master", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+    ],
+)
+def test_commands_load_what_they_need_only(module, unwanted):
+    assert not list_loaded(f"import {module}") & unwanted

@@ -1,0 +1,211 @@
+"""Whole searches by the command line: masters, processes of trials, signals and kills."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from quintain.client import home as home_lib
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+MODEL_DIR = pathlib.Path(__file__).parent / "toy_trial"
+CONFIG = """
+name: toy
+entrypoint: model_def:ToyTrial
+data: {{secs_per_batch: {secs}}}
+hyperparameters:
+  rate: {{type: double, minval: 0.1, maxval: 1.0}}
+scheduling_unit: 5
+searcher:
+  name: random
+  metric: error
+  max_length: {{batches: {length}}}
+  max_trials: 4
+max_restarts: 1
+reproducibility: {{experiment_seed: 7}}
+"""
+RATES = 4
+
+
+class Shell:
+    """Runs commands for one home directory."""
+
+    def __init__(self, home):
+        self.home = home_lib.find_home(str(home))
+        self.environment = {**os.environ, "QUINTAIN_HOME": str(home), "COLUMNS": "160"}
+        self.started = []
+
+    def start(self, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments, code=0):
+        process = self.start(*arguments)
+        stdout, stderr = process.communicate(timeout=120)
+        assert process.returncode == code, f"{arguments}\n{stdout}\n{stderr}"
+        return stdout
+
+    def read(self, *arguments):
+        return json.loads(self.run(*arguments, "--json"))
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if condition():
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"Timed out waiting until {what}.")
+
+    def experiment(self, number=1):
+        return self.read("experiment", "describe", number)[0]
+
+    def results(self, number=1):
+        return {
+            trial["hparams"]["rate"]: (trial["state"], trial["total_batches"], trial["best_metric"])
+            for trial in self.read("experiment", "list-trials", number)
+        }
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "home")
+    yield shell
+    if home_lib.find_master(shell.home) is not None:
+        shell.run("master", "stop", "--now")
+    for process in shell.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def write_config(tmp_path):
+    def write(*, secs=0.0, length=20):
+        path = tmp_path / "toy.yaml"
+        path.write_text(CONFIG.format(secs=secs, length=length))
+        return path
+
+    return write
+
+
+def expected_error(rate, length):
+    return pytest.approx(100.0 * (1 - 0.01 * rate) ** length, rel=1e-9)
+
+
+def test_a_search_runs_in_the_foreground_and_its_results_stay(shell, write_config, tmp_path):
+    stdout = shell.run("experiment", "create", write_config(), MODEL_DIR, "--slots", 2)
+
+    assert stdout.startswith("Created experiment 1.\n")
+    assert "Experiment 1 is COMPLETED" in stdout
+    # No master runs any more; the store answers.
+    assert home_lib.find_master(shell.home) is None
+    (experiment,) = shell.read("experiment", "list")
+    assert (experiment["state"], experiment["progress"]) == ("COMPLETED", 1.0)
+    results = shell.results()
+    assert len(results) == RATES
+    for rate, result in results.items():
+        assert result == ("COMPLETED", 20, expected_error(rate, 20))
+    (best,) = shell.read("experiment", "best", 1)
+    assert best["hparams"]["rate"] == max(results)
+    logs = shell.run("trial", "logs", best["trial"]).splitlines()
+    assert logs[0] == f"hello from trial {best['trial']}"
+    assert logs[-1] == "trained to 20"
+    rows = shell.read("trial", "metrics", best["trial"], "--group", "training")
+    assert [row["total_batches"] for row in rows] == [5, 10, 15, 20]
+    shell.run("checkpoint", "download", best["checkpoint"], "-o", tmp_path / "best")
+    assert json.loads((tmp_path / "best" / "state.json").read_text())["batches"] == 20
+
+
+def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write_config):
+    path = write_config(secs=0.02, length=100)
+    foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2)
+    shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "a master runs")
+    shell.wait_for(
+        lambda: (
+            shell.read("experiment", "list") and any(one[1] > 0 for one in shell.results().values())
+        ),
+        "a trial has trained",
+    )
+
+    shell.run("experiment", "pause", 1)
+    shell.wait_for(
+        lambda: all(
+            slot["trial_id"] is None for slot in shell.read("master", "status")["status"]["slots"]
+        ),
+        "all slots are free",
+    )
+    assert shell.experiment()["state"] == "PAUSED"
+    before = shell.results()
+    shell.run("experiment", "activate", 1)
+    shell.wait_for(lambda: shell.results() != before, "trials go on")
+
+    former = home_lib.find_master(shell.home)
+    assert former.pid == foreground.pid
+    foreground.send_signal(signal.SIGKILL)
+    foreground.communicate()
+    assert home_lib.find_master(shell.home) is None
+    assert shell.experiment()["state"] == "ACTIVE"
+
+    shell.start("master", "start", "--slots", 2)
+    shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "the next master runs")
+    assert "COMPLETED" in shell.run("experiment", "wait", 1)
+    results = shell.results()
+    assert len(results) == RATES
+    for rate, result in results.items():
+        assert result == ("COMPLETED", 100, expected_error(rate, 100))
+    # Nothing was run twice: each workload has reported once.
+    for trial in shell.read("experiment", "list-trials", 1):
+        rows = shell.read("trial", "metrics", trial["id"], "--group", "training")
+        assert [row["total_batches"] for row in rows] == list(range(5, 101, 5))
+    shell.run("master", "stop")
+
+
+def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_config):
+    path = write_config(secs=0.02, length=60)
+    foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2)
+    shell.wait_for(
+        lambda: (
+            shell.read("experiment", "list") and any(one[1] > 0 for one in shell.results().values())
+        ),
+        "a trial has trained",
+    )
+
+    foreground.send_signal(signal.SIGINT)
+    _, stderr = foreground.communicate(timeout=60)
+
+    assert foreground.returncode == 130
+    assert stderr.endswith("To go on:\n  quintain experiment activate 1\n")
+    assert home_lib.find_master(shell.home) is None
+    assert shell.experiment()["state"] == "PAUSED"
+    shell.run("experiment", "activate", 1)
+    shell.run("experiment", "wait", 1)
+    assert all(result[0] == "COMPLETED" for result in shell.results().values())
+    shell.run("master", "stop")
+    assert home_lib.find_master(shell.home) is None
+
+
+def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
+    stdout = shell.run(
+        "experiment", "create", write_config(), MODEL_DIR, "--slots", 2, "--set", "data.fails=true"
+    )
+
+    assert "Experiment 1 is COMPLETED" in stdout
+    assert "the rate is too high for me" in stdout
+    results = shell.results()
+    assert {rate > 0.5: state for rate, (state, _, _) in results.items()} == {
+        True: "ERROR",
+        False: "COMPLETED",
+    }

@@ -1,0 +1,248 @@
+import dataclasses
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from quintain import errors
+from quintain.client import home as home_lib
+from quintain.client import session
+from quintain.records import experiment, master_status, process_identity, states
+from quintain.scheduler import slots
+from quintain.server import daemon
+from quintain.store import store as store_lib
+
+
+class FakeLauncher:
+    def __init__(self):
+        self.closed = []
+
+    def close(self, *, kill):
+        self.closed.append(kill)
+
+
+class QuietMaster:
+    """A master whose experiments do what they are told at once."""
+
+    def __init__(self, store, launcher, slots, home, *, url, token):
+        self.store = store
+        self.settings = {"slots": slots, "home": home, "url": url, "token": token}
+        self.events = []
+        self.is_draining_slowly = False
+
+    def start(self):
+        self.events.append("start")
+
+    def stop(self):
+        self.events.append("stop")
+
+    def drain(self, experiment_id=None):
+        self.events.append("drain")
+        while self.is_draining_slowly:
+            time.sleep(0.01)
+        for one in self.status().experiments:
+            self._set(one.experiment_id, states.ExperimentState.PAUSED)
+
+    def activate(self, experiment_id):
+        self.events.append(("activate", experiment_id))
+        return self._set(experiment_id, states.ExperimentState.ACTIVE)
+
+    def status(self):
+        with self.store.reading() as session_:
+            found = session_.list_experiments()
+        return master_status.MasterStatus(
+            (),
+            tuple(
+                master_status.ExperimentStatus(one.id, one.state)
+                for one in found
+                if not one.state.is_terminal
+            ),
+        )
+
+    def _set(self, experiment_id, state):
+        with self.store.transaction() as session_:
+            changed = dataclasses.replace(session_.get_experiment(experiment_id), state=state)
+            session_.update_experiment(changed)
+        return changed
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(daemon.master_lib, "Master", QuietMaster)
+
+
+@pytest.fixture
+def launcher():
+    return FakeLauncher()
+
+
+@pytest.fixture
+def build(home, launcher):
+    def build_server(**options):
+        return daemon.MasterServer(
+            home, slots=[slots.Slot(0)], build_launcher=lambda _: launcher, **options
+        )
+
+    return build_server
+
+
+def add_experiments(home, *names):
+    store = store_lib.open_store(str(home.database))
+    with store.transaction() as session_:
+        for name in names:
+            session_.add_experiment(
+                experiment.Experiment(0, states.ExperimentState(name), {}, "", "")
+            )
+    store.close()
+
+
+def test_commands_find_the_master_as_long_as_it_runs(build, home):
+    with build(is_embedded=True) as server:
+        found = home_lib.find_master(home)
+        assert found == server.file
+        assert stat.S_IMODE((home.path / "master.json").stat().st_mode) == 0o600
+        with session.Session.connect(home, found.address) as calls:
+            info = calls.get_info()
+        assert (info.pid, info.is_embedded) == (os.getpid(), True)
+        assert process_identity.find(os.getpid()).start_time == info.start_time
+        assert server.master.settings["url"] == found.url
+        assert server.master.settings["token"] == found.token
+
+    assert home_lib.find_master(home) is None
+    assert server.master.events == ["start", "stop"]
+
+
+def test_a_second_master_is_refused_with_the_number_of_the_first(build, home):
+    with build():
+        with pytest.raises(errors.StateError, match=rf"already runs .*process {os.getpid()}\)"):
+            build().__enter__()
+        assert home_lib.find_master(home) is not None
+
+    with build():
+        pass
+
+
+def test_the_next_master_has_the_address_of_the_one_before(build):
+    with build() as first:
+        pass
+    with build() as second:
+        pass
+
+    assert (second.file.url, second.file.token) == (first.file.url, first.file.token)
+
+
+def test_a_port_that_is_taken_is_the_users_mistake_or_replaced(build, home):
+    with build() as first:
+        port = int(first.file.url.rpartition(":")[2])
+        other = home_lib.find_home(str(home.path) + "-other")
+        with pytest.raises(errors.ConfigError, match=f"--port: got {port}"):
+            daemon.MasterServer(
+                other, slots=[], port=port, build_launcher=lambda _: FakeLauncher()
+            ).__enter__()
+        # What the master before had is only a wish.
+        home_lib.write_private(other.server_file, {"port": port, "token": "t"})
+        with daemon.MasterServer(
+            other, slots=[], build_launcher=lambda _: FakeLauncher()
+        ) as second:
+            assert second.file.url != first.file.url
+            assert second.file.token == "t"
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_processes_go_on_unless_they_are_to_be_killed(build, launcher, kills):
+    with build() as server:
+        if kills:
+            server.kill_on_exit()
+
+    assert launcher.closed == [kills]
+
+
+def test_what_has_been_started_is_stopped_if_the_rest_fails(build, launcher, home, monkeypatch):
+    def fail(self):
+        raise errors.StoreError("The disk is full.")
+
+    monkeypatch.setattr(QuietMaster, "start", fail)
+
+    with pytest.raises(errors.StoreError, match="disk is full"):
+        build().__enter__()
+
+    assert launcher.closed == [False]
+    assert home_lib.find_master(home) is None
+    monkeypatch.undo()
+
+
+def test_a_drained_master_hands_its_experiments_to_the_next(build, home):
+    add_experiments(home, "ACTIVE", "PAUSED", "COMPLETED")
+    with build() as server:
+        server.drain()
+        assert server.calls.get_experiment(1).state is states.ExperimentState.PAUSED
+
+    with build() as server:
+        assert server.master.events == ["start", ("activate", 1)]
+        assert server.calls.get_experiment(1).state is states.ExperimentState.ACTIVE
+        assert server.calls.get_experiment(2).state is states.ExperimentState.PAUSED
+    with build() as server:
+        assert server.master.events == ["start"]
+
+
+def test_draining_ends_when_somebody_loses_patience(build):
+    with build() as server:
+        server.master.is_draining_slowly = True
+        threading.Timer(0.2, lambda: server.request_stop(drain=False)).start()
+        server.drain()
+        server.master.is_draining_slowly = False
+
+
+def test_the_master_waits_until_it_is_asked_to_stop(build, home):
+    with build() as server:
+        threading.Timer(0.2, lambda: server.request_stop(drain=True)).start()
+        assert server.wait() is True
+    with build() as server:
+        with session.Session.connect(home, server.file.address) as calls:
+            calls.stop_master(drain=False)
+        assert server.wait() is False
+
+
+def test_an_idle_master_ends_but_not_one_with_work(build, home, monkeypatch):
+    monkeypatch.setattr(daemon, "_IDLE_CHECK_SECS", 0.01)
+    add_experiments(home, "ACTIVE", "PAUSED")
+    with build() as server:
+        threading.Timer(0.3, server.drain).start()
+        start_secs = time.monotonic()
+        assert server.wait(idle_timeout_secs=0.1) is True
+        assert time.monotonic() - start_secs > 0.3
+
+
+@pytest.mark.slow
+def test_a_killed_master_leaves_nothing_that_stops_the_next(build, home):
+    code = textwrap.dedent("""
+        import time
+        from quintain.client import home
+        from quintain.server import daemon
+        from tests.server import test_daemon
+
+        daemon.master_lib.Master = test_daemon.QuietMaster
+        launcher = test_daemon.FakeLauncher()
+        with daemon.MasterServer(home.find_home(), slots=[], build_launcher=lambda _: launcher):
+            print("ready", flush=True)
+            time.sleep(60)
+    """)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        former = home_lib.find_master(home)
+        assert former.pid == process.pid
+        with pytest.raises(errors.StateError, match=rf"process {process.pid}\)"):
+            build().__enter__()
+        process.send_signal(signal.SIGKILL)
+
+    assert home_lib.find_master(home) is None
+    assert json.loads((home.path / "master.json").read_text())["pid"] == former.pid
+    with build() as server:
+        assert (server.file.url, server.file.token) == (former.url, former.token)
