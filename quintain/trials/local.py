@@ -2,14 +2,16 @@
 
 import dataclasses
 import pathlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from quintain import errors
-from quintain.records import trial, workload
+from quintain.records import experiment_config, trial, workload
+from quintain.search import base_search, search_factory
 from quintain.trials import (
     trial_checkpoint,
     workload_loop,
@@ -26,17 +28,24 @@ class LocalSource(workload_source.WorkloadSource):
         exits: What `report_exit` was given.
     """
 
-    def __init__(self, spec: trial.TrialSpec, tasks: Iterable[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        spec: trial.TrialSpec,
+        tasks: Iterable[tuple[str, int]],
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         """Stores the trial and its work.
 
         Args:
             spec: The trial.
             tasks: Kinds of workloads with numbers of batches, such as `("TRAIN", 4)`; the end
                 follows by itself.
+            tell: Is given a line about each result; None for nothing.
         """
         self.results: list[workload.WorkloadResult] = []
         self.exits: list[tuple[workload.ExitedReason, str]] = []
         self._spec = spec
+        self._tell = tell
         self._workloads = self._number(tasks)
 
     def start(self) -> trial.TrialSpec:
@@ -50,6 +59,8 @@ class LocalSource(workload_source.WorkloadSource):
     def report(self, result: workload.WorkloadResult) -> None:
         """Keeps a result."""
         self.results.append(result)
+        if self._tell is not None and result.workload.kind in _TOLD:
+            self._tell(_describe_result(result))
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Keeps why the trial ended by itself."""
@@ -79,60 +90,81 @@ class LocalSource(workload_source.WorkloadSource):
         )
 
 
-def try_trial(
-    experiment_config: Mapping[str, Any],
-    hparams: Mapping[str, Any],
-    model_dir: str,
+def run_locally(
+    config: experiment_config.ExperimentConfig,
+    model_dir: pathlib.Path | str | None,
     *,
-    seed: int,
-    tell: Callable[[str], None],
-    num_batches: int = 1,
+    test: bool,
+    tell: Callable[[str], None] | None = None,
 ) -> None:
-    """Tries whether a trial works: trains, validates, checkpoints, and restores it anew.
+    """Runs the first trial of an experiment in this process, without a master.
 
     Args:
-        experiment_config: The complete config of the experiment.
-        hparams: Values of the hyperparameters.
-        model_dir: Directory of the user's code.
-        seed: Seed of the trial.
-        tell: Is given one line for each thing that was done.
-        num_batches: Batches to train on.
+        config: The config of the experiment.
+        model_dir: Directory of the user's code; None for registered experiments.
+        test: Whether to train on one batch, validate, checkpoint, restore and train again, which
+            shows whether everything works; else the trial is trained to its first validation that
+            the search asks for, or the end.
+        tell: Is given one line for each thing that was done; by default it is printed.
 
     Raises:
         TrialError: If something fails; the message says what, with the user's file and line.
     """
-    with tempfile.TemporaryDirectory(prefix="quintain-test-") as directory:
+    tell = tell or _write_line
+    search = search_factory.build_searcher(config)
+    operations = search.start()
+    created = next(one for one in operations if isinstance(one, base_search.Create))
+    lengths = [
+        one.length
+        for one in operations
+        if isinstance(one, base_search.Train) and one.request_id == created.request_id
+    ]
+    with tempfile.TemporaryDirectory(prefix="quintain-local-") as directory:
         folder = pathlib.Path(directory)
+        (folder / "scratch").mkdir()
         spec = trial.TrialSpec(
             experiment_id=0,
             trial_id=0,
-            experiment_config=dict(experiment_config),
-            hparams=dict(hparams),
-            seed=seed,
-            model_dir=str(pathlib.Path(model_dir).resolve()),
-            entrypoint=experiment_config.get("entrypoint"),
+            experiment_config=config.as_dict(),
+            hparams=dict(created.hparams),
+            seed=created.seed,
+            model_dir=str(pathlib.Path(model_dir or folder).resolve()),
+            entrypoint=config.entrypoint,
             checkpoint_dir=str(folder / "checkpoints"),
             scratch_dir=str(folder / "scratch"),
         )
-        (folder / "scratch").mkdir()
-        tell(f"Hyperparameters: {dict(hparams)}")
-        first = LocalSource(spec, [("TRAIN", num_batches), ("VALIDATE", 0), ("CHECKPOINT", 0)])
-        _run(first)
-        train, validation, checkpoint = first.results[:3]
-        tell(f"Trained on {num_batches} batch(es): {_describe(train.metrics)}")
-        tell(f"Validated on {validation.num_inputs} examples: {_describe(validation.metrics)}")
-        stored = checkpoint.checkpoint
-        if stored is None:
-            raise errors.TrialError("The checkpoint was not reported.")
-        total = sum(stored.files.values())
-        tell(f"Saved a checkpoint: {len(stored.files)} files, {total / 1e6:.2f} MB")
-        again = dataclasses.replace(
-            spec, latest_checkpoint=str(folder / "checkpoints" / stored.uuid)
-        )
-        second = LocalSource(again, [("VALIDATE", 0), ("TRAIN", num_batches)])
-        _run(second)
-        tell("Restored it, validated and trained again.")
-        _require_equal(validation.metrics, second.results[0].metrics)
+        tell(f"Hyperparameters: {spec.hparams}")
+        if test:
+            _try(spec, tell)
+        else:
+            _train(spec, max(lengths), config.scheduling_unit, tell)
+
+
+def _train(spec: trial.TrialSpec, length: int, unit: int, tell: Callable[[str], None]) -> None:
+    pieces = [min(unit, length - start) for start in range(0, length, unit)]
+    source = LocalSource(spec, [*(("TRAIN", piece) for piece in pieces), ("VALIDATE", 0)], tell)
+    _run(source)
+
+
+def _try(spec: trial.TrialSpec, tell: Callable[[str], None]) -> None:
+    first = LocalSource(spec, [("TRAIN", 1), ("VALIDATE", 0), ("CHECKPOINT", 0)], tell)
+    _run(first)
+    stored = first.results[2].checkpoint
+    if stored is None:
+        raise errors.TrialError("The checkpoint was not reported.")
+    again = dataclasses.replace(
+        spec, latest_checkpoint=str(pathlib.Path(spec.checkpoint_dir) / stored.uuid)
+    )
+    tell("Restoring the checkpoint:")
+    second = LocalSource(again, [("VALIDATE", 0), ("TRAIN", 1)], tell)
+    _run(second)
+    _require_equal(first.results[1].metrics, second.results[0].metrics)
+    tell("The restored trial validates as before. All is well.")
+
+
+def _write_line(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def _run(source: LocalSource) -> None:
@@ -151,6 +183,29 @@ def _require_equal(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
                 f"{after[name]} after restoring it: something of the trial is not in its "
                 "checkpoint, or the validation is random."
             )
+
+
+def _describe_result(result: workload.WorkloadResult) -> str:
+    metrics = _describe(result.metrics)
+    secs = result.end_time - result.start_time
+    match result.workload.kind:
+        case workload.WorkloadKind.TRAIN:
+            start = result.workload.total_batches
+            stop = start + result.workload.num_batches
+            return f"Trained on batches {start} to {stop} in {secs:.1f} s: {metrics}"
+        case workload.WorkloadKind.VALIDATE:
+            return f"Validated on {result.num_inputs} examples in {secs:.1f} s: {metrics}"
+        case _:
+            files = result.checkpoint.files if result.checkpoint else {}
+            size = sum(files.values()) / 1e6
+            return f"Saved a checkpoint of {len(files)} files, {size:.2f} MB, in {secs:.1f} s"
+
+
+_TOLD: Final = (
+    workload.WorkloadKind.TRAIN,
+    workload.WorkloadKind.VALIDATE,
+    workload.WorkloadKind.CHECKPOINT,
+)
 
 
 def _describe(metrics: Mapping[str, Any]) -> str:

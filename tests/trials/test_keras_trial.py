@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.records import trial
+from quintain.records import experiment_config, trial
 from quintain.trials import base_trial, keras_trial, local, trial_checkpoint
 
 RNG = np.random.RandomState(0)
@@ -295,18 +295,29 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
         "    def build_validation_data_loader(self):\n"
         "        return np.ones((8, 4)), np.ones((8, 1))\n"
     )
-    lines = []
-    local.try_trial(
-        {"searcher": {"metric": "loss"}},
-        {"batch_size": 4},
-        str(tmp_path),
-        seed=3,
-        tell=lines.append,
+    config = experiment_config.parse(
+        {
+            "searcher": {"name": "single", "metric": "loss", "max_length": {"batches": 9}},
+            "hyperparameters": {"batch_size": 4, "global_batch_size": 4},
+            "scheduling_unit": 5,
+        }
     )
+    lines = []
+    local.run_locally(config, tmp_path, test=True, tell=lines.append)
     assert [line.split()[0] for line in lines] == [
         "Hyperparameters:",
         "Trained",
         "Validated",
         "Saved",
-        "Restored",
+        "Restoring",
+        "Validated",
+        "Trained",
+        "The",
+    ]
+    lines.clear()
+    local.run_locally(config, tmp_path, test=False, tell=lines.append)
+    assert [line.split(" in ")[0] for line in lines[1:]] == [
+        "Trained on batches 0 to 5",
+        "Trained on batches 5 to 9",
+        "Validated on 8 examples",
     ]
