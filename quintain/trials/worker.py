@@ -1,0 +1,277 @@
+"""`python -m quintain.trials.worker`: the process of one trial.
+
+A launcher starts it. It gets its work from the master over HTTP, and survives the master's
+restarts: it tries again for an hour, and keeps the result that it could not hand in yet in a file.
+
+| variable | content |
+|---|---|
+| `QUINTAIN_MASTER` | URL of the master |
+| `QUINTAIN_TOKEN` | what the master recognises its workers by |
+| `QUINTAIN_TRIAL_ID` | number of the trial |
+| `QUINTAIN_LAUNCH_ID` | name of this start |
+| `QUINTAIN_HOME` | home directory of the platform, where a master that moved is found (optional) |
+| `QUINTAIN_START_TIME` | when the process was started, in seconds since the epoch (optional) |
+"""
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from quintain import errors
+from quintain.client import connection as connection_lib
+from quintain.client import master_file, worker_calls
+from quintain.records import codec, exit_codes, process_identity, trial, workload
+from quintain.trials import workload_loop, workload_source
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRIES: Final = connection_lib.Retries(
+    total_secs=3600.0, first_pause_secs=0.1, max_pause_secs=15.0, total_fault_secs=60.0
+)
+"""An hour is long enough to repair a machine's master, and short enough to leave no orphans."""
+
+_WAIT_SECS: Final = 20.0
+_THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+
+def main(environment: Mapping[str, str] | None = None) -> int:
+    """Runs the trial that the environment names.
+
+    Args:
+        environment: Variables; those of the process if None.
+
+    Returns:
+        A number of `records.exit_codes.ExitCode`.
+    """
+    try:
+        settings = Settings.from_environment(os.environ if environment is None else environment)
+    except errors.ConfigError as error:
+        return _fail(error)
+    with connection_lib.Connection(
+        settings.address, retries=RETRIES, find_master=settings.find_master
+    ) as connection:
+        return run(settings, connection)
+
+
+def run(settings: "Settings", connection: connection_lib.Connection) -> int:
+    """Runs a trial over a connection, and returns the exit code."""
+    source = HttpWorkloadSource(settings, connection)
+    try:
+        code = workload_loop.run(source)
+    except errors.GoneError as error:
+        logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
+        return exit_codes.ExitCode.NOT_WANTED
+    except errors.MasterUnreachableError as error:
+        _fail(error)
+        return exit_codes.ExitCode.LOST_MASTER
+    except errors.QuintainError as error:
+        return _fail(error)
+    return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the environment says."""
+
+    address: connection_lib.Address
+    """Where the master was when the process was started."""
+
+    trial_id: int
+    """The trial."""
+
+    launch_id: str
+    """Name of this start."""
+
+    home: pathlib.Path | None
+    """Home directory of the platform, if it is known."""
+
+    start_time: float | None
+    """When the process was started, if the launcher told it."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
+        """Reads the variables.
+
+        Raises:
+            ConfigError: If one is missing or not what is expected.
+        """
+        for name in ("QUINTAIN_MASTER", "QUINTAIN_TRIAL_ID", "QUINTAIN_LAUNCH_ID"):
+            if not environment.get(name):
+                raise errors.ConfigError(
+                    f"{name}: missing; a launcher sets it. Workers are not "
+                    "started by hand, see `quintain experiment create`."
+                )
+        text = environment["QUINTAIN_TRIAL_ID"]
+        if not text.isdecimal():
+            raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
+        home = environment.get("QUINTAIN_HOME")
+        start_time = environment.get("QUINTAIN_START_TIME")
+        return cls(
+            connection_lib.Address(
+                environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
+            ),
+            int(text),
+            environment["QUINTAIN_LAUNCH_ID"],
+            pathlib.Path(home) if home else None,
+            float(start_time) if start_time else None,
+        )
+
+    def find_master(self) -> connection_lib.Address | None:
+        """Returns where the master is now, or None if the home directory does not say."""
+        found = None if self.home is None else master_file.read(self.home)
+        return found.address if found is not None and found.is_alive() else None
+
+    def find_identity(self) -> trial.ProcessIdentity:
+        """Returns the identity of this process, the same that the launcher has."""
+        pid = os.getpid()
+        if self.start_time is not None:
+            return trial.ProcessIdentity(pid, self.start_time, self.launch_id)
+        found = process_identity.find(pid, self.launch_id)
+        if found is None:
+            raise errors.ClusterError(f"The system does not know process {pid}, which is this one.")
+        return found
+
+
+class HttpWorkloadSource(workload_source.WorkloadSource):
+    """Gets work from a master.
+
+    A result is written to a file before it is sent, so that it can be handed in by a process of
+    the same launch that comes after this one. The master takes each result once.
+
+    Args:
+        settings: Trial and launch.
+        connection: Connection to the master. Its retries decide how long the master may be away.
+    """
+
+    def __init__(self, settings: Settings, connection: connection_lib.Connection) -> None:
+        self._settings = settings
+        self._calls = worker_calls.WorkerCalls(
+            connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+        )
+        self._spool_path: pathlib.Path | None = None
+        self._is_lost = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the master was away for too long; nothing is sent any more."""
+        return self._is_lost
+
+    def start(self) -> trial.TrialSpec:
+        """Returns all that has to be known to run the trial, and keeps to its threads.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for too long.
+        """
+        spec = self._call(self._start_run)
+        _limit_threads(spec.num_threads)
+        directory = pathlib.Path(spec.scratch_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._spool_path = directory / f"{self._settings.launch_id}.spool"
+        self._send_spooled(self._spool_path)
+        return spec
+
+    def next_workload(self) -> workload.Workload:
+        """Returns what to do next; waits for it.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for too long.
+        """
+        while True:
+            found = self._call_again(lambda: self._calls.next_workload(_WAIT_SECS))
+            if found is not None:
+                return found
+
+    def report(self, result: workload.WorkloadResult) -> None:
+        """Hands in a result.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for too long. The result is kept.
+        """
+        if self._spool_path is not None:
+            temporary = self._spool_path.with_suffix(".new")
+            temporary.write_text(json.dumps(codec.to_plain(result)), encoding="utf-8")
+            temporary.replace(self._spool_path)
+        try:
+            self._call_again(lambda: self._calls.report(result))
+        finally:
+            if self._spool_path is not None and not self._is_lost:
+                self._spool_path.unlink(missing_ok=True)
+
+    def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
+        """Tells why the process ends. A master that was away for too long is not told."""
+        if not self._is_lost:
+            self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def _start_run(self) -> trial.TrialSpec:
+        try:
+            return self._calls.start_run(self._settings.find_identity())
+        except errors.NotFoundError as error:
+            raise errors.GoneError(str(error)) from error
+
+    def _send_spooled(self, path: pathlib.Path) -> None:
+        try:
+            result = codec.from_plain(
+                workload.WorkloadResult, json.loads(path.read_text(encoding="utf-8"))
+            )
+        except FileNotFoundError:
+            return
+        except (ValueError, TypeError) as error:
+            logger.warning("%s can't be read and is left out: %s", path, error)
+        else:
+            logger.info("Handing in the result of workload %d.", result.workload.number)
+            try:
+                self._call(lambda: self._calls.report(result))
+            except errors.GoneError:
+                raise
+            except errors.StateError as error:
+                logger.warning("The master does not need a former result: %s", error)
+        path.unlink(missing_ok=True)
+
+    def _call_again(self, call: Callable[[], T]) -> T:
+        """Calls, and once more if the master has forgotten that this process is there."""
+        try:
+            return self._call(call)
+        except errors.GoneError:
+            raise
+        except (errors.NotFoundError, errors.StateError) as error:
+            logger.warning("The master does not know this run (%s); it is told again.", error)
+            self._call(self._start_run)
+            return self._call(call)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except errors.MasterUnreachableError:
+            self._is_lost = True
+            raise
+
+
+def _limit_threads(num_threads: int | None) -> None:
+    if num_threads is None:
+        return
+    # TensorFlow reads them when it computes for the first time.
+    for name in _THREAD_VARIABLES:
+        os.environ[name] = str(num_threads)
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        tensorflow.config.threading.set_intra_op_parallelism_threads(num_threads)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(num_threads)
+
+
+def _fail(error: Exception) -> int:
+    sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    return exit_codes.ExitCode.ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())
