@@ -128,9 +128,7 @@ class Master:
         """Returns what a process that was just started, or lost the master, has to know."""
         raise NotImplementedError
 
-    def next_workload(
-        self, trial_id: int, launch_id: str, wait: float
-    ) -> workload.Workload | None:
+    def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
         """Returns the next workload, or None if there is none within `wait` seconds."""
         raise NotImplementedError
 

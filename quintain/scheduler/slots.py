@@ -2,6 +2,13 @@
 
 import dataclasses
 import enum
+import os
+import subprocess
+from typing import Final
+
+from quintain import errors
+
+_FEW_CORES: Final = 4
 
 
 class SlotKind(enum.StrEnum):
@@ -29,3 +36,59 @@ class Slot:
 
     num_threads: int | None = None
     """CPU threads of the slot; None for TensorFlow's choice."""
+
+
+def find_slots(num: int | None = None, threads_per_slot: int | None = None) -> list[Slot]:
+    """Returns the slots of this machine: one for each GPU, or shares of the CPU if there are none.
+
+    Args:
+        num: Slots to make. None makes one for each GPU; without GPUs, one for each two CPU cores,
+            but for each core where there are at most four.
+        threads_per_slot: CPU threads of a slot. None shares out all cores.
+
+    Raises:
+        ConfigError: If a number is not positive.
+
+    Example:
+        >>> [slot.num_threads for slot in find_slots(2, threads_per_slot=3)]
+        [3, 3]
+    """
+    for name, value in (("slots", num), ("threads_per_slot", threads_per_slot)):
+        if value is not None and value < 1:
+            raise errors.ConfigError(f"{name}: got {value}, expected a whole number >= 1.")
+    devices = _find_gpus()
+    num_cores = count_cores()
+    if num is None:
+        num = len(devices) or (num_cores if num_cores <= _FEW_CORES else num_cores // 2)
+    threads = threads_per_slot or max(num_cores // num, 1)
+    return [
+        Slot(index, SlotKind.GPU, devices[index], threads)
+        if index < len(devices)
+        else Slot(index, num_threads=threads)
+        for index in range(num)
+    ]
+
+
+def count_cores() -> int:
+    """Returns how many CPU cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _find_gpus() -> list[str]:
+    """Returns the numbers or UUIDs of the GPUs that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return listed.stdout.split()

@@ -56,6 +56,25 @@ class Tournament(base_search.SearchMethod):
         search = self._owner[request_id]
         return self._own(search, search.on_exited_early(request_id, reason))
 
+    @property
+    def max_trials(self) -> int:
+        """Trials of all searches."""
+        return sum(self.weights)
+
+    @override
+    def check_extension(self, max_trials: int) -> None:
+        super().check_extension(max_trials)
+        first = self.searches[0]
+        first.check_extension(self.weights[0] + max_trials - self.max_trials)
+
+    @override
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        """Gives the further trials to the first search, the one with the most rungs."""
+        first = self.searches[0]
+        share = self.weights[0] + max_trials - self.max_trials
+        self.weights = (share, *self.weights[1:])
+        return self._own(first, first.extend(share))
+
     @override
     def progress(self) -> float:
         done = sum(

@@ -28,7 +28,7 @@ class Rung:
     """Units of training."""
 
     metrics: list[float] = dataclasses.field(default_factory=list)
-    """Metrics, rising; equal ones in the order of their arrival."""
+    """Metrics, rising; equal ones in the order in which the trials were created."""
 
     request_ids: list[str] = dataclasses.field(default_factory=list)
     """The trials of `metrics`."""
@@ -39,9 +39,20 @@ class Rung:
     outstanding: set[str] = dataclasses.field(default_factory=set)
     """Trials on their way here."""
 
+    order: dict[str, int] = dataclasses.field(default_factory=dict)
+    """When trials were created, so that it does not matter which of equal ones came first."""
+
     def insert(self, request_id: str, metric: float) -> int:
         """Adds a result and returns its rank, from 0."""
+        last = len(self.order)
+        order = self.order.get(request_id, last)
         index = bisect.bisect_right(self.metrics, metric)
+        while (
+            index
+            and self.metrics[index - 1] == metric
+            and self.order.get(self.request_ids[index - 1], last) > order
+        ):
+            index -= 1
         self.metrics.insert(index, metric)
         self.request_ids.insert(index, request_id)
         return index
@@ -108,18 +119,23 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
             Rung(length) for length in base_search.rung_lengths(max_length, divisor, num_rungs)
         ]
         self._rung_of: dict[str, int] = {}
+        self._order: dict[str, int] = {}
+        for rung in self.rungs:
+            rung.order = self._order
         self._num_ended = 0
 
     @override
     def start(self) -> list[base_search.Operation]:
-        count = self.max_concurrent_trials
-        if count == 0:
-            count = max(1, int(self.divisor ** (len(self.rungs) - 1)))
-        return [
-            operation
-            for _ in range(min(count, self.max_trials))
-            for operation in self._create_next()
-        ]
+        return self._create_up_to(min(self._limit, self.max_trials))
+
+    @property
+    def _limit(self) -> int:
+        """Trials at work."""
+        full = max(1, int(self.divisor ** (len(self.rungs) - 1)))
+        return self.max_concurrent_trials or full
+
+    def _create_up_to(self, count: int) -> list[base_search.Operation]:
+        return [operation for _ in range(count) for operation in self._create_next()]
 
     @abc.abstractmethod
     def _create_next(self) -> list[base_search.Operation]:
@@ -175,6 +191,14 @@ class AshaSearch(_RungSearch):
         return self._on_result(request_id, base_search.WORST_METRIC)
 
     @override
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        room = max_trials - self.max_trials
+        self.max_trials = max_trials
+        self._num_closed_rungs = 0
+        num_at_work = sum(len(rung.outstanding) for rung in self.rungs)
+        return self._create_up_to(min(room, max(self._limit - num_at_work, 0)))
+
+    @override
     def progress(self) -> float:
         if self._num_ended >= self.max_trials:
             return 1.0
@@ -197,6 +221,7 @@ class AshaSearch(_RungSearch):
     def _create_next(self) -> list[base_search.Operation]:
         create = self.create()
         self._rung_of[create.request_id] = 0
+        self._order[create.request_id] = len(self._order)
         self.rungs[0].outstanding.add(create.request_id)
         return [
             create,
@@ -310,6 +335,12 @@ class AshaStoppingSearch(_RungSearch):
         return self._create_next()
 
     @override
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        self.max_trials = max_trials
+        num_at_work = self._num_created - self._num_ended
+        return self._create_up_to(max(self._limit - num_at_work, 0))
+
+    @override
     def progress(self) -> float:
         return self._num_ended / self.max_trials
 
@@ -320,6 +351,7 @@ class AshaStoppingSearch(_RungSearch):
         self._num_created += 1
         create = self.create()
         self._rung_of[create.request_id] = 0
+        self._order[create.request_id] = len(self._order)
         return [
             create,
             *base_search.train_and_validate(create.request_id, self.rungs[0].length),

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from quintain import errors
 from quintain.search import space as space_lib
 
 WORST_METRIC: Final = math.inf
@@ -137,6 +138,45 @@ class SearchMethod(abc.ABC):
     @abc.abstractmethod
     def on_exited_early(self, request_id: str, reason: ExitReason) -> list[Operation]:
         """Called when a trial ended by itself; it takes no more operations."""
+
+    def check_extension(self, max_trials: int) -> None:
+        """Checks that `extend` may be called.
+
+        Raises:
+            StateError: If the method has no such number, or it would not grow.
+        """
+        former = getattr(self, "max_trials", None)
+        if former is None or type(self).extend is SearchMethod.extend:
+            raise errors.StateError(
+                "This search method plans all of its trials at the start and can't be given more; "
+                "fork the experiment instead."
+            )
+        if max_trials <= former:
+            raise errors.StateError(
+                f"max_trials: got {max_trials}, expected more than the present {former}."
+            )
+
+    def extend(self, max_trials: int) -> list[Operation]:
+        """Raises the number of trials; the search may be over already.
+
+        Args:
+            max_trials: Trials in all.
+        """
+        raise NotImplementedError(max_trials)
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether single trials that ended may be taken up again."""
+        return False
+
+    def reopen(self, request_id: str, length: int) -> list[Operation]:
+        """Takes up a trial that ended again; only where `can_reopen`.
+
+        Args:
+            request_id: The trial.
+            length: Units to train it for in all.
+        """
+        raise NotImplementedError((request_id, length))
 
     @abc.abstractmethod
     def progress(self) -> float:

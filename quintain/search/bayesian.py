@@ -110,6 +110,17 @@ class TpeSearch(base_search.SearchMethod):
         return self._create_next()
 
     @override
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        self.max_trials = max_trials
+        operations: list[base_search.Operation] = []
+        while (
+            self._num_created < max_trials
+            and self._num_created - self._num_ended < self.max_concurrent_trials
+        ):
+            operations += self._create_next()
+        return operations
+
+    @override
     def progress(self) -> float:
         return self._num_ended / self.max_trials
 

@@ -83,6 +83,9 @@ class HalvingSearch(base_search.SearchMethod):
         self.plan = tuple(plan)
         self.rungs = [asha.Rung(rung.length) for rung in plan]
         self._rung_of: dict[str, int] = {}
+        self._order: dict[str, int] = {}
+        for rung in self.rungs:
+            rung.order = self._order
         self._exited: set[str] = set()
         self._num_ended = 0
 
@@ -92,6 +95,7 @@ class HalvingSearch(base_search.SearchMethod):
         for _ in range(self.plan[0].num_trials):
             create = self.create()
             self._rung_of[create.request_id] = 0
+            self._order[create.request_id] = len(self._order)
             self.rungs[0].outstanding.add(create.request_id)
             operations.append(create)
             operations += base_search.train_and_validate(create.request_id, self.plan[0].length)

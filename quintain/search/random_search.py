@@ -68,6 +68,17 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
             self.num_ended += 1
         return self._create_next()
 
+    @property
+    @override
+    def can_reopen(self) -> bool:
+        return True
+
+    @override
+    def reopen(self, request_id: str, length: int) -> list[base_search.Operation]:
+        self.max_length = length
+        self.num_ended -= 1
+        return base_search.train_and_validate(request_id, length)
+
     @override
     def progress(self) -> float:
         return self.num_ended / self.max_trials if self.max_trials else 1.0
@@ -96,6 +107,15 @@ class RandomSearch(_FullTraining):
     @override
     def _replaces_invalid(self) -> bool:
         return self.max_trials > 1
+
+    @override
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        self.max_trials = max_trials
+        limit = base_search.limit_concurrency(self.max_concurrent_trials, max_trials)
+        operations: list[base_search.Operation] = []
+        while self.num_created < max_trials and self.num_created - self.num_ended < limit:
+            operations += self._create_next()
+        return operations
 
     @override
     def _next_hparams(self) -> None:

@@ -86,6 +86,44 @@ class Searcher:
         """How much of the search is done, from 0 to 1."""
         return 1.0 if self._is_over else min(max(self._method.progress(), 0.0), 1.0)
 
+    def is_open(self, request_id: str) -> bool:
+        """Returns whether a trial was created and has not ended."""
+        return request_id in self._open
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether single trials that ended may be taken up again."""
+        return self._method.can_reopen
+
+    def check_extension(self, max_trials: int) -> None:
+        """Checks that `extend` may be called.
+
+        Raises:
+            StateError: If the method can't be given more trials.
+        """
+        self._method.check_extension(max_trials)
+
+    def extend(self, max_trials: int) -> list[base_search.Operation]:
+        """Raises the number of trials, also of a search that is over."""
+        self._is_over = False
+        return self._finish(self._method.extend(max_trials))
+
+    def reopen(
+        self, request_id: str, length: int, *, has_failed: bool
+    ) -> list[base_search.Operation]:
+        """Takes up a trial that ended again, also if the search is over.
+
+        Args:
+            request_id: The trial.
+            length: Units to train it for in all.
+            has_failed: Whether it counted as failed.
+        """
+        self._is_over = False
+        self._open[request_id] = None
+        self._num_ended -= 1
+        self._num_failed -= has_failed
+        return self._method.reopen(request_id, length)
+
     def start(self) -> list[base_search.Operation]:
         """Returns the first operations."""
         return self._finish(self._method.start())

@@ -1,0 +1,495 @@
+"""One experiment: its search, its trials, and what events do to them.
+
+The machine is pure: events in, effects out. It knows no processes, no clock and no store. The same
+events in the same order give the same state; a restarted master gives it the stored ones again.
+
+Events are plain mappings with `kind` and `time` (seconds since the epoch):
+
+| kind | further keys | what happened |
+|---|---|---|
+| `start` | `config`, `source_checkpoint`, `trial_seed` | the experiment was created |
+| `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
+`exited_reason` | a trial did a workload |
+| `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
+| `exit` | `request_id`, `exited_reason`, `reason` | a trial ended for good, and says why |
+| `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
+| `kill_trial` | `request_id` | a user asked for it |
+| `extend` | `max_trials` | a user asked for more trials |
+| `resume` | `config`, `hparams` | a user takes up the ended experiment again |
+| `fatal` | `reason` | the experiment can't go on |
+| `drained` | | no process is left of an experiment that is stopping |
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quintain import errors
+from quintain.records import codec, experiment_config, searcher_config, states, workload
+from quintain.scheduler import trial_machine
+from quintain.search import base_search, search_factory
+
+MAX_LOSSES: Final = 5
+"""Processes of a trial that may be lost in a row, through nobody's fault, before it counts."""
+
+_State = states.ExperimentState
+_COMMANDS: Final = {
+    "pause": _State.PAUSED,
+    "activate": _State.ACTIVE,
+    "cancel": _State.STOPPING_CANCELED,
+    "kill": _State.STOPPING_CANCELED,
+}
+_LAST: Final = {
+    _State.STOPPING_COMPLETED: _State.COMPLETED,
+    _State.STOPPING_CANCELED: _State.CANCELED,
+    _State.STOPPING_ERROR: _State.ERROR,
+}
+
+
+@dataclasses.dataclass
+class Effects:
+    """What an event did, for the store."""
+
+    created: list[str] = dataclasses.field(default_factory=list)
+    """New trials, in order."""
+
+    changed: dict[str, None] = dataclasses.field(default_factory=dict)
+    """Trials that are not what they were, in order."""
+
+    rolled_back: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Trials that went back to a checkpoint, and the batches after which all is forgotten."""
+
+    ended: list[str] = dataclasses.field(default_factory=list)
+    """Trials that ended, in order."""
+
+    is_ignored: bool = False
+    """Whether the event was known already."""
+
+
+class ExperimentMachine:
+    """The state of one experiment.
+
+    Attributes:
+        config: Its config.
+        trials: Its trials by the names that the search method gave them, in order of creation.
+        state: What it is doing.
+        reason: Why it ended, if not because the search was over.
+        best: The best searched metric of all trials, or None.
+        end_time: Seconds since the epoch, when it ended, or None.
+        num_done_batches: Batches that all trials together have trained on.
+        is_killed: Whether its processes are to end at once.
+    """
+
+    def __init__(self, config: experiment_config.ExperimentConfig) -> None:
+        """Builds the search; nothing happens before the event `start`.
+
+        Raises:
+            ConfigError: If the hyperparameters are malformed, or the method can't search them.
+        """
+        self.config = config
+        self.trials: dict[str, trial_machine.TrialMachine] = {}
+        self.state = _State.ACTIVE
+        self.reason = ""
+        self.best: float | None = None
+        self.end_time: float | None = None
+        self.num_done_batches = 0
+        self.is_killed = False
+        self._settings = trial_machine.TrialSettings.from_config(config)
+        self._search = search_factory.build_searcher(config)
+        self._source_checkpoint: str | None = None
+        self._trial_seed: int | None = None
+        self._time = 0.0
+        self._num_errors = 0
+        self._first_error = ""
+
+    @property
+    def progress(self) -> float:
+        """How much of the search is done, from 0 to 1."""
+        return self._search.progress
+
+    @property
+    def is_search_over(self) -> bool:
+        """Whether the search method has nothing more to ask."""
+        return self._search.is_over
+
+    def check(self, command: str) -> None:
+        """Checks that a command of a user is allowed now.
+
+        Raises:
+            StateError: If it is not; the message says what is.
+        """
+        if command in ("cancel", "kill") and self.state in (
+            _State.STOPPING_CANCELED,
+            _State.CANCELED,
+        ):
+            return
+        states.check_transition(self.state, _COMMANDS[command])
+
+    def apply(self, event: Mapping[str, Any]) -> Effects:
+        """Changes the state by one event.
+
+        Returns:
+            What it did.
+        """
+        effects = Effects()
+        self._time = event["time"]
+        match event["kind"]:
+            case "start":
+                self._source_checkpoint = event.get("source_checkpoint")
+                self._trial_seed = event.get("trial_seed")
+                self._perform(self._search.start(), effects)
+            case "result":
+                self._record_result(event, effects)
+            case "failure":
+                self._record_failure(event, effects)
+            case "exit":
+                self._record_exit(event, effects)
+            case "kill_trial":
+                trial = self.trials[event["request_id"]]
+                if not trial.state.is_terminal:
+                    self._end_trial(
+                        trial,
+                        states.TrialState.CANCELED,
+                        "Killed by a user.",
+                        base_search.ExitReason.USER_CANCELED,
+                        effects,
+                    )
+            case "pause" | "activate" | "cancel" | "kill" as command:
+                self._command(command, effects)
+            case "extend":
+                self._extend(event["max_trials"], effects)
+            case "resume":
+                self._resume(event, effects)
+            case "fatal":
+                self._stop(_State.STOPPING_ERROR, event["reason"])
+            case "drained":
+                self._finish(effects)
+            case kind:
+                raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
+        return effects
+
+    def is_best(self, metric: float) -> bool:
+        """Returns whether no validation of the experiment was better than this metric.
+
+        Equal ones count, so that it does not matter which of them came first. What is not a number
+        is the best only if there is nothing else.
+        """
+        if math.isnan(metric):
+            return self.best is None
+        return (
+            self.best is None
+            or math.isnan(self.best)
+            or self._signed(metric) <= self._signed(self.best)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the whole state as plain data, for comparisons."""
+        plain = {
+            "state": self.state.value,
+            "reason": self.reason,
+            "best": self.best,
+            "progress": self.progress,
+            "open": self._search.open_trials,
+            "end_time": self.end_time,
+            "trials": [trial.describe() for trial in self.trials.values()],
+        }
+        return dict(codec.to_plain(plain))
+
+    # Events.
+
+    def _record_result(self, event: Mapping[str, Any], effects: Effects) -> None:
+        trial = self.trials[event["request_id"]]
+        if event["number"] <= trial.num_results:
+            effects.is_ignored = True
+            return
+        trial.num_results = event["number"]
+        trial.losses = 0
+        effects.changed[trial.request_id] = None
+        if trial.state.is_terminal:
+            return
+        match workload.WorkloadKind(event["work"]):
+            case workload.WorkloadKind.TRAIN:
+                trial.record_training(event["num_batches"])
+                self.num_done_batches += event["num_batches"]
+            case workload.WorkloadKind.VALIDATE if event.get("problem"):
+                self._end_trial(
+                    trial,
+                    states.TrialState.ERROR,
+                    event["problem"],
+                    base_search.ExitReason.ERRORED,
+                    effects,
+                )
+                return
+            case workload.WorkloadKind.VALIDATE:
+                metric = codec.from_plain(float, event["metric"])
+                is_best = self.is_best(metric)
+                if is_best:
+                    self.best = metric
+                trial.record_validation(metric, is_best=is_best)
+            case workload.WorkloadKind.CHECKPOINT:
+                trial.record_checkpoint(event["checkpoint"])
+        if event.get("exited_reason") == workload.ExitedReason.USER_CANCELED:
+            trial.request_stop()
+        elif event.get("exited_reason") == workload.ExitedReason.INVALID_HP:
+            self._end_invalid(trial, "", effects)
+            return
+        self._advance(trial, effects)
+
+    def _record_failure(self, event: Mapping[str, Any], effects: Effects) -> None:
+        trial = self.trials[event["request_id"]]
+        if trial.state.is_terminal:
+            return
+        effects.changed[trial.request_id] = None
+        before = trial.total_batches
+        is_counted = event.get("is_counted", True)
+        if not is_counted:
+            trial.losses += 1
+            is_counted = trial.losses > MAX_LOSSES
+        if is_counted and not self.state.is_stopping:
+            kept = trial.fail(event["reason"], self._time)
+        else:
+            kept = trial.roll_back()
+            trial.reason = event["reason"]
+        self._note_roll_back(trial, before, kept, effects)
+        if trial.state.is_terminal:
+            self._note_end(trial, effects)
+            self._advance(trial, effects)
+
+    def _record_exit(self, event: Mapping[str, Any], effects: Effects) -> None:
+        trial = self.trials[event["request_id"]]
+        if trial.state.is_terminal:
+            return
+        match workload.ExitedReason(event["exited_reason"]):
+            case workload.ExitedReason.INVALID_HP:
+                self._end_invalid(trial, event["reason"], effects)
+            case workload.ExitedReason.USER_CANCELED:
+                self._end_trial(
+                    trial,
+                    states.TrialState.COMPLETED,
+                    event["reason"] or "The trial's code asked to stop.",
+                    base_search.ExitReason.USER_CANCELED,
+                    effects,
+                )
+            case workload.ExitedReason.ERRORED:
+                self._record_failure(event, effects)
+
+    def _end_invalid(
+        self, trial: trial_machine.TrialMachine, reason: str, effects: Effects
+    ) -> None:
+        trial.is_invalid = True
+        self._end_trial(
+            trial,
+            states.TrialState.ERROR,
+            f"Invalid hyperparameters. {reason}".strip(),
+            base_search.ExitReason.INVALID_HP,
+            effects,
+        )
+
+    def _command(self, command: str, effects: Effects) -> None:
+        if command in ("pause", "activate"):
+            self.state = _COMMANDS[command]
+            if command == "activate":
+                self._advance_all(effects)
+            return
+        self.is_killed = command == "kill"
+        if not (self.state.is_stopping or self.state.is_terminal):
+            self._stop(_State.STOPPING_CANCELED, "Killed." if command == "kill" else "Canceled.")
+
+    def find_resumable(self, config: experiment_config.ExperimentConfig) -> list[str]:
+        """Returns the trials that go on if the ended experiment is taken up with a config.
+
+        These are all that the end of the experiment interrupted; and, where the search method
+        trains each trial by itself, those that failed, and all if they are to be trained longer.
+        """
+        is_single = isinstance(config.searcher, searcher_config.SingleConfig)
+        is_longer = _max_batches(config) > _max_batches(self.config)
+        chosen = []
+        for trial in self.trials.values():
+            has_failed = trial.state is states.TrialState.ERROR and not trial.is_invalid
+            is_done = trial.state is states.TrialState.COMPLETED
+            if self._search.is_open(trial.request_id) or (
+                self._search.can_reopen
+                and (has_failed or (is_done and is_longer) or (is_single and not is_done))
+            ):
+                chosen.append(trial.request_id)
+        return chosen
+
+    def _resume(self, event: Mapping[str, Any], effects: Effects) -> None:
+        """Takes up the ended experiment again."""
+        config = experiment_config.parse(event["config"])
+        chosen = self.find_resumable(config)
+        self.config = config
+        self._settings = trial_machine.TrialSettings.from_config(config)
+        self._set_active()
+        length = getattr(config.searcher, "max_length", 0)
+        for request_id in chosen:
+            trial = self.trials[request_id]
+            before, has_failed = trial.total_batches, trial.state is states.TrialState.ERROR
+            kept = trial.revive(self._settings, event.get("hparams") or trial.hparams)
+            self._note_roll_back(trial, before, kept, effects)
+            effects.changed[request_id] = None
+            if not self._search.is_open(request_id):
+                for operation in self._search.reopen(request_id, length, has_failed=has_failed):
+                    trial.add_operation(operation)
+        self._advance_all(effects)
+
+    def _set_active(self) -> None:
+        self.state = _State.ACTIVE
+        self.is_killed = False
+        self.reason = ""
+        self.end_time = None
+        self._num_errors = 0
+        self._first_error = ""
+
+    def check_extension(self, max_trials: int) -> None:
+        """Checks that the experiment may get more trials.
+
+        Raises:
+            StateError: If it may not; the message says why.
+        """
+        if not hasattr(self.config.searcher, "max_trials"):
+            raise errors.StateError(
+                f"The search method {self.config.searcher.name!r} has no max_trials; fork the "
+                "experiment instead."
+            )
+        if self.state in (_State.STOPPING_CANCELED, _State.CANCELED):
+            raise errors.StateError(
+                f"The experiment is {self.state.value}; only one that runs, is paused, or ended "
+                "because its search was over can get more trials. Continue it first."
+            )
+        self._search.check_extension(max_trials)
+
+    def _extend(self, max_trials: int, effects: Effects) -> None:
+        if self.state is not _State.PAUSED:
+            self._set_active()
+        self._perform(self._search.extend(max_trials), effects)
+
+    def _finish(self, effects: Effects) -> None:
+        if not self.state.is_stopping:
+            return
+        for trial in self.trials.values():
+            if not trial.state.is_terminal:
+                trial.end(states.TrialState.CANCELED, self.reason, None, self._time)
+                self._note_end(trial, effects)
+        self.state = _LAST[self.state]
+        self.end_time = self._time
+
+    # Consequences.
+
+    def _advance_all(self, effects: Effects) -> None:
+        for trial in list(self.trials.values()):
+            self._advance(trial, effects)
+
+    def _advance(self, trial: trial_machine.TrialMachine, effects: Effects) -> None:
+        """Tells the search method what a trial has reached, and does what it asks."""
+        waiting = collections.deque([trial])
+        while waiting and self.state in (_State.ACTIVE, _State.PAUSED):
+            event = waiting[0].next_event(self._time)
+            if event is None:
+                waiting.popleft()
+                continue
+            if waiting[0].state.is_terminal:
+                self._note_end(waiting[0], effects)
+            waiting.extend(self._perform(self._search.record(event), effects, is_advanced=False))
+
+    def _perform(
+        self,
+        operations: list[base_search.Operation],
+        effects: Effects,
+        *,
+        is_advanced: bool = True,
+    ) -> list[trial_machine.TrialMachine]:
+        """Hands operations to trials; returns the trials, in order."""
+        touched: dict[str, trial_machine.TrialMachine] = {}
+        for operation in operations:
+            match operation:
+                case base_search.Create():
+                    touched[operation.request_id] = self._create(operation, effects)
+                case base_search.Shutdown():
+                    self._shut_down()
+                case _:
+                    trial = self.trials[operation.request_id]
+                    trial.add_operation(operation)
+                    touched[operation.request_id] = trial
+        effects.changed.update(dict.fromkeys(touched))
+        if is_advanced:
+            for trial in touched.values():
+                self._advance(trial, effects)
+        return list(touched.values())
+
+    def _create(
+        self, operation: base_search.Create, effects: Effects
+    ) -> trial_machine.TrialMachine:
+        source = self._source_checkpoint
+        if operation.parent is not None:
+            source = self.trials[operation.parent].checkpoint
+        if self._trial_seed is not None:
+            operation = dataclasses.replace(operation, seed=self._trial_seed)
+        trial = trial_machine.TrialMachine(
+            operation, self._settings, source_checkpoint=source, start_time=self._time
+        )
+        self.trials[operation.request_id] = trial
+        effects.created.append(operation.request_id)
+        return trial
+
+    def _end_trial(
+        self,
+        trial: trial_machine.TrialMachine,
+        state: states.TrialState,
+        reason: str,
+        told: base_search.ExitReason,
+        effects: Effects,
+    ) -> None:
+        trial.end(state, reason, told, self._time)
+        self._note_end(trial, effects)
+        self._advance(trial, effects)
+
+    def _note_end(self, trial: trial_machine.TrialMachine, effects: Effects) -> None:
+        if trial.request_id in effects.ended:
+            return
+        effects.ended.append(trial.request_id)
+        effects.changed[trial.request_id] = None
+        if trial.state is states.TrialState.ERROR:
+            self._num_errors += 1
+            self._first_error = self._first_error or trial.reason
+
+    def _note_roll_back(
+        self,
+        trial: trial_machine.TrialMachine,
+        before: int,
+        kept: int | None,
+        effects: Effects,
+    ) -> None:
+        if kept is None:
+            return
+        effects.rolled_back[trial.request_id] = kept
+        self.num_done_batches -= before - trial.total_batches
+        metrics = [each.best_metric for each in self.trials.values()]
+        self.best = None
+        for metric in metrics:
+            if metric is not None and self.is_best(metric):
+                self.best = metric
+
+    def _shut_down(self) -> None:
+        """Ends the experiment, because the search is over."""
+        if any(trial.state is states.TrialState.COMPLETED for trial in self.trials.values()):
+            self._stop(_State.STOPPING_COMPLETED, "")
+        elif self._num_errors:
+            reason = f"No trial completed. The first that failed: {self._first_error}"
+            self._stop(_State.STOPPING_ERROR, reason)
+        else:
+            self._stop(_State.STOPPING_CANCELED, "All trials were killed.")
+
+    def _stop(self, state: states.ExperimentState, reason: str) -> None:
+        self.state = state
+        self.reason = reason
+
+    def _signed(self, metric: float) -> float:
+        return metric if self._settings.smaller_is_better else -metric
+
+
+def _max_batches(config: experiment_config.ExperimentConfig) -> int:
+    """Returns the batches that a trial is trained for at most, or 0 if there is no such number."""
+    return int(getattr(config.searcher, "max_length", 0)) * config.searcher.batches_per_unit
