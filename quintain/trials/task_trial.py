@@ -1,0 +1,311 @@
+"""Registered experiments as trials: a YAML file, and no code.
+
+`entrypoint: experiment:NAME` names an experiment of the training library. Hyperparameters are
+dotted paths into its `ExperimentConfig`; a batch is one step of its trainer.
+"""
+
+import contextlib
+import importlib
+import pathlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from quintain import errors
+from quintain.config import one_of
+from quintain.core import (
+    base_trainer,
+    checkpoint_fit,
+    checkpoints,
+    distribution,
+    exp_factory,
+    experiment_runner,
+    run_files,
+    runtime_environment,
+    task_factory,
+)
+from quintain.core import config_definitions as cfg
+from quintain.core.multitask import configs as multitask_configs
+from quintain.core.progressive import configs as progressive_configs
+from quintain.search import space as space_lib
+from quintain.trials import base_trial, trial_loader
+
+_ALIASES: Final = {
+    "global_batch_size": "task.train_data.global_batch_size",
+    "batch_size": "task.train_data.global_batch_size",
+}
+"""Hyperparameters that other kinds of trials have, and what they mean here."""
+
+_SPACE: Final = "hyperparameters"
+_TIMES: Final = ("_ms", "_per_second", "_gb")
+"""Ends of the names of logs that differ each time."""
+
+
+class TaskTrial(base_trial.Trial):
+    """Any registered experiment, trained and validated as `quintain train` does."""
+
+    controller_module: ClassVar[str] = "quintain.trials.task_trial"
+
+
+def check(config: Mapping[str, Any], model_dir: str | None = None) -> None:
+    """Checks that all hyperparameters of an experiment are settings that its config takes.
+
+    Every hyperparameter is tried with all its values, or at the ends of its range.
+
+    Args:
+        config: The complete config of the platform's experiment, as plain data.
+        model_dir: Directory with code that registers experiments; None if there is none.
+
+    Raises:
+        ConfigError: Listing all that is wrong, under `entrypoint` or `hyperparameters.NAME`.
+    """
+    try:
+        base = _find_experiment(config, model_dir)
+        _require_one_task(base)
+    except errors.QuintainError as error:
+        problem = errors.Problem("entrypoint", str(error))
+        raise errors.ConfigError.from_problems([problem]) from error
+    dimensions = space_lib.Space.parse(config.get(_SPACE) or {}).dimensions
+    problems: list[errors.Problem] = []
+    for dimension in dimensions:
+        for value in _examples(dimension.hyperparameter):
+            found = _find_problems(base, dimension.name, value)
+            problems += found
+            if found:
+                break
+    if not problems:
+        firsts = {one.name: _examples(one.hyperparameter)[0] for one in dimensions if not one.when}
+        problems = _find_unused(_apply(base, firsts), firsts)
+    if problems:
+        raise errors.ConfigError.from_problems(problems)
+
+
+def build_params(
+    config: Mapping[str, Any], hparams: Mapping[str, Any], model_dir: str | None
+) -> cfg.ExperimentConfig:
+    """Returns the experiment of a trial, with its hyperparameters, validated and locked.
+
+    Args:
+        config: The complete config of the platform's experiment, as plain data.
+        hparams: Values of the hyperparameters; nested ones are joined by dots.
+        model_dir: Directory with code that registers experiments; None if there is none.
+
+    Raises:
+        ConfigError: If a hyperparameter is no setting, or a value is not allowed.
+        RegistryError: If there is no such experiment.
+    """
+    base = _find_experiment(config, model_dir)
+    _require_one_task(base)
+    params = _apply(base, _flatten(hparams))
+    params.validate()
+    params.lock()
+    return params
+
+
+def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
+    importlib.import_module("quintain.nlp.experiments")
+    if model_dir is not None:
+        _import_experiments(pathlib.Path(model_dir))
+    return exp_factory.get_exp_config(_experiment_name(config))
+
+
+def _import_experiments(directory: pathlib.Path) -> None:
+    """Imports the files of a directory that register experiments."""
+    if not directory.is_dir():
+        return
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    for path in sorted(directory.glob("*.py")):
+        if "register_config_factory" in path.read_text(encoding="utf-8"):
+            importlib.import_module(path.stem)
+
+
+def _require_one_task(params: cfg.ExperimentConfig) -> None:
+    if isinstance(params, multitask_configs.MultiTaskExperimentConfig) or isinstance(
+        params.trainer, progressive_configs.ProgressiveTrainerConfig
+    ):
+        raise errors.ConfigError(
+            f"got an experiment of {type(params).__name__} and {type(params.trainer).__name__}; "
+            "trials train one task in one stage."
+        )
+
+
+def _apply(base: cfg.ExperimentConfig, values: Mapping[str, Any]) -> cfg.ExperimentConfig:
+    """Returns a copy of an experiment with settings changed, by their dotted paths."""
+    params = base.replace()
+    for name, value in values.items():
+        nested: Any = value
+        for part in reversed(_ALIASES.get(name, name).split(".")):
+            nested = {part: nested}
+        params.override(nested)
+    return params
+
+
+def _flatten(hparams: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested hyperparameters by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in hparams.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _examples(hyperparameter: space_lib.Hyperparameter) -> list[Any]:
+    """Returns values by which it can be seen whether a hyperparameter fits."""
+    match hyperparameter:
+        case space_lib.Int(minval=low, maxval=high) | space_lib.Double(minval=low, maxval=high):
+            return [low, high]
+        case space_lib.Log(base=base, minval=low, maxval=high):
+            return [base**low, base**high]
+        case _:
+            return hyperparameter.grid()
+
+
+def _find_problems(base: cfg.ExperimentConfig, name: str, value: Any) -> list[errors.Problem]:
+    try:
+        _apply(base, {name: value})
+    except errors.ConfigError as error:
+        path = f"{_SPACE}.{name}"
+        return [
+            errors.Problem(path, f"{problem.path}: {problem.message}", problem.is_unknown)
+            for problem in error.problems
+        ] or [errors.Problem(path, str(error))]
+    return []
+
+
+def _find_unused(params: cfg.ExperimentConfig, names: Iterable[str]) -> list[errors.Problem]:
+    """Returns the hyperparameters that belong to a choice which is not made."""
+    problems = []
+    for name in names:
+        part: Any = params
+        for step in _ALIASES.get(name, name).split("."):
+            is_choice = isinstance(part, one_of.OneOfConfig)
+            if is_choice and step not in ("type", part.type):
+                problems.append(
+                    errors.Problem(
+                        f"{_SPACE}.{name}",
+                        f"it would change nothing: {step!r} is not in use, as the type there is "
+                        f"{part.type!r}.",
+                    )
+                )
+                break
+            part = getattr(part, step, None)
+    return problems
+
+
+def build_controller(
+    trial_class: type[TaskTrial], context: base_trial.TrialContext
+) -> "TaskTrialController":
+    """Makes what drives the trial."""
+    return TaskTrialController(trial_class(context), context)
+
+
+class TaskTrialController(base_trial.TrialController):
+    """Trains and evaluates with the experiment's own trainer."""
+
+    def __init__(self, trial: TaskTrial, context: base_trial.TrialContext) -> None:
+        """Builds task, model, optimizer and trainer under the config's strategy.
+
+        Raises:
+            ConfigError: If the experiment can't be trained as a trial.
+        """
+        super().__init__(trial, context)
+        spec = context.spec
+        params = build_params(spec.experiment_config, spec.hparams, spec.model_dir)
+        params = params.replace(runtime={"seed": spec.seed})
+        params.lock()
+        self._params = params
+        self._is_initialized = False
+        self._contexts = contextlib.ExitStack()
+        runtime_environment.prepare(params.runtime)
+        strategy = distribution.build_strategy(params.runtime)
+        self._contexts.enter_context(distribution.precision(params.runtime))
+        keras.utils.set_random_seed(spec.seed)
+        with strategy.scope():
+            task = task_factory.get_task(params.task, logging_dir=spec.scratch_dir)
+            self._trainer = experiment_runner.create_trainer(
+                params, task, train=True, evaluate=True
+            )
+
+    @property
+    def trainer(self) -> base_trainer.Trainer:
+        """The trainer of the experiment."""
+        return self._trainer
+
+    def train(self, num_batches: int) -> base_trial.TrainResult:
+        """Trains for so many steps."""
+        self._initialize()
+        logs = self._trainer.train(tf.constant(num_batches)) or {}
+        if self._trainer.train_data_exhausted:
+            raise errors.TrialError(
+                "task.train_data: the training data ended. Set `task.train_data.is_training` so "
+                "that they are repeated."
+            )
+        metrics = _to_metrics(logs)
+        if "loss" not in metrics:
+            metrics["loss"] = metrics["training_loss"]
+        num_inputs = num_batches * int(self._params.task.train_data.global_batch_size or 0)
+        return base_trial.TrainResult(num_inputs, metrics=metrics)
+
+    def validate(self) -> base_trial.ValidationResult:
+        """Evaluates on `validation_steps` batches, or all validation data."""
+        self._initialize()
+        steps = self._params.trainer.validation_steps
+        logs = self._trainer.evaluate(tf.constant(steps)) or {}
+        size = int(self._params.task.validation_data.global_batch_size or 0)
+        return base_trial.ValidationResult(_to_metrics(logs), max(steps, 0) * size)
+
+    def save(self, directory: str) -> None:
+        """Writes a checkpoint as `quintain train` does, and the settings beside it."""
+        self._initialize()
+        manager = self._build_manager(directory)
+        manager.save()
+        manager.sync()
+        name = _experiment_name(self.context.get_experiment_config())
+        run_files.serialize_config(self._params, directory, experiment=name)
+
+    def restore(self, directory: str, *, is_warm_start: bool) -> None:
+        """Reads a checkpoint that `save` wrote."""
+        paths = checkpoints.list_checkpoints(directory)
+        if not paths:
+            raise errors.CheckpointError(f"{directory}: there is no checkpoint of a trainer.")
+        if is_warm_start:
+            self._initialize()
+            checkpoint_fit.restore_model(self._trainer.model, paths[-1])
+            optimizer = tf.train.Checkpoint(optimizer=self._trainer.optimizer)
+            optimizer.read(paths[-1]).expect_partial()
+        else:
+            self._build_manager(directory).restore(paths[-1])
+            self._is_initialized = True
+
+    def close(self) -> None:
+        """Puts the precision policy back."""
+        self._contexts.close()
+
+    def _initialize(self) -> None:
+        if not self._is_initialized:
+            self._trainer.initialize()
+            self._is_initialized = True
+
+    def _build_manager(self, directory: str) -> checkpoints.CheckpointManager:
+        return checkpoints.CheckpointManager(
+            self._trainer.checkpoint, directory, step_counter=self._trainer.global_step
+        )
+
+
+def _to_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: np.asarray(value).tolist()
+        for name, value in logs.items()
+        if not name.endswith(_TIMES)
+    }
+
+
+def _experiment_name(config: Mapping[str, Any]) -> str:
+    return str(config.get("entrypoint") or "").removeprefix(trial_loader.EXPERIMENT_PREFIX)

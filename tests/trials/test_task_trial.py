@@ -1,0 +1,178 @@
+import dataclasses
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+import quintain.nlp.experiments  # noqa: F401 - registered before the tests make room for their own
+from quintain import errors
+from quintain.core import exp_factory, task_factory
+from quintain.records import trial
+from quintain.trials import base_trial, task_trial, trial_checkpoint
+
+CODE = """
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from quintain.core import base_task, exp_factory, task_factory
+from quintain.core import config_definitions as cfg
+from quintain.optimization import OptimizationConfig
+
+
+@dataclasses.dataclass
+class SumConfig(cfg.TaskConfig):
+    train_data: cfg.DataConfig = cfg.DataConfig(is_training=True, global_batch_size=8)
+    validation_data: cfg.DataConfig = cfg.DataConfig(is_training=False, global_batch_size=8)
+    units: int = 4
+
+
+@task_factory.register_task_cls(SumConfig)
+class SumTask(base_task.Task):
+    def build_model(self):
+        model = keras.Sequential(
+            [keras.layers.Dense(self.task_config.units), keras.layers.Dropout(0.1),
+             keras.layers.Dense(1)]
+        )
+        model.build((None, 3))
+        return model
+
+    def build_inputs(self, params, input_context=None):
+        features = tf.random.stateless_normal([32, 3], seed=(1, 2))
+        labels = tf.reduce_sum(features, axis=1, keepdims=True)
+        dataset = tf.data.Dataset.from_tensor_slices((features, labels))
+        if params.is_training:
+            dataset = dataset.shuffle(32, seed=params.seed).repeat()
+        return dataset.batch(params.global_batch_size)
+
+    def build_losses(self, labels, model_outputs, aux_losses=None):
+        return tf.reduce_mean(tf.square(labels - tf.cast(model_outputs, tf.float32)))
+
+    def build_metrics(self, training=True):
+        return [keras.metrics.MeanAbsoluteError(name="absolute_error")]
+
+
+@exp_factory.register_config_factory("trial_test/sum")
+def sum_experiment():
+    return cfg.ExperimentConfig(
+        task=SumConfig(),
+        trainer=cfg.TrainerConfig(
+            train_steps=100,
+            validation_steps=-1,
+            optimizer_config=OptimizationConfig(
+                {
+                    "optimizer": {"type": "adam"},
+                    "learning_rate": {"type": "constant", "constant": {"learning_rate": 0.01}},
+                }
+            ),
+        ),
+    )
+"""
+RATE = "trainer.optimizer_config.learning_rate.constant.learning_rate"
+
+
+@pytest.fixture(autouse=True)
+def code(tmp_path):
+    with task_factory.TASKS.temporarily(), exp_factory.EXPERIMENTS.temporarily():
+        (tmp_path / "sum_experiment.py").write_text(CODE)
+        path = list(sys.path)
+        yield
+        sys.path[:] = path
+        sys.modules.pop("sum_experiment", None)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return trial.TrialSpec(
+        experiment_id=1,
+        trial_id=2,
+        experiment_config={"entrypoint": "experiment:trial_test/sum"},
+        hparams={RATE: 0.02, "task": {"units": 6}, "global_batch_size": 4},
+        seed=5,
+        model_dir=str(tmp_path),
+        entrypoint="experiment:trial_test/sum",
+        checkpoint_dir=str(tmp_path / "checkpoints"),
+        scratch_dir=str(tmp_path / "scratch"),
+    )
+
+
+def build(spec):
+    return task_trial.build_controller(task_trial.TaskTrial, base_trial.TrialContext(spec))
+
+
+def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
+    whole = build(spec)
+    expected = [whole.train(3), whole.train(4)]
+    final = whole.validate()
+    whole.close()
+    assert whole.trainer.model.layers[0].units == 6
+    assert expected[0].num_inputs == 12
+    assert expected[0].metrics["learning_rate"] == pytest.approx(0.02)
+    assert {"loss", "training_loss", "absolute_error"} <= expected[0].metrics.keys()
+    assert not [name for name in expected[0].metrics if name.endswith(("_ms", "_per_second"))]
+    first = build(spec)
+    found = [first.train(3)]
+    first.validate()
+    stored = trial_checkpoint.save(first, spec, 3)
+    first.close()
+    path = pathlib.Path(spec.checkpoint_dir, stored.uuid)
+    assert {"params.yaml", "metadata.json", "ckpt-3.index"} <= stored.files.keys()
+    again = dataclasses.replace(spec, latest_checkpoint=str(path))
+    second = build(again)
+    assert trial_checkpoint.restore(second, again) == 3
+    found.append(second.train(4))
+    assert found == expected
+    assert second.validate() == final
+    second.close()
+
+    warm = dataclasses.replace(again, is_warm_start=True)
+    third = build(warm)
+    assert trial_checkpoint.restore(third, warm) == 0
+    assert int(third.trainer.global_step.numpy()) == 0
+    for left, right in zip(first.trainer.model.weights, third.trainer.model.weights, strict=True):
+        np.testing.assert_array_equal(left, right)
+    third.close()
+
+
+def config(entrypoint="experiment:trial_test/sum", **hyperparameters):
+    return {"entrypoint": entrypoint, "hyperparameters": hyperparameters}
+
+
+def test_hyperparameters_that_are_settings_are_fine(tmp_path):
+    space = {
+        RATE: {"type": "log", "minval": -4, "maxval": -1, "base": 10.0},
+        "task": {"units": {"type": "int", "minval": 2, "maxval": 8}},
+        "batch_size": {"type": "categorical", "vals": [4, 8]},
+    }
+    task_trial.check(config(**space), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "words"),
+    [
+        ({"task.unit": 3}, ["hyperparameters.task.unit", "units"]),
+        ({"task.units": {"type": "categorical", "vals": [3, "many"]}}, ["task.units", "'many'"]),
+        (
+            {"trainer.optimizer_config.learning_rate.cosine.alpha": 0.1},
+            ["it would change nothing", "'constant'"],
+        ),
+        ({"task.unit": 3, "trainer.train_step": 1}, ["2 problems", "train_steps"]),
+    ],
+)
+def test_hyperparameters_that_are_no_settings_are_errors(tmp_path, hyperparameters, words):
+    with pytest.raises(errors.ConfigError) as raised:
+        task_trial.check(config(**hyperparameters), str(tmp_path))
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_an_experiment_that_is_not_registered_names_the_nearest(tmp_path):
+    with pytest.raises(errors.ConfigError, match=r"entrypoint: .*trial_test/sum"):
+        task_trial.check(config("experiment:trial_test/summ"), str(tmp_path))
+
+
+def test_an_experiment_of_several_tasks_is_refused():
+    with pytest.raises(errors.ConfigError, match="one task in one stage"):
+        task_trial.check(config("experiment:multitask/translation_local"))
