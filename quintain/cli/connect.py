@@ -118,20 +118,32 @@ def start_in_background(home: home_lib.Home, arguments: Sequence[str]) -> master
             env=_build_environment(home),
             start_new_session=True,
         )
-    deadline_secs = time.monotonic() + _START_SECS
-    while time.monotonic() < deadline_secs:
-        # It may also be another command's master that has come first.
-        found = home_lib.find_master(home)
-        if found is not None:
-            return found
-        if process.poll() is not None:
-            break
-        time.sleep(_POLL_SECS)
-    if (found := home_lib.find_master(home)) is not None:
+    # It may also be another command's master that has come first.
+    found = wait_for_master(home, lambda: process.poll() is not None)
+    if found is not None:
         return found
     raise errors.MasterUnreachableError(
         f"The master did not start; the end of {log_path}:\n{_read_end(log_path)}"
     )
+
+
+def wait_for_master(
+    home: home_lib.Home, has_failed: Callable[[], bool] = lambda: False
+) -> master_file.MasterFile | None:
+    """Returns where a master is that is just starting, or None if it does not come up.
+
+    Args:
+        home: The home directory.
+        has_failed: Whether there is no use in waiting any more.
+    """
+    deadline_secs = time.monotonic() + _START_SECS
+    while time.monotonic() < deadline_secs:
+        has_ended = has_failed()
+        found = home_lib.find_master(home)
+        if found is not None or has_ended:
+            return found
+        time.sleep(_POLL_SECS)
+    return None
 
 
 def _build_environment(home: home_lib.Home) -> dict[str, str]:

@@ -77,14 +77,33 @@ def run(
     """
     home = home_lib.find_home()
     found = home_lib.find_master(home)
-    if found is not None:
-        with session_lib.Session.connect(home, found.address) as session:
-            if num_slots is not None or threads_per_slot is not None:
-                click.echo(
-                    f"--slots: left aside; the master runs already (process {found.pid}).", err=True
-                )
-            return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin)
-    # FastAPI and SQLAlchemy, which other commands need not wait for.
+    if found is None:
+        # FastAPI and SQLAlchemy, which other commands need not wait for.
+        from quintain.server import daemon
+
+        try:
+            return _run_embedded(begin, home, num_slots, threads_per_slot, is_quiet=is_quiet)
+        except daemon.MasterRunningError:
+            # It has started after the look at the file.
+            found = connect.wait_for_master(home)
+            if found is None:
+                raise
+    with session_lib.Session.connect(home, found.address) as session:
+        if num_slots is not None or threads_per_slot is not None:
+            click.echo(
+                f"--slots: left aside; the master runs already (process {found.pid}).", err=True
+            )
+        return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin)
+
+
+def _run_embedded(
+    begin: Begin,
+    home: home_lib.Home,
+    num_slots: int | None,
+    threads_per_slot: int | None,
+    *,
+    is_quiet: bool,
+) -> tuple[int, experiment_lib.Experiment]:
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)

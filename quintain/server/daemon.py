@@ -34,6 +34,10 @@ _DRAIN_POLL_SECS: Final = 0.1
 LauncherFactory = Callable[[home_lib.Home], launcher_lib.Launcher]
 
 
+class MasterRunningError(errors.StateError):
+    """Another process is the master of this home directory."""
+
+
 class MasterServer:
     """A master with its store, its launcher and its HTTP server, in threads of this process.
 
@@ -75,7 +79,8 @@ class MasterServer:
         """Starts everything.
 
         Raises:
-            StateError: If another master runs for this home directory; the message has its number.
+            MasterRunningError: If another master runs for this home directory; the message has
+                its number.
         """
         with contextlib.ExitStack() as parts:
             self._start(parts)
@@ -258,13 +263,13 @@ def _hold_lock(home: home_lib.Home) -> Iterator[None]:
     """Holds the lock of a home directory; the system lets go of it however the process ends.
 
     Raises:
-        StateError: If another process holds it.
+        MasterRunningError: If another process holds it.
     """
     with open(home.lock_file, "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise errors.StateError(_describe_holder(home, file)) from error
+            raise MasterRunningError(_describe_holder(home, file)) from error
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
