@@ -39,6 +39,21 @@ def is_alive(identity: trial.ProcessIdentity) -> bool:
     return found is not None and abs(found - identity.start_time) < _TOLERANCE_SECS
 
 
+def find_mark(pid: int) -> str | None:
+    """Returns a text that no other process of this number has, or None if there is no process.
+
+    Unlike the start time it stays the same if the clock is set. It is good for comparisons only.
+    """
+    if not os.path.exists("/proc/self/stat"):
+        start_time = _find_start_time(pid)
+        return None if start_time is None else repr(start_time)
+    ticks = _read_start_ticks(pid)
+    if ticks is None:
+        return None
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        return f"{file.read().strip()} {ticks}"
+
+
 def _find_start_time(pid: int) -> float | None:
     if pid <= 0:
         return None
@@ -48,17 +63,22 @@ def _find_start_time(pid: int) -> float | None:
 
 
 def _find_linux_start_time(pid: int) -> float | None:
+    ticks = _read_start_ticks(pid)
+    if ticks is None:
+        return None
+    with open("/proc/stat", encoding="utf-8") as file:
+        boot_time = next(int(line.split()[1]) for line in file if line.startswith("btime"))
+    return boot_time + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _read_start_ticks(pid: int) -> int | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # The name of the program, the second field, may contain blanks and brackets.
             fields = file.read().rpartition(")")[2].split()
-        with open("/proc/stat", encoding="utf-8") as file:
-            boot_time = next(int(line.split()[1]) for line in file if line.startswith("btime"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[0] in "ZX":
-        return None
-    return boot_time + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def _find_posix_start_time(pid: int) -> float | None:

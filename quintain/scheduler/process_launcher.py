@@ -53,13 +53,28 @@ class _Tracked:
     trial_id: int
     identity: trial.ProcessIdentity
     files: process_files.ProcessFiles
-    offset: int
-    confirmed_offset: int
+    mark: str | None
+    """What tells the process from others, even if the clock is set; None if that is not known."""
+
+    offset: int = 0
+    confirmed_offset: int = 0
     was_killed: bool = False
     kill_deadline: float | None = None
     gone_since: float | None = None
     is_over: bool = False
     """Whether its exit was reported, or is known not to be: it only may have lines to read."""
+
+    def is_alive(self) -> bool:
+        """Returns whether exactly this process is there and has not ended."""
+        if self.mark is None:
+            return process_identity.is_alive(self.identity)
+        return process_identity.find_mark(self.identity.pid) == self.mark
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal to the process and what it started, if it is there."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.identity.pid, number)
 
 
 class ProcessLauncher(launcher.Launcher):
@@ -112,7 +127,10 @@ class ProcessLauncher(launcher.Launcher):
             files.make_directory()
             with self._lock:
                 identity = self._start(launch)
-                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files, 0, 0)
+                mark = process_identity.find_mark(identity.pid)
+                if mark is not None:
+                    files.write_mark(mark)
+                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files, mark)
         except OSError as error:
             raise errors.ClusterError(
                 f"The process of trial {launch.trial_id} could not be started: {error}"
@@ -129,9 +147,9 @@ class ProcessLauncher(launcher.Launcher):
         """Takes over a process that another launcher started."""
         files = process_files.ProcessFiles(scratch_dir, launch_id)
         offset = files.read_offset()
-        tracked = _Tracked(trial_id, identity, files, offset, offset)
+        tracked = _Tracked(trial_id, identity, files, files.read_mark(), offset, offset)
         deadline = time.monotonic() + _VANISHED_SECS
-        while not process_identity.is_alive(identity) and files.read_exit() is None:
+        while not tracked.is_alive() and files.read_exit() is None:
             # It may have ended just now, and its supervisor be about to say how. Without a log
             # there never was a supervisor, or all was read long ago.
             if time.monotonic() > deadline or not files.log_path.exists():
@@ -150,7 +168,7 @@ class ProcessLauncher(launcher.Launcher):
                 return
             tracked.was_killed = True
             tracked.kill_deadline = time.monotonic() + self._grace_secs
-            _signal(tracked.identity, signal.SIGTERM)
+            tracked.send(signal.SIGTERM)
 
     def poll(self) -> list[launcher.ProcessExit]:
         """Returns the processes that have ended since the last call."""
@@ -181,7 +199,7 @@ class ProcessLauncher(launcher.Launcher):
                 found, tracked.offset = tracked.files.read_lines(tracked.trial_id, tracked.offset)
                 rows += found
                 if was_over and not found:
-                    tracked.files.delete_log()
+                    tracked.files.delete_all_but_exit()
                     del self._tracked[launch_id]
             return rows
 
@@ -234,10 +252,10 @@ class ProcessLauncher(launcher.Launcher):
     def _find_exit(self, tracked: _Tracked) -> process_files.Exit | None:
         if (found := tracked.files.read_exit()) is not None:
             return found
-        if process_identity.is_alive(tracked.identity):
+        if tracked.is_alive():
             tracked.gone_since = None
             if tracked.kill_deadline is not None and time.monotonic() > tracked.kill_deadline:
-                _signal(tracked.identity, signal.SIGKILL)
+                tracked.send(signal.SIGKILL)
             return None
         now = time.monotonic()
         tracked.gone_since = now if tracked.gone_since is None else tracked.gone_since
@@ -250,9 +268,3 @@ class ProcessLauncher(launcher.Launcher):
         if tracked.offset != tracked.confirmed_offset:
             tracked.files.write_offset(tracked.offset)
             tracked.confirmed_offset = tracked.offset
-
-
-def _signal(identity: trial.ProcessIdentity, number: signal.Signals) -> None:
-    if process_identity.is_alive(identity):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(identity.pid, number)

@@ -269,6 +269,24 @@ def test_a_process_that_vanished_while_it_was_watched_is_reported(harness, monke
     assert found.last_lines == ("what wait", "ready")
 
 
+def test_a_clock_that_is_set_makes_no_process_vanish(harness, monkeypatch):
+    monkeypatch.setattr(process_launcher, "_VANISHED_SECS", 0.05)
+    launcher = harness.make()
+    identity = harness.start(launcher, "wait")
+    harness.wait_for_line(launcher, "ready")
+    monkeypatch.setattr(process_identity, "_find_start_time", lambda _: identity.start_time + 3600)
+    assert not process_identity.is_alive(identity)
+    launcher.poll()
+    time.sleep(0.1)
+    assert launcher.poll() == []
+    other = harness.make()
+    assert other.adopt("7-1", 7, identity, str(harness.scratch_dir))
+    time.sleep(0.1)
+    assert other.poll() == []
+    other.kill("7-1")
+    assert harness.wait_for_exit(other).signal == signal.SIGTERM
+
+
 def test_another_process_with_the_same_number_is_left_alone(harness):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         own = process_identity.find(process.pid, "7-1")

@@ -1,0 +1,36 @@
+import pytest
+
+from quintain.scheduler import launch_environment, slots
+
+
+def test_slots_without_a_number_of_threads_leave_it_to_tensorflow():
+    own = [slots.Slot(0, num_threads=2), slots.Slot(1)]
+    assert launch_environment.from_slots(own) == {
+        "QUINTAIN_SLOTS": "0,1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+
+
+def test_threads_and_devices_add_up():
+    own = [slots.Slot(number, slots.SlotKind.GPU, str(number), 2) for number in (1, 3)]
+    found = launch_environment.from_slots(own)
+    assert found["CUDA_VISIBLE_DEVICES"] == "1,3"
+    assert {found[name] for name in found if "THREADS" in name} == {"4"}
+
+
+def test_no_slots_are_no_gpu():
+    assert launch_environment.from_slots([])["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+@pytest.mark.parametrize("name", ["TF_USE_LEGACY_KERAS", "KERAS_BACKEND", "PYTHONHASHSEED"])
+def test_what_is_read_at_import_is_early_unless_it_is_set_so_already(name, monkeypatch):
+    monkeypatch.delenv(name, raising=False)
+    assert launch_environment.find_early({name: "1", "DATA": "1"}) == {name: "1"}
+    monkeypatch.setenv(name, "1")
+    assert launch_environment.find_early({name: "1"}) == {}
+    assert launch_environment.find_early({name: "2"}) == {name: "2"}
+
+
+def test_what_is_read_at_the_first_use_is_not_early():
+    assert launch_environment.find_early({"TF_NUM_INTRAOP_THREADS": "3", "TF_CONFIG": "{}"}) == {}

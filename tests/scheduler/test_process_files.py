@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from quintain.records import log
+from quintain.scheduler import process_files
+
+
+@pytest.fixture
+def files(tmp_path):
+    made = process_files.ProcessFiles(str(tmp_path / "scratch"), "7-1")
+    made.make_directory()
+    return made
+
+
+def write_lines(files, *texts):
+    with open(files.log_path, "a", encoding="utf-8") as file:
+        for number, text in enumerate(texts):
+            file.write(json.dumps([float(number), "stdout", text]) + "\n")
+
+
+def test_an_exit_is_read_as_it_was_written(files):
+    assert files.read_exit() is None
+    exit_ = process_files.Exit(None, 9, ("a", "b"), out_of_memory=True)
+    files.write_exit(exit_)
+    assert files.read_exit() == exit_
+
+
+def test_lines_are_read_once_and_an_incomplete_one_when_it_is_complete(files):
+    assert files.read_lines(7, 0) == ([], 0)
+    write_lines(files, "first", "second\nwith a break")
+    with open(files.log_path, "a", encoding="utf-8") as file:
+        file.write("[2.0, ")
+    rows, offset = files.read_lines(7, 0)
+    assert rows == [
+        log.LogRow(7, 0.0, log.LogSource.STDOUT, "first"),
+        log.LogRow(7, 1.0, log.LogSource.STDOUT, "second\nwith a break"),
+    ]
+    assert files.read_lines(7, offset) == ([], offset)
+    with open(files.log_path, "a", encoding="utf-8") as file:
+        file.write('"stderr", "third"]\n')
+    assert [row.text for row in files.read_lines(7, offset)[0]] == ["third"]
+
+
+def test_a_damaged_line_is_left_out(files):
+    write_lines(files, "first")
+    with open(files.log_path, "a", encoding="utf-8") as file:
+        file.write('[1.0, "std\n[1.0, "nowhere", "x"]\n')
+    write_lines(files, "last")
+    assert [row.text for row in files.read_lines(7, 0)[0]] == ["first", "last"]
+
+
+def test_long_logs_are_read_in_parts(files, monkeypatch):
+    monkeypatch.setattr(process_files, "_MOST_BYTES_AT_ONCE", 100)
+    texts = [f"line {number}" for number in range(50)]
+    write_lines(files, *texts)
+    offset, found, num_parts = 0, [], 0
+    while True:
+        rows, offset = files.read_lines(7, offset)
+        if not rows:
+            break
+        found += [row.text for row in rows]
+        num_parts += 1
+    assert found == texts
+    assert num_parts > 10
+
+
+def test_the_last_lines_are_those_at_the_end(files):
+    assert files.read_last_lines(3) == ()
+    write_lines(files, *[f"{number} " + "x" * 1000 for number in range(200)])
+    assert [text.split()[0] for text in files.read_last_lines(3)] == ["197", "198", "199"]
+
+
+def test_only_the_exit_is_left_in_the_end(files):
+    write_lines(files, "x")
+    files.write_offset(17)
+    files.write_mark("boot 1")
+    files.write_exit(process_files.Exit(0, None))
+    assert (files.read_offset(), files.read_mark()) == (17, "boot 1")
+    files.delete_all_but_exit()
+    assert (files.read_offset(), files.read_mark()) == (0, None)
+    assert [path.name for path in files.log_path.parent.iterdir()] == ["7-1.exit"]

@@ -1,0 +1,106 @@
+import os
+import signal
+
+import pytest
+
+from quintain.records import log
+from quintain.scheduler import process_files, supervisor
+
+# Python 3.12 warns of forks where other tests have started threads; these copies only write.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def watch(tmp_path, run, num_kills=0):
+    """Watches a process that runs a function, and returns its files and exit."""
+    files = process_files.ProcessFiles(str(tmp_path), "7-1")
+    stdout, stdout_end = os.pipe()
+    stderr, stderr_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.dup2(stdout_end, 1)
+        os.dup2(stderr_end, 2)
+        run()
+        os._exit(0)
+    os.close(stdout_end)
+    os.close(stderr_end)
+    supervisor._watch(files, pid, (stdout, stderr), num_kills)
+    os.close(stdout)
+    os.close(stderr)
+    return files, files.read_exit()
+
+
+def kill_self():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("num_kills", "is_short"), [(4, True), (5, False)])
+def test_sigkill_is_a_lack_of_memory_if_the_kernel_counted_one(
+    tmp_path, monkeypatch, num_kills, is_short
+):
+    monkeypatch.setattr(supervisor, "count_oom_kills", lambda: 5)
+    _, found = watch(tmp_path, kill_self, num_kills)
+    assert found.signal == signal.SIGKILL
+    assert found.out_of_memory is is_short
+
+
+def test_another_signal_is_no_lack_of_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "count_oom_kills", lambda: 5)
+    _, found = watch(tmp_path, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert (found.signal, found.out_of_memory) == (signal.SIGTERM, False)
+
+
+def test_a_line_without_end_is_cut(tmp_path):
+    def run():
+        for _ in range(3 * 2**16 // 2**10):
+            os.write(1, b"x" * 2**10)
+
+    files, found = watch(tmp_path, run)
+    rows, _ = files.read_lines(7, 0)
+    assert found.exit_code == 0
+    assert sum(len(row.text) for row in rows) == 3 * 2**16
+    assert len(rows) > 1
+
+
+def test_streams_that_a_process_closes_do_not_end_it(tmp_path):
+    def run():
+        os.write(2, b"warning\n")
+        os.close(1)
+        os.close(2)
+        os._exit(4)
+
+    files, found = watch(tmp_path, run)
+    assert found.exit_code == 4
+    assert files.read_lines(7, 0)[0][0].source is log.LogSource.STDERR
+
+
+def test_a_grandchild_in_a_session_of_its_own_does_not_hold_the_exit_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "_DRAIN_SECS", 0.1)
+    told, telling_end = os.pipe()
+
+    def run():
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            os.execvp("sleep", ["sleep", "20"])
+        os.write(telling_end, str(pid).encode())
+
+    _, found = watch(tmp_path, run)
+    assert found.exit_code == 0
+    os.kill(int(os.read(told, 20)), signal.SIGKILL)
+    os.close(told)
+    os.close(telling_end)
+
+
+def test_the_kernel_is_asked_for_its_count():
+    assert supervisor.count_oom_kills() >= 0
+
+
+def test_systems_without_waitid_are_asked_by_waitpid(monkeypatch):
+    monkeypatch.delattr(os, "waitid")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(6)
+    while (found := supervisor._find_end(pid)) is None:
+        pass
+    assert found == (6, None)
