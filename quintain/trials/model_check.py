@@ -28,7 +28,7 @@ def find_problems(config: Mapping[str, Any], model_dir: str | None) -> list[erro
     entrypoint = config.get("entrypoint")
     try:
         if entrypoint is not None and entrypoint.startswith(trial_loader.EXPERIMENT_PREFIX):
-            importlib.import_module("quintain.trials.task_trial").check(config)
+            importlib.import_module("quintain.trials.task_trial").check(config, model_dir)
         else:
             loaded = trial_loader.load_trial(model_dir or "", entrypoint, experiment_config=config)
             importlib.import_module(loaded.controller_module)
