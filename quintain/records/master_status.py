@@ -61,6 +61,9 @@ class MasterStatus:
     experiments: tuple[ExperimentStatus, ...] = ()
     """All experiments that have not ended, by number."""
 
+    problem: str = ""
+    """Why no work is handed out now: the store can't be written, say. Empty if there is none."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MasterInfo:

@@ -1,82 +1,222 @@
-"""Launchers of processes that are quick to start."""
+"""Simulated workers: no processes, no clock, but everything else as it is."""
 
-import pathlib
-import time
+import hashlib
+import json
 
 import pytest
+from typing_extensions import override
 
-import quintain
+from quintain import errors
+from quintain.records import trial, workload
 from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import process_launcher, slots
+from quintain.scheduler import master as master_lib
+from quintain.scheduler import slots as slots_lib
+from quintain.store import store as store_lib
+
+Kind = workload.WorkloadKind
 
 
-class Harness:
-    """Starts tiny processes and collects what becomes of them."""
+class FakeLauncher(launcher_lib.Launcher):
+    """Remembers what was started; the test says what becomes of it."""
 
-    def __init__(self, scratch_dir):
-        self.scratch_dir = scratch_dir
-        self.launchers = []
-        self.identities = {}
+    def __init__(self):
+        self.alive = {}
+        self.exits = []
+        self.killed = []
+        self.fails = 0
 
-    def make(self, **options):
-        self.launchers.append(
-            process_launcher.ProcessLauncher(
-                **{
-                    "worker": "tiny_worker",
-                    "preloaded": ("colorsys",),
-                    "grace_secs": 0.5,
-                    **options,
-                }
+    @override
+    def start(self, launch):
+        if self.fails:
+            self.fails -= 1
+            raise errors.ClusterError("no process can be started")
+        assert launch.trial_id not in {each.trial_id for each in self.alive.values()}
+        self.alive[launch.launch_id] = launch
+        return trial.ProcessIdentity(len(self.alive) + 1, 1.0, launch.launch_id)
+
+    @override
+    def adopt(self, launch_id, trial_id, identity, scratch_dir):
+        return launch_id in self.alive
+
+    @override
+    def kill(self, launch_id):
+        if launch_id in self.alive:
+            self.killed.append(launch_id)
+            self.end(launch_id, signal=15)
+
+    def end(self, launch_id, *, exit_code=None, signal=None, last_lines=()):
+        launch = self.alive.pop(launch_id)
+        self.exits.append(
+            launcher_lib.ProcessExit(
+                launch_id, launch.trial_id, exit_code, signal, tuple(last_lines)
             )
         )
-        return self.launchers[-1]
 
-    def start(self, launcher, what, *, launch_id="7-1", variables=None, own_slots=None):
-        identity = launcher.start(
-            launcher_lib.Launch(
-                launch_id,
-                trial_id=7,
-                experiment_id=1,
-                slots=(slots.Slot(0, num_threads=1),) if own_slots is None else own_slots,
-                environment={"TINY": what, **(variables or {})},
-                scratch_dir=str(self.scratch_dir),
-            )
-        )
-        self.identities[launch_id] = identity
-        return identity
+    @override
+    def poll(self):
+        exits, self.exits = self.exits, []
+        return exits
 
-    def wait_for_exit(self, launcher, count=1):
-        exits = []
-        deadline = time.monotonic() + 20.0
-        while len(exits) < count and time.monotonic() < deadline:
-            exits += launcher.poll()
-            time.sleep(0.01)
-        assert len(exits) == count
-        return exits[0] if count == 1 else {found.launch_id: found for found in exits}
+    @override
+    def read_logs(self):
+        return []
 
-    def wait_for_line(self, launcher, text, rows=None):
-        rows = [] if rows is None else rows
-        deadline = time.monotonic() + 20.0
-        while not any(text in row.text for row in rows):
-            assert time.monotonic() < deadline, rows
-            rows += launcher.read_logs()
-            time.sleep(0.01)
-        return rows
+    @override
+    def close(self, *, kill):
+        del kill
+
+
+def metric_of(hparams, seed, batches):
+    """A loss that depends on the trial and falls with training; the same wherever it runs."""
+    text = repr((sorted(hparams.items()), seed)).encode()
+    start = int(hashlib.sha256(text).hexdigest()[:8], 16) / 2**32
+    return round(start + 1.0 / (1 + batches), 6)
+
+
+class Workers:
+    """Does the work of all processes that the launcher started, one call at a time."""
+
+    def __init__(self, master, launcher, *, metric=metric_of, order=None):
+        self.master = master
+        self.launcher = launcher
+        self.metric = metric
+        self.order = order
+        self.specs = {}
+        self.done = []
+
+    def step(self, launch_id):
+        """Lets one process do its next workload; returns the workload, or None."""
+        launch = self.launcher.alive[launch_id]
+        if launch_id not in self.specs:
+            identity = trial.ProcessIdentity(1, 1.0, launch_id)
+            self.specs[launch_id] = self.master.start_run(launch.trial_id, identity)
+        work = self.master.next_workload(launch.trial_id, launch_id, 0.0)
+        if work is None:
+            return None
+        if work.kind is Kind.TERMINATE:
+            self.launcher.end(launch_id, exit_code=0)
+            return work
+        self.master.report(launch.trial_id, launch_id, self.answer(launch_id, work))
+        self.done.append(work)
+        return work
+
+    def answer(self, launch_id, work):
+        spec = self.specs[launch_id]
+        parts = {}
+        total = work.total_batches + work.num_batches
+        loss = self.metric(spec.hparams, spec.seed, total)
+        if work.kind is Kind.TRAIN:
+            parts = {
+                "metrics": {"loss": loss},
+                "batch_metrics": [{"loss": loss}] * work.num_batches,
+                "num_inputs": 8 * work.num_batches,
+            }
+        elif work.kind is Kind.VALIDATE:
+            parts = {"metrics": {"loss": loss}, "num_inputs": 100}
+        elif work.kind is Kind.CHECKPOINT:
+            uuid = f"c-{work.trial_id}-{work.number}-{launch_id}"
+            parts = {"checkpoint": workload.StoredCheckpoint(uuid, {"state": 10})}
+        return workload.WorkloadResult(work, 0.0, 1.0, **parts)
+
+    def run(self, *, max_rounds=100_000, on_round=None):
+        """Works until no experiment is left."""
+        for number in range(max_rounds):
+            self.master.tick()
+            if not self.master.status().experiments:
+                return
+            if on_round is not None:
+                on_round(number)
+            launch_ids = list(self.launcher.alive)
+            if self.order is not None:
+                self.order.shuffle(launch_ids)
+            for launch_id in launch_ids:
+                if launch_id in self.launcher.alive:
+                    self.step(launch_id)
+        raise AssertionError(f"still there: {self.master.status()}")
 
 
 @pytest.fixture
-def harness(tmp_path, monkeypatch):
-    """Returns a harness whose processes find `tiny_worker`."""
-    here = str(pathlib.Path(__file__).parent)
-    root = str(pathlib.Path(quintain.__file__).parents[1])
-    monkeypatch.setenv("PYTHONPATH", f"{here}:{root}")
-    made = Harness(tmp_path / "scratch")
-    yield made
-    for launcher in made.launchers:
-        launcher.close(kill=True)
+def store(tmp_path):
+    opened = store_lib.open_store(tmp_path / "home" / "quintain.db")
+    yield opened
+    opened.close()
 
 
-@pytest.fixture(params=["fork", "spawn"])
-def launcher(harness, request):
-    """Returns a launcher that starts processes in each of the two ways."""
-    return harness.make(start_method=process_launcher.StartMethod(request.param))
+@pytest.fixture
+def launcher():
+    return FakeLauncher()
+
+
+@pytest.fixture
+def make_master(tmp_path, store, launcher):
+    """Returns masters over the same store, one after the other."""
+
+    def make(num_slots=2, idle_secs=0.0):
+        slots = [slots_lib.Slot(index) for index in range(num_slots)]
+        master = master_lib.Master(store, launcher, slots, tmp_path / "home", idle_secs=idle_secs)
+        master.recover()
+        return master
+
+    return make
+
+
+@pytest.fixture
+def make_workers(launcher):
+    def make(master, **options):
+        return Workers(master, launcher, **options)
+
+    return make
+
+
+def write_config(searcher, **fields):
+    """Returns the config of an experiment as YAML (JSON is YAML)."""
+    content = {
+        "searcher": {"metric": "loss", **searcher},
+        "hyperparameters": {
+            "lr": {"type": "log", "base": 10, "minval": -4, "maxval": -1},
+            "units": {"type": "int", "minval": 1, "maxval": 64},
+        },
+        "reproducibility": {"experiment_seed": 7},
+        "scheduling_unit": 4,
+        **fields,
+    }
+    return json.dumps(content)
+
+
+@pytest.fixture
+def config_text():
+    return write_config
+
+
+@pytest.fixture
+def describe(store):
+    """Returns what an experiment came to, without names that differ from run to run."""
+
+    def describe_experiment(experiment_id):
+        with store.reading() as session:
+            record = session.get_experiment(experiment_id)
+            trials = session.list_trials(experiment_id)
+            shown = []
+            for each in trials:
+                metrics = [
+                    (row.group.value, row.total_batches, tuple(row.metrics.items()))
+                    for row in session.list_metrics(each.id)
+                ]
+                batches = [(at, len(rows)) for at, rows in session.list_batch_metrics(each.id)]
+                shown.append(
+                    {
+                        "request_id": each.request_id,
+                        "state": each.state.value,
+                        "hparams": each.hparams,
+                        "seed": each.seed,
+                        "parent": each.parent_trial_id,
+                        "batches": each.total_batches,
+                        "best": each.best_metric,
+                        "metrics": sorted(metrics),
+                        "batch_metrics": batches,
+                        "reason": each.reason,
+                    }
+                )
+        return {"state": record.state.value, "reason": record.reason, "trials": shown}
+
+    return describe_experiment

@@ -1,0 +1,182 @@
+"""What all parts of the master share: the experiments in memory, their processes, and one lock."""
+
+import logging
+import pathlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from quintain import errors
+from quintain.records import checkpoint, experiment_config, log
+from quintain.scheduler import entries, experiment_machine
+from quintain.store import session as session_lib
+from quintain.store import store as store_lib
+
+logger = logging.getLogger(__name__)
+
+MIN_FREE_BYTES: Final = 32 * 2**20
+"""Free space on the disk of the home directory below which no work is handed out."""
+
+Write = Callable[[session_lib.Session], None]
+
+
+class Core:
+    """The experiments in memory and the one way to change them.
+
+    Attributes:
+        store: Where everything is kept.
+        home: Directory of the platform.
+        condition: Held by whoever reads or changes what is in memory; notified of changes.
+        entries: Experiments that have not ended, by number.
+        runs: Processes by trial.
+        problem: Why no work is handed out now, or an empty text.
+    """
+
+    def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
+        """Starts without experiments."""
+        self.store = store
+        self.home = home
+        self.condition = threading.Condition(threading.RLock())
+        self.entries: dict[int, entries.Entry] = {}
+        self.runs: dict[int, entries.LiveRun] = {}
+        self.problem = ""
+        self.wake = threading.Event()
+        self._stale: set[int] = set()
+
+    def entry(self, experiment_id: int) -> entries.Entry:
+        """Returns an experiment that has not ended.
+
+        Raises:
+            NotFoundError: If there is no such experiment.
+            StateError: If it has ended.
+            StoreError: If it has to be read, and the store can't be.
+        """
+        if experiment_id in self._stale or experiment_id not in self.entries:
+            with self.store.reading() as session:
+                record = session.get_experiment(experiment_id)
+            if record.state.is_terminal:
+                raise errors.StateError(
+                    f"Experiment {experiment_id} has ended ({record.state.value})."
+                )
+            former = self.entries.get(experiment_id)
+            loaded = self.load(experiment_id)
+            if former is not None:
+                loaded.busy_secs = former.busy_secs
+                loaded.num_timed_batches = former.num_timed_batches
+            self.entries[experiment_id] = loaded
+            self._stale.discard(experiment_id)
+        return self.entries[experiment_id]
+
+    def load(self, experiment_id: int) -> entries.Entry:
+        """Builds an experiment from its stored events."""
+        with self.store.reading() as session:
+            record = session.get_experiment(experiment_id)
+            events = session.list_events(experiment_id)
+            trials = session.list_trials(experiment_id)
+        return entries.load_entry(record, events, trials)
+
+    def apply(
+        self, entry: entries.Entry, event: Mapping[str, Any], write: Write | None = None
+    ) -> experiment_machine.Effects:
+        """Changes an experiment by an event, in memory and, in one transaction, in the store.
+
+        Args:
+            entry: The experiment.
+            event: The event; its time is added.
+            write: Writes what else belongs to the event.
+
+        Raises:
+            StoreError: If it can't be stored. Then nothing has changed.
+        """
+        event = {"time": time.time(), **event}
+        try:
+            effects = entry.machine.apply(event)
+            if effects.is_ignored:
+                return effects
+            with self.store.transaction() as session:
+                session.add_event(entry.id, event)
+                entries.write_effects(session, entry, effects)
+                if write is not None:
+                    write(session)
+        except Exception as error:
+            # Memory is ahead of the store now; it is built anew from the store before its next use.
+            self._stale.add(entry.id)
+            if isinstance(error, errors.StoreError):
+                self.note_problem(str(error))
+            raise
+        self.notify()
+        return effects
+
+    def write(self, write: Write) -> None:
+        """Changes the store where no experiment changes.
+
+        Raises:
+            StoreError: If it can't be stored.
+        """
+        try:
+            with self.store.transaction() as session:
+                write(session)
+        except errors.StoreError as error:
+            self.note_problem(str(error))
+            raise
+
+    def notify(self) -> None:
+        """Wakes workers that wait, and the scheduling."""
+        self.condition.notify_all()
+        self.wake.set()
+
+    def note_problem(self, problem: str) -> None:
+        """Stops handing out work."""
+        if problem != self.problem:
+            logger.warning("No work is handed out: %s", problem)
+        self.problem = problem
+
+    def check_problem(self) -> None:
+        """Finds out whether work can be handed out."""
+        free = shutil.disk_usage(self.home).free
+        if free < MIN_FREE_BYTES:
+            self.note_problem(
+                f"The disk of {self.home} is full: {free / 2**20:.0f} MiB are free, "
+                f"{MIN_FREE_BYTES // 2**20} MiB are needed."
+            )
+            return
+        if not self.problem:
+            return
+        try:
+            with self.store.transaction():
+                pass
+        except errors.StoreError as error:
+            self.note_problem(str(error))
+            return
+        logger.info("Work is handed out again.")
+        self.problem = ""
+        self.notify()
+
+    def log(self, trial_id: int, text: str) -> log.LogRow:
+        """Returns a line of the master about a trial."""
+        return log.LogRow(trial_id, time.time(), log.LogSource.MASTER, text)
+
+    def checkpoint_path(self, uuid: str) -> pathlib.Path:
+        """Returns the directory of a checkpoint."""
+        with self.store.reading() as session:
+            record = session.get_checkpoint(uuid)
+            owner = session.get_experiment(record.experiment_id)
+        storage = experiment_config.parse(owner.config).checkpoint_storage
+        return pathlib.Path(storage.directory(str(self.home / "checkpoints"))) / uuid
+
+    def delete_checkpoint_files(self, record: checkpoint.Checkpoint, directory: str) -> None:
+        """Deletes the files of a checkpoint, if they are there."""
+        shutil.rmtree(pathlib.Path(directory) / record.uuid, ignore_errors=True)
+
+    def find_protected(self) -> set[str]:
+        """Returns the checkpoints from which trials that have not ended start or go on."""
+        return {
+            uuid
+            for entry in self.entries.values()
+            for trial in entry.machine.trials.values()
+            if not trial.state.is_terminal
+            for uuid in (trial.checkpoint, trial.source_checkpoint)
+            if uuid is not None
+        }

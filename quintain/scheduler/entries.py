@@ -1,0 +1,208 @@
+"""What the master holds in memory of an experiment and of a process, and how it becomes records."""
+
+import dataclasses
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+from quintain.records import experiment, experiment_config, run, trial, workload
+from quintain.scheduler import experiment_machine, trial_machine
+
+
+@dataclasses.dataclass
+class LiveRun:
+    """A process of a trial that holds slots."""
+
+    record: run.Run
+    """What the store keeps of it."""
+
+    request_id: str
+    """The trial, as its experiment's machine knows it."""
+
+    since: float
+    """When it was given its workload, or started; seconds of the monotonic clock."""
+
+    outstanding: workload.Workload | None = None
+    """The workload that it was given and has not answered."""
+
+    idle_since: float | None = None
+    """Since when there is nothing to do for it; seconds of the monotonic clock."""
+
+    is_preempted: bool = False
+    """Whether it is to give back its slots."""
+
+    is_exit_known: bool = False
+    """Whether what its end means was recorded before it ended."""
+
+    is_killed: bool = False
+    """Whether the launcher was told to end it."""
+
+    kill_reason: str = ""
+    """Why it was killed, if that is a failure of the trial."""
+
+
+@dataclasses.dataclass
+class Entry:
+    """An experiment that has not ended."""
+
+    record: experiment.Experiment
+    """What the store keeps of it."""
+
+    machine: experiment_machine.ExperimentMachine
+    """Its state."""
+
+    config: experiment_config.ExperimentConfig
+    """Its config as it is now; users may change parts that the machine does not use."""
+
+    trial_ids: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Numbers of trials by the names that the search method gave them."""
+
+    request_ids: dict[int, str] = dataclasses.field(default_factory=dict)
+    """The reverse."""
+
+    retry_at: dict[int, float] = dataclasses.field(default_factory=dict)
+    """When trials that could not be started may be tried again; monotonic clock."""
+
+    busy_secs: float = 0.0
+    """Seconds that workers of this master spent on workloads."""
+
+    num_timed_batches: int = 0
+    """Batches of these workloads."""
+
+    simulated_batches: int | None = None
+    """Batches of the whole search, as a simulation says; None if that was not asked for yet."""
+
+    _queue: list[int] = dataclasses.field(default_factory=list)
+    _queued: set[int] = dataclasses.field(default_factory=set)
+
+    @property
+    def id(self) -> int:
+        """Number of the experiment."""
+        return self.record.id
+
+    def add_id(self, request_id: str, trial_id: int) -> None:
+        """Notes the number of a trial."""
+        self.trial_ids[request_id] = trial_id
+        self.request_ids[trial_id] = request_id
+
+    def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
+        """Returns the machine of a trial."""
+        return self.machine.trials[self.request_ids[trial_id]]
+
+    def enqueue(self, trial_id: int) -> None:
+        """Notes that a trial may have work to do."""
+        if trial_id not in self._queued:
+            self._queued.add(trial_id)
+            heapq.heappush(self._queue, trial_id)
+
+    def next_waiting(self, count: int, running: Any, now: float) -> list[int]:
+        """Returns the oldest trials that have work to do and no process.
+
+        Args:
+            count: How many at most.
+            running: Trials that have a process.
+            now: The monotonic clock.
+        """
+        chosen: list[int] = []
+        passed: list[int] = []
+        while self._queue and len(chosen) < count:
+            trial_id = heapq.heappop(self._queue)
+            if trial_id in running or self.machine_of(trial_id).next_step() is None:
+                self._queued.discard(trial_id)
+                continue
+            passed.append(trial_id)
+            if self.retry_at.get(trial_id, 0.0) <= now:
+                chosen.append(trial_id)
+        for trial_id in passed:
+            heapq.heappush(self._queue, trial_id)
+        return chosen
+
+    def list_waiting(self, running: Any) -> list[int]:
+        """Returns all trials that have work to do and no process."""
+        return [
+            trial_id
+            for trial_id in sorted(self._queued)
+            if trial_id not in running and self.machine_of(trial_id).next_step() is not None
+        ]
+
+    def build_experiment_record(self) -> experiment.Experiment:
+        """Returns what the store is to keep of the experiment."""
+        return dataclasses.replace(
+            self.record,
+            state=self.machine.state,
+            progress=round(self.machine.progress, 3),
+            end_time=self.machine.end_time,
+            reason=self.machine.reason,
+        )
+
+    def build_trial_record(self, request_id: str) -> trial.Trial:
+        """Returns what the store is to keep of a trial; its id is 0 if it is new."""
+        machine = self.machine.trials[request_id]
+        parent = self.trial_ids[machine.parent] if machine.parent is not None else None
+        return trial.Trial(
+            id=self.trial_ids.get(request_id, 0),
+            experiment_id=self.record.id,
+            request_id=request_id,
+            state=machine.state,
+            hparams=machine.hparams,
+            seed=machine.seed,
+            parent_trial_id=parent,
+            restarts=machine.restarts,
+            total_batches=machine.total_batches,
+            latest_checkpoint=machine.checkpoint,
+            best_metric=machine.best_metric,
+            latest_metric=machine.latest_metric,
+            progress=machine.progress,
+            start_time=machine.start_time,
+            end_time=machine.end_time,
+            reason=machine.reason,
+        )
+
+
+def write_effects(session: Any, entry: Entry, effects: experiment_machine.Effects) -> None:
+    """Writes what an event did to the store, and notes the numbers of new trials.
+
+    Args:
+        session: A writing transaction.
+        entry: The experiment.
+        effects: What the event did.
+    """
+    for request_id in effects.created:
+        added = session.add_trial(entry.build_trial_record(request_id))
+        entry.add_id(request_id, added.id)
+    created = frozenset(effects.created)
+    for request_id, kept in effects.rolled_back.items():
+        session.delete_metrics_after(entry.trial_ids[request_id], kept)
+    for request_id in effects.changed:
+        if request_id not in created or request_id in effects.ended:
+            session.update_trial(entry.build_trial_record(request_id))
+    record = entry.build_experiment_record()
+    if record != entry.record:
+        session.update_experiment(record)
+        entry.record = record
+    for request_id in (*effects.created, *effects.changed):
+        entry.enqueue(entry.trial_ids[request_id])
+
+
+def load_entry(
+    record: experiment.Experiment,
+    events: Sequence[dict[str, Any]],
+    trials: Sequence[trial.Trial],
+) -> Entry:
+    """Builds an experiment anew from what the store keeps.
+
+    Args:
+        record: The experiment.
+        events: Its events, in order.
+        trials: Its trials.
+    """
+    config = experiment_config.parse(events[0]["config"])
+    machine = experiment_machine.ExperimentMachine(config)
+    for event in events:
+        machine.apply(event)
+    entry = Entry(record, machine, experiment_config.parse(record.config))
+    for each in trials:
+        entry.add_id(each.request_id, each.id)
+        if not each.state.is_terminal:
+            entry.enqueue(each.id)
+    return entry

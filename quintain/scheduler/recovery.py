@@ -1,0 +1,74 @@
+"""Takes up where the last master ended: experiments from their events, processes by identity.
+
+A process that is still there is taken over, and goes on as if nothing had happened. One that ended
+meanwhile counts as whatever its exit code says. One that vanished without a trace, because the
+machine was restarted, say, is nobody's fault: its trial goes back to its last checkpoint, and none
+of its restarts is used up (up to five times in a row).
+"""
+
+import logging
+import time
+
+from quintain.records import run
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import entries, scheduling, worker_calls
+from quintain.scheduler import launcher as launcher_lib
+from quintain.store import session as session_lib
+
+logger = logging.getLogger(__name__)
+
+
+def recover(
+    core: core_lib.Core,
+    processes: scheduling.Scheduling,
+    launcher: launcher_lib.Launcher,
+) -> None:
+    """Loads all experiments that have not ended, and takes over their processes.
+
+    Args:
+        core: Gets experiments and processes.
+        processes: Notes what it means that a process is gone.
+        launcher: Takes over the processes that are there.
+    """
+    with core.condition:
+        with core.store.reading() as session:
+            records = session.list_experiments(include_archived=True)
+            runs = session.list_runs()
+        for record in records:
+            if not record.state.is_terminal:
+                core.entries[record.id] = core.load(record.id)
+        for each in runs:
+            _take_over(core, processes, launcher, each)
+        for entry in core.entries.values():
+            logger.info(
+                "Experiment %d goes on: %s, %d trials.",
+                entry.id,
+                entry.machine.state.value,
+                len(entry.machine.trials),
+            )
+
+
+def _take_over(
+    core: core_lib.Core,
+    processes: scheduling.Scheduling,
+    launcher: launcher_lib.Launcher,
+    record: run.Run,
+) -> None:
+    scratch = str(worker_calls.scratch_dir(core.home, record))
+    is_there = record.identity is not None and launcher.adopt(
+        record.launch_id, record.trial_id, record.identity, scratch
+    )
+    entry = core.entries.get(record.experiment_id)
+    if entry is None:
+        if is_there:
+            launcher.kill(record.launch_id)
+
+        def forget(session: session_lib.Session) -> None:
+            session.delete_run(record.launch_id)
+
+        core.write(forget)
+        return
+    live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())
+    core.runs[record.trial_id] = live
+    if not is_there:
+        processes.record_exit(live, None, "The process was lost while no master watched it.")

@@ -1,0 +1,352 @@
+"""The part of the master that starts, watches and ends processes."""
+
+import dataclasses
+import logging
+import pathlib
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quintain import errors
+from quintain.records import checkpoint, exit_codes, log, run, states, workload
+from quintain.scheduler import checkpoint_gc, entries, policy, worker_calls
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import launcher as launcher_lib
+from quintain.scheduler import slots as slots_lib
+from quintain.store import session as session_lib
+
+logger = logging.getLogger(__name__)
+
+EXIT_GRACE_SECS: Final = 60.0
+"""How long a process that was told to end, or said that it ends, may take."""
+
+LAUNCH_PAUSE_SECS: Final = 2.0
+"""Pause after a process could not be started or was lost."""
+
+
+class Scheduling:
+    """Starts, watches and ends processes. `tick` is called by one thread only."""
+
+    def __init__(
+        self,
+        core: core_lib.Core,
+        workers: worker_calls.WorkerCalls,
+        launcher: launcher_lib.Launcher,
+        slots: Sequence[slots_lib.Slot],
+        environment: Mapping[str, str],
+    ) -> None:
+        """Stores what processes are given; `environment` is set for all of them."""
+        self._core = core
+        self._workers = workers
+        self._launcher = launcher
+        self._slots = {slot.id: slot for slot in slots}
+        self._environment = dict(environment)
+        self._exits: list[launcher_lib.ProcessExit] = []
+        self._lines: list[log.LogRow] = []
+
+    def tick(self) -> None:
+        """Does all that can be done now, without waiting."""
+        core = self._core
+        self._exits += self._launcher.poll()
+        self._lines += self._launcher.read_logs()
+        with core.condition:
+            core.check_problem()
+            if core.problem:
+                return
+            try:
+                self._keep_lines()
+                while self._exits:
+                    self._take_exit(self._exits[0])
+                    del self._exits[0]
+                self._end_runs()
+                self._finish_experiments()
+                launches = self._choose_launches()
+            except errors.StoreError as error:
+                core.note_problem(str(error))
+                return
+        for launch in launches:
+            self._launch(launch)
+
+    def holders(self) -> dict[int, entries.LiveRun]:
+        """Returns who holds which slot."""
+        return {slot: live for live in self._core.runs.values() for slot in live.record.slots}
+
+    def kill(self, live: entries.LiveRun, reason: str = "") -> None:
+        """Ends a process at once; with a reason, this is a failure of the trial."""
+        if not live.is_killed:
+            live.is_killed, live.kill_reason = True, reason
+            self._launcher.kill(live.record.launch_id)
+
+    # What happened.
+
+    def _keep_lines(self) -> None:
+        if self._lines:
+            lines = self._lines
+            self._core.write(lambda session: session.add_logs(lines))
+            self._lines = []
+
+    def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
+        live = self._core.runs.get(ended.trial_id)
+        if live is None or live.record.launch_id != ended.launch_id:
+            self._core.write(lambda session: session.delete_run(ended.launch_id))
+            return
+        self.record_exit(live, ended)
+
+    def record_exit(
+        self, live: entries.LiveRun, ended: launcher_lib.ProcessExit | None, reason: str = ""
+    ) -> None:
+        """Notes that a process is gone, and what this means for its trial.
+
+        Args:
+            live: The process.
+            ended: How it ended, or None if that is not known.
+            reason: Why, if `ended` is None.
+        """
+        core, trial_id = self._core, live.record.trial_id
+        entry = core.entry(live.record.experiment_id)
+        event = self._describe_exit(entry, live, ended, reason)
+
+        def write(session: session_lib.Session) -> None:
+            session.delete_run(live.record.launch_id)
+            if event is not None:
+                session.add_logs([core.log(trial_id, str(event["reason"]))])
+
+        if event is None:
+            core.write(write)
+        else:
+            core.apply(entry, event, write)
+            if not event.get("is_counted", True):
+                entry.retry_at[trial_id] = time.monotonic() + LAUNCH_PAUSE_SECS
+        del core.runs[trial_id]
+        core.entry(entry.id).enqueue(trial_id)
+        core.notify()
+
+    def _describe_exit(
+        self,
+        entry: entries.Entry,
+        live: entries.LiveRun,
+        ended: launcher_lib.ProcessExit | None,
+        reason: str,
+    ) -> dict[str, object] | None:
+        """Returns the event of an exit, or None if nothing is lost by it."""
+        machine = entry.machine_of(live.record.trial_id)
+        is_told = live.record.state is run.RunState.ENDING
+        if machine.state.is_terminal or live.is_exit_known or (is_told and machine.is_saved):
+            return None
+        if live.is_killed and not live.kill_reason and entry.machine.state.is_stopping:
+            return None
+        code = None if ended is None else ended.exit_code
+        if code == exit_codes.ExitCode.INVALID_HPARAMS:
+            return {
+                "kind": "exit",
+                "request_id": live.request_id,
+                "exited_reason": workload.ExitedReason.INVALID_HP.value,
+                "reason": explain_exit(ended, ""),
+            }
+        is_unknown = ended is None or (code is None and ended.signal is None)
+        is_harmless = is_unknown or code in (
+            exit_codes.ExitCode.NOT_WANTED,
+            exit_codes.ExitCode.LOST_MASTER,
+        )
+        return {
+            "kind": "failure",
+            "request_id": live.request_id,
+            "reason": live.kill_reason or reason or explain_exit(ended, reason),
+            "is_counted": bool(live.kill_reason) or not is_harmless,
+        }
+
+    # What has to end.
+
+    def _end_runs(self) -> None:
+        now = time.monotonic()
+        for live in list(self._core.runs.values()):
+            if live.is_killed:
+                continue
+            entry = self._core.entry(live.record.experiment_id)
+            machine = entry.machine_of(live.record.trial_id)
+            timeout = entry.config.workload_timeout
+            age = now - live.since
+            if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
+                self.kill(live)
+            elif live.record.state is run.RunState.ENDING:
+                if age > EXIT_GRACE_SECS:
+                    self.kill(live)
+            elif timeout is not None and age > timeout and live.idle_since is None:
+                work = live.outstanding
+                doing = "start" if work is None else f"do workload {work.number} ({work.kind})"
+                self.kill(
+                    live,
+                    f"workload_timeout: the trial took more than {timeout:g} s to {doing}.",
+                )
+
+    def _finish_experiments(self) -> None:
+        busy = {live.record.experiment_id for live in self._core.runs.values()}
+        for experiment_id in list(self._core.entries):
+            entry = self._core.entry(experiment_id)
+            if experiment_id in busy or not entry.machine.state.is_stopping:
+                continue
+            self._core.apply(entry, {"kind": "drained"})
+            del self._core.entries[experiment_id]
+            collect_garbage(self._core, entry)
+            scratch = self._core.home / "scratch" / str(experiment_id)
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    # What is to start.
+
+    def _choose_launches(self) -> list[launcher_lib.Launch]:
+        core = self._core
+        groups, wanted = self._build_groups(time.monotonic())
+        decisions = policy.assign(groups, len(self._slots))
+        for trial_id in decisions.preempt:
+            core.runs[trial_id].is_preempted = True
+        self._workers.is_crowded = len(decisions.start) < sum(
+            not request.is_running for group in groups for request in group.requests
+        )
+        if self._workers.is_crowded or decisions.preempt:
+            core.condition.notify_all()
+        free = [slot_id for slot_id in sorted(self._slots) if slot_id not in self.holders()]
+        launches = []
+        for trial_id in decisions.start:
+            entry = wanted[trial_id]
+            count = entry.config.resources.slots_per_trial
+            if count > len(free):
+                continue
+            taken, free = tuple(free[:count]), free[count:]
+            launches.append(self._prepare(entry, trial_id, taken))
+        return launches
+
+    def _build_groups(self, now: float) -> tuple[list[policy.Group], dict[int, entries.Entry]]:
+        core = self._core
+        groups: list[policy.Group] = []
+        wanted: dict[int, entries.Entry] = {}
+        held: dict[int, list[policy.Request]] = {}
+        for trial_id, live in core.runs.items():
+            is_ending = live.is_preempted or live.record.state is run.RunState.ENDING
+            request = policy.Request(trial_id, len(live.record.slots), True, is_ending)
+            held.setdefault(live.record.experiment_id, []).append(request)
+        for experiment_id in sorted(core.entries):
+            entry = core.entry(experiment_id)
+            resources = entry.config.resources
+            requests = held.get(experiment_id, [])
+            if entry.machine.state is states.ExperimentState.ACTIVE:
+                for trial_id in entry.next_waiting(len(self._slots) + 1, core.runs, now):
+                    wanted[trial_id] = entry
+                    requests.append(policy.Request(trial_id, resources.slots_per_trial))
+            if requests:
+                groups.append(
+                    policy.Group(
+                        experiment_id,
+                        requests,
+                        weight=resources.weight,
+                        max_slots=resources.max_slots,
+                        priority=resources.priority or policy.DEFAULT_PRIORITY,
+                    )
+                )
+        return groups, wanted
+
+    def _prepare(
+        self, entry: entries.Entry, trial_id: int, taken: tuple[int, ...]
+    ) -> launcher_lib.Launch:
+        """Notes in the store that a trial is about to start."""
+        core = self._core
+        launch_id = f"t{trial_id}-{uuid.uuid4().hex[:12]}"
+        record = run.Run(
+            launch_id, trial_id, entry.id, taken, run.RunState.LAUNCHING, None, time.time()
+        )
+        core.write(lambda session: session.save_run(record))
+        core.runs[trial_id] = entries.LiveRun(record, entry.request_ids[trial_id], time.monotonic())
+        environment = {
+            **self._environment,
+            "QUINTAIN_TRIAL_ID": str(trial_id),
+            "QUINTAIN_LAUNCH_ID": launch_id,
+            "QUINTAIN_SLOTS": ",".join(map(str, taken)),
+            **entry.config.environment_variables(),
+        }
+        return launcher_lib.Launch(
+            launch_id=launch_id,
+            trial_id=trial_id,
+            experiment_id=entry.id,
+            slots=tuple(self._slots[slot] for slot in taken),
+            environment=environment,
+            scratch_dir=str(worker_calls.scratch_dir(core.home, record)),
+        )
+
+    def _launch(self, launch: launcher_lib.Launch) -> None:
+        """Starts a process. The lock is not held meanwhile; a worker may be faster than this."""
+        core = self._core
+        try:
+            identity = self._launcher.start(launch)
+        except errors.QuintainError as error:
+            with core.condition:
+                live = core.runs[launch.trial_id]
+                try:
+                    self.record_exit(live, None, f"The process could not be started: {error}")
+                except errors.StoreError:
+                    unknown = launcher_lib.ProcessExit(
+                        launch.launch_id, launch.trial_id, None, None
+                    )
+                    self._exits.append(unknown)
+            return
+        with core.condition:
+            live = core.runs[launch.trial_id]
+            if live.record.identity is None:
+                record = dataclasses.replace(live.record, identity=identity)
+                try:
+                    core.write(lambda session: session.save_run(record))
+                except errors.StoreError:
+                    logger.warning("The process of trial %d is not noted.", launch.trial_id)
+                live.record = record
+            if live.is_killed:
+                self._launcher.kill(launch.launch_id)
+
+
+def explain_exit(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
+    """Returns how a process ended, with its last lines."""
+    if ended is None or (ended.exit_code is None and ended.signal is None):
+        text = reason or "The process was lost; how it ended is not known."
+    elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
+        text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
+    elif ended.signal is not None:
+        text = f"The process was ended by signal {ended.signal}."
+    elif ended.exit_code == 0:
+        text = "The process ended by itself, though it had work to do."
+    else:
+        text = f"The process ended with code {ended.exit_code}."
+    lines = () if ended is None else ended.last_lines
+    return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
+
+
+def collect_garbage(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:
+    """Deletes the checkpoints of an ended experiment that nobody asked to keep.
+
+    Returns:
+        The checkpoints that were deleted.
+    """
+    storage, searcher = entry.config.checkpoint_storage, entry.config.searcher
+    with core.store.reading() as session:
+        kept = session.list_checkpoints(
+            experiment_id=entry.id, states=[checkpoint.CheckpointState.COMPLETED]
+        )
+    chosen = checkpoint_gc.choose_deleted(
+        kept,
+        save_experiment_best=storage.save_experiment_best,
+        save_trial_best=storage.save_trial_best,
+        save_trial_latest=storage.save_trial_latest,
+        smaller_is_better=searcher.smaller_is_better,
+        protected=core.find_protected(),
+    )
+    if not chosen:
+        return []
+
+    def write(session: session_lib.Session) -> None:
+        for each in chosen:
+            deleted = dataclasses.replace(each, state=checkpoint.CheckpointState.DELETED)
+            session.update_checkpoint(deleted)
+
+    core.write(write)
+    directory = pathlib.Path(storage.directory(str(core.home / "checkpoints")))
+    for each in chosen:
+        core.delete_checkpoint_files(each, str(directory))
+    return chosen

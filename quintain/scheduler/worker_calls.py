@@ -1,0 +1,269 @@
+"""What trial processes ask the master, and tell it."""
+
+import dataclasses
+import math
+import time
+from typing import Any, Final
+
+from quintain import errors
+from quintain.records import checkpoint, codec, metric, run, trial, workload
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import entries
+from quintain.store import session as session_lib
+
+IDLE_SECS: Final = 3.0
+"""How long a process without work is kept, in case the next work comes soon."""
+
+_Kind = workload.WorkloadKind
+
+
+class WorkerCalls:
+    """Answers trial processes. All methods may be called from several threads."""
+
+    def __init__(self, core: core_lib.Core, *, idle_secs: float = IDLE_SECS) -> None:
+        """Stores what the parts of the master share."""
+        self._core = core
+        self._idle_secs = idle_secs
+        self.is_crowded = False
+        self.is_closed = False
+
+    def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialSpec:
+        """Returns what a process has to know; see `Master.start_run`."""
+        core = self._core
+        with core.condition:
+            live = self._find(trial_id, identity.launch_id)
+            entry = core.entry(live.record.experiment_id)
+            if live.record.state is not run.RunState.ENDING:
+                record = dataclasses.replace(
+                    live.record, state=run.RunState.RUNNING, identity=identity
+                )
+                if record != live.record:
+                    core.write(lambda session: session.save_run(record))
+                    live.record = record
+            return self._build_spec(entry, live)
+
+    def _build_spec(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialSpec:
+        home, config = self._core.home, entry.config
+        machine = entry.machine_of(live.record.trial_id)
+        uuid = machine.checkpoint or machine.source_checkpoint
+        checkpoint_dir = config.checkpoint_storage.directory(str(home / "checkpoints"))
+        return trial.TrialSpec(
+            experiment_id=entry.id,
+            trial_id=live.record.trial_id,
+            experiment_config=entry.record.config,
+            hparams=machine.hparams,
+            seed=machine.seed,
+            model_dir=entry.record.model_dir,
+            entrypoint=config.entrypoint,
+            checkpoint_dir=checkpoint_dir,
+            scratch_dir=str(scratch_dir(home, live.record)),
+            latest_checkpoint=None if uuid is None else str(self._core.checkpoint_path(uuid)),
+            is_warm_start=machine.checkpoint is None and uuid is not None,
+            slots=live.record.slots,
+        )
+
+    def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
+        """Returns the next workload; see `Master.next_workload`."""
+        core = self._core
+        deadline = time.monotonic() + wait
+        with core.condition:
+            while True:
+                live = self._find(trial_id, launch_id)
+                if not core.problem and not self.is_closed:
+                    chosen = self._choose(live)
+                    if chosen is not None:
+                        return chosen
+                left = deadline - time.monotonic()
+                if left <= 0 or self.is_closed:
+                    return None
+                core.condition.wait(min(left, 1.0))
+
+    def _choose(self, live: entries.LiveRun) -> workload.Workload | None:
+        if live.outstanding is not None:
+            return live.outstanding
+        entry = self._core.entry(live.record.experiment_id)
+        machine = entry.machine_of(live.record.trial_id)
+        is_wanted = entry.machine.state.value == "ACTIVE" and not live.is_preempted
+        if live.record.state is run.RunState.ENDING:
+            step = None
+        elif is_wanted and not machine.state.is_terminal:
+            step = machine.next_step()
+            if step is None and self._may_wait(live):
+                return None
+            live.idle_since = None
+            step = step or machine.closing_step()
+        else:
+            step = machine.closing_step()
+        chosen = workload.Workload(
+            kind=_Kind.TERMINATE if step is None else step.kind,
+            experiment_id=entry.id,
+            trial_id=live.record.trial_id,
+            number=machine.num_results + 1,
+            num_batches=0 if step is None else step.num_batches,
+            total_batches=machine.total_batches,
+        )
+        if step is None:
+            self._note_ending(live)
+        live.outstanding, live.since = chosen, time.monotonic()
+        return chosen
+
+    def _may_wait(self, live: entries.LiveRun) -> bool:
+        """Whether a process without work is kept for now."""
+        now = time.monotonic()
+        if live.idle_since is None:
+            live.idle_since = now
+        return not self.is_crowded and now - live.idle_since < self._idle_secs
+
+    def _note_ending(self, live: entries.LiveRun) -> None:
+        if live.record.state is not run.RunState.ENDING:
+            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
+            self._core.write(lambda session: session.save_run(record))
+            live.record = record
+
+    def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
+        """Takes a result; see `Master.report`."""
+        core, work = self._core, result.workload
+        with core.condition:
+            live = self._find(trial_id, launch_id)
+            entry = core.entry(live.record.experiment_id)
+            machine = entry.machine_of(trial_id)
+            if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
+                if work.kind is not _Kind.TERMINATE:
+                    live.outstanding = None
+                return
+            expected = (machine.num_results + 1, machine.total_batches)
+            if (work.number, work.total_batches) != expected:
+                raise errors.StateError(
+                    f"Trial {trial_id} answers workload {work.number} at {work.total_batches} "
+                    f"batches, but workload {expected[0]} at {expected[1]} batches is next."
+                )
+            event = _describe(entry, live.request_id, result)
+            core.apply(entry, event, lambda session: _write(session, entry, trial_id, result))
+            live.outstanding, live.since = None, time.monotonic()
+            if work.kind is _Kind.TRAIN:
+                entry.busy_secs += max(result.end_time - result.start_time, 0.0)
+                entry.num_timed_batches += work.num_batches
+        if result.exited_reason is workload.ExitedReason.ERRORED:
+            self.report_exit(trial_id, launch_id, result.exited_reason, "")
+
+    def report_exit(
+        self, trial_id: int, launch_id: str, reason: workload.ExitedReason, message: str
+    ) -> None:
+        """Takes the reason of a process that ends by itself; see `Master.report_exit`."""
+        core = self._core
+        with core.condition:
+            live = self._find(trial_id, launch_id)
+            if live.is_exit_known:
+                return
+            entry = core.entry(live.record.experiment_id)
+            event = {
+                "kind": "exit",
+                "request_id": live.request_id,
+                "exited_reason": reason.value,
+                "reason": message,
+            }
+            row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
+            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
+
+            def write(session: session_lib.Session) -> None:
+                session.add_logs([row])
+                session.save_run(record)
+
+            core.apply(entry, event, write)
+            live.is_exit_known, live.record = True, record
+            live.outstanding, live.since = None, time.monotonic()
+
+    def _find(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+        live = self._core.runs.get(trial_id)
+        if live is None or live.record.launch_id != launch_id or live.is_killed:
+            raise errors.GoneError(
+                f"The run {launch_id!r} of trial {trial_id} is not wanted any more."
+            )
+        return live
+
+
+def scratch_dir(home: Any, record: run.Run) -> Any:
+    """Returns the directory for files of a process that nobody else needs."""
+    return home / "scratch" / str(record.experiment_id) / record.launch_id
+
+
+def _describe(
+    entry: entries.Entry, request_id: str, result: workload.WorkloadResult
+) -> dict[str, Any]:
+    """Returns the event of a result, with what the machine needs of it."""
+    work = result.workload
+    event: dict[str, Any] = {
+        "kind": "result",
+        "request_id": request_id,
+        "number": work.number,
+        "work": work.kind.value,
+    }
+    if result.exited_reason is not None:
+        event["exited_reason"] = result.exited_reason.value
+    match work.kind:
+        case _Kind.TRAIN:
+            event["num_batches"] = work.num_batches
+        case _Kind.VALIDATE:
+            value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+            if problem:
+                event["problem"] = problem
+            else:
+                event["metric"] = codec.to_plain(value)
+        case _Kind.CHECKPOINT:
+            if result.checkpoint is None:
+                raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
+            event["checkpoint"] = result.checkpoint.uuid
+    return event
+
+
+def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
+    """Returns the searched metric, and what is wrong with it, or an empty text."""
+    if name not in metrics:
+        known = ", ".join(sorted(metrics)) or "no metrics"
+        return math.nan, (
+            f"searcher.metric: got {name!r}, but the validation gave {known}."
+            f"{errors.suggest(name, metrics)}"
+        )
+    try:
+        return codec.from_plain(float, metrics[name]), ""
+    except (TypeError, ValueError, KeyError):
+        return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
+
+
+def _write(
+    session: session_lib.Session,
+    entry: entries.Entry,
+    trial_id: int,
+    result: workload.WorkloadResult,
+) -> None:
+    """Writes what a result brought besides its event."""
+    work = result.workload
+    total = work.total_batches + work.num_batches
+    if work.kind is _Kind.CHECKPOINT and result.checkpoint is not None:
+        machine = entry.machine_of(trial_id)
+        has_metric = any(at == total for at, _ in machine.validations)
+        session.add_checkpoint(
+            checkpoint.Checkpoint(
+                uuid=result.checkpoint.uuid,
+                trial_id=trial_id,
+                experiment_id=entry.id,
+                total_batches=total,
+                files=result.checkpoint.files,
+                metric=machine.validations[-1][1] if has_metric else None,
+                time=result.end_time,
+            )
+        )
+        return
+    is_training = work.kind is _Kind.TRAIN
+    group = metric.MetricGroup.TRAINING if is_training else metric.MetricGroup.VALIDATION
+    plain = codec.to_plain(result.metrics)
+    row = metric.MetricRow(trial_id, group, total, plain, result.num_inputs, result.end_time)
+    session.add_metrics([row])
+    if is_training and result.batch_metrics:
+        session.add_batch_metrics(trial_id, total, codec.to_plain(result.batch_metrics))
+    machine = entry.machine_of(trial_id)
+    if not is_training and machine.checkpoint_at == total and machine.checkpoint is not None:
+        value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+        if not problem:
+            saved = session.get_checkpoint(machine.checkpoint)
+            session.update_checkpoint(dataclasses.replace(saved, metric=value))
