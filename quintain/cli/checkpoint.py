@@ -13,6 +13,7 @@ from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records import checkpoint as checkpoint_lib
 
 _SAVED_MODEL: Final = "saved_model.pb"
+_DESCRIPTION: Final = "experiment.json"
 _KERAS_SUFFIX: Final = ".keras"
 
 
@@ -97,7 +98,7 @@ def describe(uuid: str, as_json: bool) -> None:
 @click.option("--output_dir", "-o", metavar="DIR", help="Where to; checkpoint_UUID by default.")
 @options.traceback_option
 def download(uuid: str, output_dir: str | None) -> None:
-    """Copy all files of a checkpoint, and a description of it (metadata.json)."""
+    """Copy all files of a checkpoint, and a description of it (experiment.json)."""
     with connect.open_calls() as calls:
         found = calls.get_checkpoint(uuid)
         directory = pathlib.Path(output_dir or f"checkpoint_{found.uuid}")
@@ -115,9 +116,8 @@ def download(uuid: str, output_dir: str | None) -> None:
         "seed": trial.seed,
         "experiment_config": experiment.config,
     }
-    metadata = directory / "metadata.json"
-    if not metadata.exists():
-        metadata.write_text(json.dumps(codec.to_plain(description), indent=2), encoding="utf-8")
+    text = json.dumps(codec.to_plain(description), indent=2)
+    (directory / _DESCRIPTION).write_text(text, encoding="utf-8")
     click.echo(f"Copied {len(paths)} files of checkpoint {found.uuid} to {directory}.")
 
 

@@ -10,6 +10,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
+from quintain.config import overrides as overrides_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import log, master_status, metric, states
@@ -263,6 +264,10 @@ class DirectCalls(calls.Calls):
     def continue_experiment(
         self, experiment_id: int, overrides: Sequence[str]
     ) -> experiment_lib.Experiment:
+        max_trials = _find_max_trials(overrides)
+        if max_trials is not None:
+            # More trials are no other search; this also works while it runs.
+            return self.master.update_experiment(experiment_id, max_trials=max_trials)
         return self.master.continue_experiment(experiment_id, overrides)
 
     @override
@@ -276,3 +281,15 @@ class DirectCalls(calls.Calls):
     @override
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         return self.master.delete_checkpoint(self.get_checkpoint(uuid).uuid)
+
+
+def _find_max_trials(overrides: Sequence[str]) -> int | None:
+    """Returns the number of trials, if overrides set nothing else."""
+    merged: dict[str, Any] = {}
+    for text in overrides:
+        merged = overrides_lib.merge(merged, overrides_lib.parse_assignment(text))
+    searcher = merged.get("searcher")
+    if set(merged) != {"searcher"} or not isinstance(searcher, Mapping):
+        return None
+    value = searcher.get("max_trials")
+    return value if set(searcher) == {"max_trials"} and isinstance(value, int) else None

@@ -18,7 +18,7 @@ def test_download_copies_all_files_and_a_description(quintain, calls_fake, tmp_p
     assert code == 0
     assert "Copied 3 files" in stdout
     assert (target / "weights.h5").read_text() == "w"
-    description = json.loads((target / "metadata.json").read_text())
+    description = json.loads((target / "experiment.json").read_text())
     assert description["trial_id"] == 2
     assert description["hparams"] == {"lr": 0.05, "net": {"units": 16}}
     assert description["experiment_config"]["name"] == "digits"

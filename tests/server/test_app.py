@@ -158,3 +158,15 @@ def test_the_interface_describes_itself(http):
     nouns = {path.split("/")[3] for path in paths}
     assert nouns == {"master", "slots", "experiments", "trials", "checkpoints"}
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
+
+
+def test_small_answers_are_sent_at_once(http, master):
+    master.give(1)
+    times = []
+    for _ in range(20):
+        start_secs = time.monotonic()
+        http("GET", f"{RUN}/1-1/workload?wait=30")
+        times.append(time.monotonic() - start_secs)
+
+    # With Nagle's algorithm each of them would wait for a delayed acknowledgement: 40 ms.
+    assert sorted(times)[len(times) // 2] < 0.03

@@ -120,6 +120,17 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
     ]
 
 
+def test_an_experiment_goes_on_with_more_trials(over_http, master):
+    over_http.continue_experiment(1, ["searcher.max_trials=9"])
+    over_http.continue_experiment(1, ["searcher.max_trials=9", "max_restarts=2"])
+
+    assert master.calls == [
+        ("update", 1, {"max_trials": 9}),
+        ("continue", 1, ("searcher.max_trials=9", "max_restarts=2")),
+        ("continued", 1),
+    ]
+
+
 def test_errors_of_the_master_keep_their_class(over_http):
     with pytest.raises(errors.StateError, match="is ACTIVE"):
         over_http.apply(1, "archive")

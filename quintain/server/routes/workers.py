@@ -19,7 +19,7 @@ MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""
 
 _MAX_WORKERS: Final = 1024
-_SLICE_SECS: Final = 5.0
+_SLICE_SECS: Final = 1.0
 
 T = TypeVar("T")
 
