@@ -383,16 +383,23 @@ class ExperimentMachine:
             self._advance(trial, effects)
 
     def _advance(self, trial: trial_machine.TrialMachine, effects: Effects) -> None:
-        """Tells the search method what a trial has reached, and does what it asks."""
+        """Tells the search method what a trial has reached, and does what it asks.
+
+        What it asks of several trials is followed up in the order in which it asked, whichever
+        trial was the last to arrive.
+        """
         waiting = collections.deque([trial])
         while waiting and self.state in (_State.ACTIVE, _State.PAUSED):
-            event = waiting[0].next_event(self._time)
+            current = waiting.popleft()
+            event = current.next_event(self._time)
             if event is None:
-                waiting.popleft()
                 continue
-            if waiting[0].state.is_terminal:
-                self._note_end(waiting[0], effects)
-            waiting.extend(self._perform(self._search.record(event), effects, is_advanced=False))
+            if current.state.is_terminal:
+                self._note_end(current, effects)
+            touched = self._perform(self._search.record(event), effects, is_advanced=False)
+            waiting.extend(touched)
+            if current not in touched:
+                waiting.append(current)
 
     def _perform(
         self,

@@ -1,0 +1,587 @@
+"""Whole experiments with simulated workers over a real store."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from quintain import errors
+from quintain.records import checkpoint, exit_codes, states, trial, workload
+from quintain.scheduler import scheduling
+
+SEARCHES = {
+    "single": {"name": "single", "max_length": 10},
+    "random": {"name": "random", "max_length": 6, "max_trials": 5, "max_concurrent_trials": 3},
+    "adaptive_simple": {"name": "adaptive_simple", "max_length": 16, "max_trials": 8},
+    "pbt": {
+        "name": "pbt",
+        "population_size": 5,
+        "num_rounds": 3,
+        "length_per_round": 5,
+        "replace_function": {"truncate_fraction": 0.4},
+    },
+}
+
+
+def create(master, config_text, searcher="random", **fields):
+    chosen = SEARCHES[searcher] if isinstance(searcher, str) else searcher
+    return master.create_experiment(config_text(chosen, **fields), None).id
+
+
+def get(store, experiment_id):
+    with store.reading() as session:
+        return session.get_experiment(experiment_id)
+
+
+def list_trials(store, experiment_id):
+    with store.reading() as session:
+        return session.list_trials(experiment_id)
+
+
+@pytest.mark.parametrize("searcher", SEARCHES)
+def test_the_order_in_which_trials_finish_does_not_matter(
+    make_master, make_workers, config_text, describe, searcher
+):
+    master = make_master(num_slots=3)
+    shown = []
+    for seed in range(4):
+        experiment_id = create(master, config_text, searcher, min_validation_period={"batches": 3})
+        make_workers(master, order=random.Random(seed)).run()
+        shown.append(describe(experiment_id))
+        assert shown[-1]["state"] == "COMPLETED"
+    first = {each["request_id"]: each["parent"] for each in shown[0]["trials"]}
+    for other in shown[1:]:
+        offset = len(first) * shown.index(other)
+        for each in other["trials"]:
+            each["parent"] = each["parent"] and each["parent"] - offset
+        assert other == shown[0]
+
+
+@pytest.mark.parametrize("searcher", SEARCHES)
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_workers_and_restarted_masters_change_no_result(
+    make_master, make_workers, config_text, describe, launcher, searcher, seed
+):
+    fields = {
+        "min_validation_period": {"batches": 3},
+        "max_restarts": 1000,
+        "checkpoint_policy": "all",
+    }
+    master = make_master(num_slots=3)
+    undisturbed = create(master, config_text, searcher, **fields)
+    make_workers(master).run()
+    disturbed = create(master, config_text, searcher, **fields)
+    source = random.Random(seed)
+    workers = make_workers(master, order=source)
+    num_killed = 0
+
+    def disturb(number):
+        nonlocal num_killed
+        chance = source.random()
+        if (chance < 0.15 or number == 2) and launcher.alive:
+            launcher.end(source.choice(list(launcher.alive)), exit_code=1)
+            num_killed += 1
+        elif chance < 0.25:
+            workers.master = make_master(num_slots=3)
+        elif chance < 0.3 and launcher.alive:
+            del launcher.alive[source.choice(list(launcher.alive))]
+            workers.master = make_master(num_slots=3)
+
+    workers.run(on_round=disturb)
+    expected, shown = describe(undisturbed), describe(disturbed)
+    offset = len(expected["trials"])
+    for each in shown["trials"]:
+        each["parent"] = each["parent"] and each["parent"] - offset
+    assert num_killed
+    assert len(shown["trials"]) == len(expected["trials"])
+    for one, other in zip(shown["trials"], expected["trials"], strict=True):
+        assert one == other
+    assert shown == expected
+
+
+def test_a_result_that_is_sent_twice_counts_once(make_master, make_workers, config_text, launcher):
+    master = make_master()
+    create(master, config_text, "single")
+    master.tick()
+    (launch_id,) = launcher.alive
+    workers = make_workers(master)
+    work = workers.step(launch_id)
+    answer = workers.answer(launch_id, work)
+    master.report(work.trial_id, launch_id, answer)
+    make_master().report(work.trial_id, launch_id, answer)
+    following = master.next_workload(work.trial_id, launch_id, 0.0)
+    assert (following.number, following.total_batches) == (2, 4)
+
+
+def test_a_result_of_a_run_that_is_not_wanted_is_refused(
+    make_master, make_workers, config_text, launcher
+):
+    master = make_master()
+    create(master, config_text, "single")
+    master.tick()
+    (launch_id,) = launcher.alive
+    workers = make_workers(master)
+    work = workers.step(launch_id)
+    launcher.end(launch_id, exit_code=1)
+    master.tick()
+    with pytest.raises(errors.GoneError, match=launch_id):
+        master.report(work.trial_id, launch_id, workers.answer(launch_id, work))
+
+
+def test_a_trial_goes_back_to_its_checkpoint_and_forgets_what_came_later(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single", min_checkpoint_period={"batches": 4})
+    workers = make_workers(master)
+    master.tick()
+    (launch_id,) = launcher.alive
+    for _ in range(3):  # train 4, save, train 4
+        workers.step(launch_id)
+    (before,) = list_trials(store, experiment_id)
+    launcher.end(launch_id, exit_code=1, last_lines=["boom"])
+    master.tick()
+    (after,) = list_trials(store, experiment_id)
+    assert (before.total_batches, after.total_batches, after.restarts) == (8, 4, 1)
+    assert "boom" in after.reason
+    with store.reading() as session:
+        assert [row.total_batches for row in session.list_metrics(after.id)] == [4]
+        assert [at for at, _ in session.list_batch_metrics(after.id)] == [4]
+    (launch_id,) = launcher.alive
+    workers.step(launch_id)
+    spec = workers.specs[launch_id]
+    assert spec.latest_checkpoint.endswith(after.latest_checkpoint)
+    assert not spec.is_warm_start
+
+
+def test_a_trial_that_fails_too_often_does_not_end_the_search(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random", max_restarts=2)
+    bad = list_trials(store, experiment_id)[1].id
+
+    def crash(number):
+        for launch_id, launch in list(launcher.alive.items()):
+            if launch.trial_id == bad:
+                launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
+
+    make_workers(master).run(on_round=crash)
+    trials = {each.id: each for each in list_trials(store, experiment_id)}
+    assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+    assert trials[bad].state is states.TrialState.ERROR
+    assert (trials[bad].restarts, "ValueError: bad" in trials[bad].reason) == (2, True)
+    assert sum(each.state is states.TrialState.COMPLETED for each in trials.values()) == 4
+
+
+def test_an_experiment_whose_trials_all_fail_says_why(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random", max_restarts=0)
+
+    def crash(number):
+        for launch_id in list(launcher.alive):
+            launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
+
+    make_workers(master).run(on_round=crash)
+    record = get(store, experiment_id)
+    assert record.state is states.ExperimentState.ERROR
+    assert "No trial completed" in record.reason
+    assert "ValueError: bad" in record.reason
+
+
+def test_invalid_hyperparameters_are_not_tried_again(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    bad = list_trials(store, experiment_id)[0].id
+
+    def refuse(number):
+        for launch_id, launch in list(launcher.alive.items()):
+            if launch.trial_id == bad:
+                launcher.end(launch_id, exit_code=exit_codes.ExitCode.INVALID_HPARAMS)
+
+    make_workers(master).run(on_round=refuse)
+    trials = list_trials(store, experiment_id)
+    assert len(trials) == 6  # another point was drawn for it
+    assert (trials[0].state, trials[0].restarts) == (states.TrialState.ERROR, 0)
+    assert "Invalid hyperparameters" in trials[0].reason
+
+
+def test_a_lost_process_uses_up_no_restart_but_not_for_ever(
+    make_master, config_text, launcher, store, monkeypatch
+):
+    monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
+    master = make_master()
+    experiment_id = create(master, config_text, "single", max_restarts=0)
+    for _ in range(5):
+        master.tick()
+        launcher.alive.clear()
+        master = make_master()
+        (record,) = list_trials(store, experiment_id)
+        assert (record.state, record.restarts) == (states.TrialState.ACTIVE, 0)
+    master.tick()
+    launcher.alive.clear()
+    make_master()
+    assert list_trials(store, experiment_id)[0].state is states.TrialState.ERROR
+
+
+def test_a_missing_metric_ends_the_trial_and_names_the_nearest(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    searcher = {**SEARCHES["single"], "metric": "los"}
+    experiment_id = create(master, config_text, searcher)
+    make_workers(master).run()
+    record = get(store, experiment_id)
+    assert record.state is states.ExperimentState.ERROR
+    assert "got 'los', but the validation gave loss. Did you mean 'loss'?" in record.reason
+
+
+def test_a_metric_that_is_no_number_is_shown_and_counts_as_the_worst(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "pbt")
+    bad = list_trials(store, experiment_id)[0].hparams
+
+    def metric(hparams, seed, batches):
+        return float("nan") if hparams == bad else hparams["lr"]
+
+    make_workers(master, metric=metric).run()
+    first = list_trials(store, experiment_id)[0]
+    assert first.state is states.TrialState.COMPLETED
+    assert first.total_batches == 5  # closed after the first round
+    assert first.latest_metric != first.latest_metric
+    with store.reading() as session:
+        assert session.list_metrics(first.id)[-1].metrics == {"loss": "NaN"}
+
+
+def test_clones_start_from_their_parents_checkpoint(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "pbt")
+    workers = make_workers(master)
+    workers.run()
+    clones = [each for each in list_trials(store, experiment_id) if each.parent_trial_id]
+    assert len(clones) == 4
+    by_trial = {}
+    for spec in workers.specs.values():
+        by_trial.setdefault(spec.trial_id, spec)
+    for clone in clones:
+        spec = by_trial[clone.id]
+        assert spec.is_warm_start
+        assert f"c-{clone.parent_trial_id}-" in spec.latest_checkpoint
+
+
+def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
+    make_master, make_workers, config_text, launcher, store, describe
+):
+    master = make_master()
+    undisturbed = create(master, config_text, "random")
+    make_workers(master).run()
+    experiment_id = create(master, config_text, "random")
+    workers = make_workers(master)
+    master.tick()
+    for launch_id in list(launcher.alive):
+        workers.step(launch_id)
+    assert master.pause(experiment_id).state is states.ExperimentState.PAUSED
+    for _ in range(4):
+        master.tick()
+        for launch_id in list(launcher.alive):
+            workers.step(launch_id)
+    assert not launcher.alive
+    running = [each for each in list_trials(store, experiment_id) if each.total_batches]
+    assert [each.total_batches for each in running] == [4, 4]
+    assert all(each.latest_checkpoint for each in running)
+    master.activate(experiment_id)
+    workers.run()
+    expected = describe(undisturbed)
+    assert describe(experiment_id)["trials"] == expected["trials"]
+
+
+@pytest.mark.parametrize("command", ["cancel", "kill"])
+def test_an_ended_experiment_can_be_continued_where_it_was(
+    make_master, make_workers, config_text, launcher, store, describe, command
+):
+    master = make_master()
+    undisturbed = create(master, config_text, "adaptive_simple")
+    make_workers(master).run()
+    experiment_id = create(master, config_text, "adaptive_simple")
+    workers = make_workers(master)
+    for _ in range(6):
+        master.tick()
+        for launch_id in list(launcher.alive):
+            workers.step(launch_id)
+    getattr(master, command)(experiment_id)
+    workers.run()
+    record = get(store, experiment_id)
+    assert record.state is states.ExperimentState.CANCELED
+    assert record.end_time is not None
+    assert all(each.state.is_terminal for each in list_trials(store, experiment_id))
+    if command == "cancel":
+        assert not launcher.killed
+    assert getattr(master, command)(experiment_id).state is states.ExperimentState.CANCELED
+    master.continue_experiment(experiment_id)
+    workers.master = make_master()
+    workers.run()
+    assert describe(experiment_id)["trials"] == describe(undisturbed)["trials"]
+
+
+def test_a_single_trial_can_be_trained_longer(make_master, make_workers, config_text, store):
+    master = make_master()
+    experiment_id = create(master, config_text, "single")
+    make_workers(master).run()
+    with pytest.raises(errors.StateError, match=r"Raise searcher\.max_length"):
+        master.continue_experiment(experiment_id)
+    master.continue_experiment(experiment_id, ["searcher.max_length=20"])
+    workers = make_workers(make_master())
+    workers.run()
+    (record,) = list_trials(store, experiment_id)
+    assert (record.total_batches, record.state) == (20, states.TrialState.COMPLETED)
+    assert sum(work.num_batches for work in workers.done) == 10
+
+
+@pytest.mark.parametrize("when", ["running", "ended"])
+def test_a_search_can_be_given_more_trials(make_master, make_workers, config_text, store, when):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    if when == "ended":
+        make_workers(master).run()
+    with pytest.raises(errors.StateError, match="more than the present 5"):
+        master.update_experiment(experiment_id, max_trials=5)
+    master.update_experiment(experiment_id, max_trials=9)
+    make_workers(make_master()).run()
+    trials = list_trials(store, experiment_id)
+    assert len(trials) == 9
+    assert {each.state for each in trials} == {states.TrialState.COMPLETED}
+    assert get(store, experiment_id).config["searcher"]["max_trials"] == 9
+    pbt = create(master, config_text, "pbt")
+    with pytest.raises(errors.StateError, match="fork"):
+        master.update_experiment(pbt, max_trials=9)
+
+
+def test_what_an_experiment_may_be_asked_depends_on_its_state(
+    make_master, make_workers, config_text
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single")
+    for command in (master.archive, master.unarchive, master.delete, master.continue_experiment):
+        with pytest.raises(errors.StateError, match="only an ended one"):
+            command(experiment_id)
+    make_workers(master).run()
+    for command in (master.pause, master.activate, master.cancel, master.kill):
+        with pytest.raises(errors.StateError, match="may be archived, deleted, forked"):
+            command(experiment_id)
+    assert master.archive(experiment_id).is_archived
+    assert not master.unarchive(experiment_id).is_archived
+    master.delete(experiment_id)
+    with pytest.raises(errors.NotFoundError):
+        master.pause(experiment_id)
+
+
+def test_a_killed_trial_ends_and_the_search_goes_on(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    master.tick()
+    victim = next(iter(launcher.alive.values())).trial_id
+    assert master.kill_trial(victim).state is states.TrialState.CANCELED
+    assert len(launcher.killed) == 1
+    make_workers(master).run()
+    ended = [each.state.value for each in list_trials(store, experiment_id)]
+    assert sorted(ended) == ["CANCELED", *["COMPLETED"] * 4]
+
+
+def test_a_trial_is_run_again_with_its_hyperparameters_and_seed(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    make_workers(master).run()
+    former = list_trials(store, experiment_id)[3]
+    again = master.rerun_trial(former.id)
+    make_workers(master).run()
+    (record,) = list_trials(store, again.id)
+    assert (record.hparams, record.seed) == (former.hparams, former.seed)
+    assert (record.total_batches, record.best_metric) == (6, former.best_metric)
+    assert again.parent_id == experiment_id
+
+
+def test_all_trials_start_from_another_experiments_trial(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    first = create(master, config_text, "single")
+    make_workers(master).run()
+    (source,) = list_trials(store, first)
+    searcher = {**SEARCHES["random"], "source_trial_id": source.id}
+    create(master, config_text, searcher)
+    with pytest.raises(errors.StateError, match="start from its checkpoints"):
+        master.delete(first)
+    with pytest.raises(errors.StateError, match="goes on from it"):
+        master.delete_checkpoint(source.latest_checkpoint)
+    workers = make_workers(master)
+    workers.run()
+    assert all(
+        spec.latest_checkpoint.endswith(source.latest_checkpoint) and spec.is_warm_start
+        for spec in workers.specs.values()
+    )
+
+
+def test_only_the_checkpoints_that_were_asked_for_are_kept(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single", min_checkpoint_period={"batches": 2})
+    make_workers(master).run()
+
+    def count():
+        with store.reading() as session:
+            kept = session.list_checkpoints(
+                experiment_id=experiment_id, states=[checkpoint.CheckpointState.COMPLETED]
+            )
+        return [each.total_batches for each in kept]
+
+    assert count() == [10]
+    master.update_experiment(experiment_id, checkpoint_storage={"save_trial_best": 0})
+    assert count() == [10]
+    master.update_experiment(experiment_id, checkpoint_storage={"save_trial_latest": 0})
+    assert count() == []
+    with pytest.raises(errors.ConfigError, match="Did you mean 'save_trial_best'"):
+        master.update_experiment(experiment_id, checkpoint_storage={"save_trail_best": 0})
+
+
+def test_a_trial_that_asks_to_stop_is_saved_and_completes(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single")
+    workers = make_workers(master)
+    plain = workers.answer
+
+    def answer(launch_id, work):
+        result = plain(launch_id, work)
+        if work.number == 2:
+            reason = workload.ExitedReason.USER_CANCELED
+            return workload.WorkloadResult(**{**vars(result), "exited_reason": reason})
+        return result
+
+    workers.answer = answer
+    workers.run()
+    kinds = [work.kind.value for work in workers.done]
+    assert kinds == ["TRAIN", "TRAIN", "CHECKPOINT"]
+    (record,) = list_trials(store, experiment_id)
+    assert record.state is states.TrialState.COMPLETED
+    assert "asked to stop" in record.reason
+    assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+
+
+def test_a_workload_that_takes_too_long_is_a_failure(
+    make_master, make_workers, config_text, launcher, store, monkeypatch
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single", workload_timeout=0.001, max_restarts=0)
+    master.tick()
+    (launch_id,) = launcher.alive
+    workers = make_workers(master)
+    workers.specs[launch_id] = None
+    identity = trial.ProcessIdentity(1, 1.0, launch_id)
+    trial_id = launcher.alive[launch_id].trial_id
+    master.start_run(trial_id, identity)
+    master.next_workload(trial_id, launch_id, 0.0)
+    time.sleep(0.01)
+    for _ in range(3):
+        master.tick()
+    assert launcher.killed == [launch_id]
+    record = get(store, experiment_id)
+    assert "workload_timeout: the trial took more than 0.001 s to do workload 1" in record.reason
+
+
+def test_no_work_is_handed_out_while_the_store_cannot_be_written(
+    make_master, make_workers, config_text, launcher, store, monkeypatch, describe
+):
+    master = make_master()
+    undisturbed = create(master, config_text, "random")
+    make_workers(master).run()
+    experiment_id = create(master, config_text, "random")
+    workers = make_workers(master)
+    master.tick()
+    launch_ids = list(launcher.alive)
+    work = workers.step(launch_ids[0])
+    plain = store.transaction
+    monkeypatch.setattr(store, "transaction", _raise_full)
+    following = master.next_workload(work.trial_id, launch_ids[0], 0.0)
+    with pytest.raises(errors.StoreError, match="disk is full"):
+        master.report(work.trial_id, launch_ids[0], workers.answer(launch_ids[0], following))
+    master.tick()
+    assert "disk is full" in master.status().problem
+    assert master.next_workload(work.trial_id, launch_ids[0], 0.0) is None
+    monkeypatch.setattr(store, "transaction", plain)
+    master.tick()
+    assert master.status().problem == ""
+    workers.run()
+    assert describe(experiment_id)["trials"] == describe(undisturbed)["trials"]
+
+
+def _raise_full():
+    raise errors.StoreError("The disk is full.")
+
+
+def test_slots_are_shared_and_the_lower_share_makes_room(
+    make_master, make_workers, config_text, launcher
+):
+    master = make_master(num_slots=4)
+    many = {"name": "random", "max_length": 40, "max_trials": 8}
+    first = create(master, config_text, many)
+    master.tick()
+    second = create(master, config_text, many)
+    workers = make_workers(master)
+    for _ in range(6):
+        master.tick()
+        for launch_id in list(launcher.alive):
+            workers.step(launch_id)
+    held = [each.experiment_id for each in launcher.alive.values()]
+    assert (held.count(first), held.count(second)) == (2, 2)
+    assert [slot.experiment_id for slot in master.status().slots].count(second) == 2
+    workers.run()
+
+
+def test_the_remaining_time_follows_from_what_a_batch_takes(
+    make_master, make_workers, config_text, launcher
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "random", "max_length": 8, "max_trials": 3})
+    assert master.status().experiments[0].eta_secs is None
+    master.tick()
+    (launch_id,) = launcher.alive
+    make_workers(master).step(launch_id)  # 4 batches in 1 second
+    assert master.status().experiments[0].eta_secs == pytest.approx(20 / 4)
+
+
+def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
+    make_master, make_workers, config_text, launcher, store
+):
+    master = make_master()
+    master.start()
+    experiment_id = create(master, config_text, "random")
+    workers = make_workers(master)
+    draining = threading.Thread(target=master.drain)
+    draining.start()
+    while draining.is_alive():
+        for launch_id in list(launcher.alive):
+            if launch_id in launcher.alive:
+                workers.step(launch_id)
+    draining.join()
+    assert not launcher.alive
+    assert get(store, experiment_id).state is states.ExperimentState.PAUSED
+    master.stop()
+    second = make_master()
+    second.activate(experiment_id)
+    make_workers(second).run()
+    assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
