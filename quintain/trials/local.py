@@ -137,7 +137,8 @@ def run_locally(
         if test:
             _try(spec, tell)
         else:
-            _train(spec, max(lengths), config.scheduling_unit, tell)
+            length = max(lengths) * config.searcher.batches_per_unit
+            _train(spec, length, config.scheduling_unit, tell)
 
 
 def _train(spec: trial.TrialSpec, length: int, unit: int, tell: Callable[[str], None]) -> None:

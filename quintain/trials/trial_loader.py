@@ -68,6 +68,7 @@ def load_trial(
         logger.warning("startup-hook.sh is not run: trials run in the environment of the master.")
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
+    _prepare_tensorflow(directory)
     if entrypoint is None:
         trial_class, modules = _search(directory)
     else:
@@ -80,6 +81,14 @@ def load_trial(
         if inspect.isfunction(value)
     }
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
+
+
+def _prepare_tensorflow(directory: pathlib.Path) -> None:
+    """Gives code for graphs the names of TensorFlow 1 before it is imported."""
+    marks = ("TensorFlowTrial", "EstimatorTrial")
+    texts = (path.read_text("utf-8", "replace") for path in directory.rglob("*.py"))
+    if any(mark in text for text in texts for mark in marks):
+        importlib.import_module("quintain.trials.legacy_tensorflow").enable()
 
 
 def _load_named(

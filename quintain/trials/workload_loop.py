@@ -160,7 +160,7 @@ def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
         model_dir: Directory with the user's code.
     """
     if isinstance(error, errors.QuintainError):
-        return f"{type(error).__name__}: {error}"
+        return str(error)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -35,7 +35,7 @@ def average(batch_metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 f"{sorted(metrics)}, the first one {sorted(names)}; all batches need the same."
             )
     require_loss(names)
-    return {name: _average([metrics[name] for metrics in batch_metrics]) for name in names}
+    return {name: average_values([metrics[name] for metrics in batch_metrics]) for name in names}
 
 
 def require_loss(names: Sequence[str]) -> None:
@@ -50,7 +50,8 @@ def require_loss(names: Sequence[str]) -> None:
         )
 
 
-def _average(values: Sequence[Any]) -> float | None:
+def average_values(values: Sequence[Any]) -> float | None:
+    """Returns the mean of one metric over the batches, as `average` takes it."""
     known = [np.asarray(value, np.float64) for value in values if value is not None]
     if not known or len({value.shape for value in known}) > 1:
         return None

@@ -1,0 +1,434 @@
+"""Graphs of low-level TensorFlow as trials."""
+
+import abc
+import json
+import logging
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.trials import (
+    base_trial,
+    legacy_tensorflow,
+    repeatable_random,
+    workload_metrics,
+)
+
+v1 = tf.compat.v1
+
+_VARIABLES: Final = "variables"
+_ITERATOR: Final = "iterator"
+_STATE_FILE: Final = "training_state.json"
+_SAVED_MODEL: Final = "saved_model"
+_LOSS: Final = "loss"
+
+logger = logging.getLogger(__name__)
+
+
+class TensorFlowTrial(base_trial.Trial):
+    """A trial made of one graph, which trains and validates.
+
+    The module has a function `make_data_loaders(experiment_config, hparams)` beside the class,
+    which returns a training and a validation dataset, both batched, not repeated, and of equal
+    structure. It may have `download_data(experiment_config, hparams)`, which is called before and
+    returns a directory.
+    """
+
+    controller_module: ClassVar[str] = "quintain.trials.tensorflow_trial"
+
+    @abc.abstractmethod
+    def optimizer(self) -> Any:
+        """Returns the optimizer, a `tf.train.Optimizer`. Called once, after `build_graph`."""
+
+    @abc.abstractmethod
+    def build_graph(self, record: Any, is_training: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Builds the graph for training and validation. Called once.
+
+        Args:
+            record: One batch of the datasets, in their structure.
+            is_training: Scalar boolean tensor: true in training steps, false in validation.
+
+        Returns:
+            Tensors by name. `loss`, a scalar, is minimised; others may be metrics.
+        """
+
+    @abc.abstractmethod
+    def validation_metrics(self) -> list[str]:
+        """Returns the names of tensors that are measured on the validation data."""
+
+    def training_metrics(self) -> list[str]:
+        """Returns the names of tensors, other than `loss`, that are measured in training."""
+        return []
+
+    def session_config(self) -> Any:
+        """Returns the `tf.ConfigProto` of the session."""
+        return v1.ConfigProto(allow_soft_placement=True)
+
+    def training_counter(self) -> tf.Variable:
+        """Returns the variable that counts the batches trained on: `tf.train.get_global_step()`.
+
+        May be called in `build_graph` and `optimizer`, to let a learning rate decay, say.
+        """
+        return v1.train.get_or_create_global_step()
+
+
+def build_controller(
+    trial_class: type[TensorFlowTrial], context: base_trial.TrialContext
+) -> "TensorFlowTrialController":
+    """Makes the trial and what drives it."""
+    legacy_tensorflow.enable()
+    return TensorFlowTrialController(base_trial.create_trial(trial_class, context), context)
+
+
+class TensorFlowTrialController(base_trial.TrialController):
+    """Runs one session over one graph."""
+
+    def __init__(self, trial: TensorFlowTrial, context: base_trial.TrialContext) -> None:
+        """Builds data, graph and session.
+
+        Raises:
+            TrialError: If the datasets don't fit together or are not batched, `loss` is missing,
+                or a metric is none of the graph's tensors.
+        """
+        super().__init__(trial, context)
+        _refuse_aggregation(context)
+        self._name = type(trial).__name__
+        self._batches = 0
+        self._has_exact_position = True
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            v1.set_random_seed(context.get_trial_seed())
+            train, validation = self._make_datasets()
+            self._train_iterator = v1.data.make_initializable_iterator(train.repeat())
+            self._validation_iterator = v1.data.make_initializable_iterator(validation)
+            self._handle = v1.placeholder(tf.string, [], "iterator_handle")
+            self._is_training = v1.placeholder(tf.bool, [], "is_training")
+            self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
+            self._record = _read(self._handle, train, validation)
+            with repeatable_random.stepwise(self._step):
+                self._outputs = self._build_outputs()
+                self._train_op = self._build_train_op()
+            self._train_names = [_LOSS, *self._check_names("training_metrics")]
+            self._validation_names = self._check_names("validation_metrics")
+            self._require_searched_metric()
+            self._saver = v1.train.Saver(save_relative_paths=True)
+            self._iterator_saver = v1.train.Saver(
+                [tf.data.experimental.make_saveable_from_iterator(self._train_iterator)]
+            )
+            self._open_session()
+
+    def train(self, num_batches: int) -> base_trial.TrainResult:
+        """Trains on the next batches."""
+        batches = []
+        num_inputs = 0
+        for _ in range(num_batches):
+            _, size, *values = self._run_train(self._train_handle, True, self._batches)
+            self._batches += 1
+            num_inputs += int(size)
+            batches.append(_to_metrics(self._train_names, values))
+        return base_trial.TrainResult(num_inputs, batches)
+
+    def validate(self) -> base_trial.ValidationResult:
+        """Goes through the validation data once; metrics are means over the batches."""
+        self._session.run(self._validation_iterator.initializer)
+        sums: list[list[Any]] = []
+        num_inputs = 0
+        while True:
+            try:
+                size, *values = self._run_validate(self._validation_handle, False, self._batches)
+            except tf.errors.OutOfRangeError:
+                break
+            num_inputs += int(size)
+            sums.append(values)
+        if not sums:
+            raise errors.TrialError("make_data_loaders(): the validation dataset is empty.")
+        means = {
+            name: workload_metrics.average_values([values[number] for values in sums])
+            for number, name in enumerate(self._validation_names)
+        }
+        return base_trial.ValidationResult(means, num_inputs)
+
+    def save(self, directory: str) -> None:
+        """Writes variables, the data position, and a SavedModel of the graph."""
+        folder = pathlib.Path(directory)
+        with self._graph.as_default():
+            self._saver.save(self._session, str(folder / _VARIABLES), write_meta_graph=False)
+            if self._has_exact_position:
+                self._save_position(folder)
+            v1.saved_model.simple_save(
+                self._session,
+                str(folder / _SAVED_MODEL),
+                inputs=_flatten(self._record) | {"is_training": self._is_training},
+                outputs=self._outputs,
+            )
+        (folder / _STATE_FILE).write_text(json.dumps({"batches": self._batches}))
+
+    def restore(self, directory: str, *, is_warm_start: bool) -> None:
+        """Reads the state that `save` wrote."""
+        folder = pathlib.Path(directory)
+        prefix = str(folder / _VARIABLES)
+        with self._graph.as_default():
+            variables = v1.global_variables()
+            _check_fit(prefix, variables)
+            if is_warm_start:
+                counter = v1.train.get_global_step()
+                variables = [one for one in variables if one is not counter]
+            v1.train.Saver(variables).restore(self._session, prefix)
+            if is_warm_start:
+                return
+            self._batches = json.loads((folder / _STATE_FILE).read_text())["batches"]
+            self._restore_position(folder)
+
+    def close(self) -> None:
+        """Closes the session."""
+        self._session.close()
+
+    def _make_datasets(self) -> tuple[Any, Any]:
+        config, hparams = self.context.get_experiment_config(), self.context.get_hparams()
+        functions = self.context.functions
+        if "download_data" in functions:
+            self.context.download_data_dir = functions["download_data"](config, hparams)
+        make = functions.get("make_data_loaders") or getattr(self.trial, "make_data_loaders", None)
+        if make is None:
+            raise errors.TrialError(
+                f"There is no function make_data_loaders(experiment_config, hparams) beside "
+                f"{self._name}."
+            )
+        pair = make(config, hparams)
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise errors.TrialError(
+                f"make_data_loaders() returned {pair!r}, expected a pair of datasets: training "
+                "and validation."
+            )
+        for dataset, use in zip(pair, ("training", "validation"), strict=True):
+            if not isinstance(dataset, tf.data.Dataset):
+                raise errors.TrialError(
+                    f"make_data_loaders(): the {use} data are {dataset!r}, expected a batched "
+                    "tf.data.Dataset."
+                )
+        return pair[0], pair[1]
+
+    def _build_outputs(self) -> dict[str, tf.Tensor]:
+        outputs = self.trial.build_graph(self._record, self._is_training)
+        if not isinstance(outputs, Mapping):
+            raise errors.TrialError(
+                f"{self._name}.build_graph() returned {outputs!r}, expected a dict of tensors."
+            )
+        outputs = {
+            name: tf.sparse.to_dense(value)
+            if isinstance(value, tf.SparseTensor)
+            else tf.convert_to_tensor(value)
+            for name, value in outputs.items()
+        }
+        if _LOSS not in outputs:
+            raise errors.TrialError(
+                f"{self._name}.build_graph() returned no tensor {_LOSS!r}. "
+                + base_trial.describe_names(_LOSS, outputs)
+            )
+        if outputs[_LOSS].shape.rank not in (0, None):
+            raise errors.TrialError(
+                f"{self._name}.build_graph(): {_LOSS!r} has the shape {outputs[_LOSS].shape}, "
+                "expected a scalar; take its mean."
+            )
+        return outputs
+
+    def _build_train_op(self) -> tf.Operation:
+        counter = self.trial.training_counter()
+        optimizer = self.trial.optimizer()
+        if not hasattr(optimizer, "compute_gradients"):
+            raise errors.TrialError(
+                f"{self._name}.optimizer() returned {optimizer!r}, expected a tf.train.Optimizer "
+                "such as tf.train.AdamOptimizer(0.001)."
+            )
+        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+            gradients = optimizer.compute_gradients(self._outputs[_LOSS])
+        if all(gradient is None for gradient, _ in gradients):
+            raise errors.TrialError(
+                f"{self._name}.build_graph(): {_LOSS!r} depends on no trainable variable."
+            )
+        return optimizer.apply_gradients(gradients, global_step=counter)
+
+    def _check_names(self, method: str) -> list[str]:
+        """Returns the names that a method lists, if they are those of tensors."""
+        names = list(getattr(self.trial, method)())
+        for name in names:
+            if name not in self._outputs:
+                raise errors.TrialError(
+                    f"{self._name}.{method}() has {name!r}, which build_graph() does not return. "
+                    + base_trial.describe_names(name, self._outputs)
+                )
+        if method == "training_metrics" and _LOSS in names:
+            raise errors.TrialError(
+                f"{self._name}.training_metrics() has {_LOSS!r}, which is always measured; leave "
+                "it out."
+            )
+        return names
+
+    def _require_searched_metric(self) -> None:
+        searcher = self.context.get_experiment_config().get("searcher") or {}
+        searched = searcher.get("metric")
+        if searched and searched not in self._validation_names:
+            raise errors.TrialError(
+                f"searcher.metric: got {searched!r}, which {self._name}.validation_metrics() does "
+                "not list. " + base_trial.describe_names(searched, self._validation_names)
+            )
+
+    def _open_session(self) -> None:
+        config = self.trial.session_config()
+        threads = self.context.spec.num_threads
+        if threads is not None:
+            config.intra_op_parallelism_threads = config.intra_op_parallelism_threads or threads
+            config.inter_op_parallelism_threads = config.inter_op_parallelism_threads or threads
+        self._session = v1.Session(graph=self._graph, config=config)
+        self._session.run(
+            [
+                v1.global_variables_initializer(),
+                v1.local_variables_initializer(),
+                v1.tables_initializer(),
+            ]
+        )
+        self._session.run(self._train_iterator.initializer)
+        self._train_handle, self._validation_handle = self._session.run(
+            [self._train_iterator.string_handle(), self._validation_iterator.string_handle()]
+        )
+        size = _batch_size(self._record)
+        feeds = [self._handle, self._is_training, self._step]
+        trained = [self._outputs[name] for name in self._train_names]
+        validated = [self._outputs[name] for name in self._validation_names]
+        self._run_train: Callable[..., list[Any]] = self._session.make_callable(
+            [self._train_op, size, *trained], feeds
+        )
+        self._run_validate: Callable[..., list[Any]] = self._session.make_callable(
+            [size, *validated], feeds
+        )
+
+    def _save_position(self, folder: pathlib.Path) -> None:
+        try:
+            self._iterator_saver.save(
+                self._session, str(folder / _ITERATOR), write_meta_graph=False, write_state=False
+            )
+        except (tf.errors.OpError, ValueError) as error:
+            self._has_exact_position = False
+            logger.warning(
+                "The position in the training data can't be saved (%s); going on from a "
+                "checkpoint reads past the batches that were used.",
+                str(error).splitlines()[0],
+            )
+
+    def _restore_position(self, folder: pathlib.Path) -> None:
+        if (folder / f"{_ITERATOR}.index").exists():
+            self._iterator_saver.restore(self._session, str(folder / _ITERATOR))
+            return
+        parts = tf.nest.flatten(self._record)
+        skip = self._session.make_callable(
+            parts[0].op if isinstance(parts[0], tf.Tensor) else parts, [self._handle]
+        )
+        for _ in range(self._batches):
+            skip(self._train_handle)
+
+
+def _refuse_aggregation(context: base_trial.TrialContext) -> None:
+    optimizations = context.get_experiment_config().get("optimizations") or {}
+    steps = optimizations.get("aggregation_frequency") or 1
+    if steps != 1:
+        raise errors.TrialError(
+            f"optimizations.aggregation_frequency: got {steps}; a TensorFlowTrial applies the "
+            "gradients of each batch. Use larger batches."
+        )
+
+
+def _read(handle: tf.Tensor, train: Any, validation: Any) -> Any:
+    """Returns the next batch of the iterator that a handle names.
+
+    Raises:
+        TrialError: If the datasets have different structures, or no batches.
+    """
+    left, right = train.element_spec, validation.element_spec
+    paths = _flatten(left)
+    others = _flatten(right)
+    if paths.keys() != others.keys():
+        raise errors.TrialError(
+            "make_data_loaders(): the datasets have different structures. Training: "
+            f"{left}. Validation: {right}."
+        )
+    shapes = []
+    for path, spec in paths.items():
+        other = others[path]
+        place = f" at {path!r}" if len(paths) > 1 else ""
+        if type(spec) is not type(other) or spec.dtype != other.dtype:
+            raise errors.TrialError(
+                f"make_data_loaders(): the datasets differ{place}: training {spec}, validation "
+                f"{other}."
+            )
+        if spec.shape.rank == 0 or other.shape.rank == 0:
+            raise errors.TrialError(
+                f"make_data_loaders(): the data{place} are single numbers ({spec}), expected "
+                "batches; call .batch(...) on both datasets."
+            )
+        if spec.shape.rank is not None and spec.shape.rank != other.shape.rank:
+            raise errors.TrialError(
+                f"make_data_loaders(): the datasets have different ranks{place}: training "
+                f"{spec.shape}, validation {other.shape}. Are both batched?"
+            )
+        shapes.append(spec.shape.most_specific_compatible_shape(other.shape))
+    iterator = v1.data.Iterator.from_string_handle(
+        handle,
+        v1.data.get_output_types(train),
+        tf.nest.pack_sequence_as(left, shapes),
+        v1.data.get_output_classes(train),
+    )
+    return iterator.get_next()
+
+
+def _flatten(record: Any) -> dict[str, Any]:
+    """Returns the parts of a nest by their paths, `record` if there is one part only."""
+    flat: dict[str, Any] = {}
+
+    def walk(part: Any, path: str) -> None:
+        if isinstance(part, Mapping):
+            for name in sorted(part):
+                walk(part[name], f"{path}/{name}" if path else str(name))
+        elif isinstance(part, tuple | list):
+            for number, value in enumerate(part):
+                walk(value, f"{path}/{number}" if path else str(number))
+        else:
+            flat[path or "record"] = part
+
+    walk(record, "")
+    return flat
+
+
+def _batch_size(record: Any) -> tf.Tensor:
+    first = tf.nest.flatten(record)[0]
+    shape = first.dense_shape if isinstance(first, tf.SparseTensor) else tf.shape(first)
+    return shape[0]
+
+
+def _to_metrics(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    return {name: value.tolist() for name, value in zip(names, values, strict=True)}
+
+
+def _check_fit(prefix: str, variables: Sequence[Any]) -> None:
+    """Checks that a checkpoint has the variables of the graph.
+
+    Raises:
+        CheckpointError: Naming those that are missing or have other shapes.
+    """
+    try:
+        shapes = dict(tf.train.list_variables(prefix))
+    except (tf.errors.OpError, ValueError) as error:
+        raise errors.CheckpointError(f"{prefix}: {error}") from error
+    problems = []
+    for variable in variables:
+        name = variable.op.name
+        if name not in shapes:
+            problems.append(f"{name} is missing")
+        elif list(shapes[name]) != variable.shape.as_list():
+            problems.append(f"{name} has the shape {shapes[name]}, not {variable.shape}")
+    if problems:
+        raise errors.CheckpointError(
+            f"{prefix}: the checkpoint is not one of this graph: {'; '.join(problems[:5])}."
+        )
