@@ -209,3 +209,46 @@ def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
         True: "ERROR",
         False: "COMPLETED",
     }
+
+
+def test_other_experiments_go_on_when_the_command_that_ran_them_ends(shell, write_config):
+    short = write_config(secs=0.02, length=40)
+    foreground = shell.start("experiment", "create", short, MODEL_DIR, "--slots", 2)
+    shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "a master runs")
+    long = write_config(secs=0.02, length=200)
+    stdout = shell.run("experiment", "create", long, MODEL_DIR, "--detach", "--no-check")
+    assert stdout == "Created experiment 2.\n"
+    assert shell.read("master", "status")["master"]["is_embedded"]
+
+    _, stderr = foreground.communicate(timeout=60)
+    assert foreground.returncode == 0
+    assert "Other experiments go on in a master in the background" in stderr
+    assert not shell.read("master", "status")["master"]["is_embedded"]
+    shell.run("experiment", "wait", 2)
+    assert all(result[:2] == ("COMPLETED", 200) for result in shell.results(2).values())
+
+
+def test_a_stopped_master_lets_the_next_go_on(shell, write_config):
+    path = write_config(secs=0.02, length=100)
+    shell.run("experiment", "create", path, MODEL_DIR, "--detach", "--slots", 2)
+    shell.wait_for(lambda: any(one[1] > 0 for one in shell.results().values()), "a trial trains")
+    daemon = home_lib.find_master(shell.home)
+
+    os.kill(daemon.pid, signal.SIGTERM)
+    shell.wait_for(lambda: not daemon.is_alive(), "the master has ended")
+    trained = shell.results()
+    assert 0 < max(one[1] for one in trained.values()) < 100
+    time.sleep(0.5)
+    assert shell.results() == trained
+
+    shell.start("master")
+    shell.run("experiment", "wait", 1)
+    for rate, result in shell.results().items():
+        assert result == ("COMPLETED", 100, expected_error(rate, 100))
+
+
+def test_one_trial_is_tried_in_this_process(shell, write_config):
+    stdout = shell.run("experiment", "create", write_config(), MODEL_DIR, "--local", "--test")
+
+    assert "All is well" in stdout
+    assert not shell.home.database.exists()
