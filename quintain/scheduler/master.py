@@ -368,6 +368,16 @@ class Master:
                 problem=core.problem,
             )
 
+    def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:
+        """Returns how far an experiment is, without its waiting trials; None if it has ended."""
+        with self._core.condition:
+            entry = self._core.entries.get(experiment_id)
+            if entry is None:
+                return None
+            return master_status.ExperimentStatus(
+                experiment_id, entry.machine.state, entry.machine.progress
+            )
+
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
         core = self._core
         entry = core.entries[experiment_id]

@@ -61,7 +61,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
 @pytest.mark.parametrize("searcher", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_workers_and_restarted_masters_change_no_result(
-    make_master, make_workers, config_text, describe, launcher, searcher, seed
+    make_master, make_workers, config_text, describe, fake_launcher, searcher, seed
 ):
     fields = {
         "min_validation_period": {"batches": 3},
@@ -79,13 +79,13 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     def disturb(number):
         nonlocal num_killed
         chance = source.random()
-        if (chance < 0.15 or number == 2) and launcher.alive:
-            launcher.end(source.choice(list(launcher.alive)), exit_code=1)
+        if (chance < 0.15 or number == 2) and fake_launcher.alive:
+            fake_launcher.end(source.choice(list(fake_launcher.alive)), exit_code=1)
             num_killed += 1
         elif chance < 0.25:
             workers.master = make_master(num_slots=3)
-        elif chance < 0.3 and launcher.alive:
-            del launcher.alive[source.choice(list(launcher.alive))]
+        elif chance < 0.3 and fake_launcher.alive:
+            del fake_launcher.alive[source.choice(list(fake_launcher.alive))]
             workers.master = make_master(num_slots=3)
 
     workers.run(on_round=disturb)
@@ -100,11 +100,13 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     assert shown == expected
 
 
-def test_a_result_that_is_sent_twice_counts_once(make_master, make_workers, config_text, launcher):
+def test_a_result_that_is_sent_twice_counts_once(
+    make_master, make_workers, config_text, fake_launcher
+):
     master = make_master()
     create(master, config_text, "single")
     master.tick()
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     workers = make_workers(master)
     work = workers.step(launch_id)
     answer = workers.answer(launch_id, work)
@@ -115,32 +117,32 @@ def test_a_result_that_is_sent_twice_counts_once(make_master, make_workers, conf
 
 
 def test_a_result_of_a_run_that_is_not_wanted_is_refused(
-    make_master, make_workers, config_text, launcher
+    make_master, make_workers, config_text, fake_launcher
 ):
     master = make_master()
     create(master, config_text, "single")
     master.tick()
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     workers = make_workers(master)
     work = workers.step(launch_id)
-    launcher.end(launch_id, exit_code=1)
+    fake_launcher.end(launch_id, exit_code=1)
     master.tick()
     with pytest.raises(errors.GoneError, match=launch_id):
         master.report(work.trial_id, launch_id, workers.answer(launch_id, work))
 
 
 def test_a_trial_goes_back_to_its_checkpoint_and_forgets_what_came_later(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "single", min_checkpoint_period={"batches": 4})
     workers = make_workers(master)
     master.tick()
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     for _ in range(3):  # train 4, save, train 4
         workers.step(launch_id)
     (before,) = list_trials(store, experiment_id)
-    launcher.end(launch_id, exit_code=1, last_lines=["boom"])
+    fake_launcher.end(launch_id, exit_code=1, last_lines=["boom"])
     master.tick()
     (after,) = list_trials(store, experiment_id)
     assert (before.total_batches, after.total_batches, after.restarts) == (8, 4, 1)
@@ -148,7 +150,7 @@ def test_a_trial_goes_back_to_its_checkpoint_and_forgets_what_came_later(
     with store.reading() as session:
         assert [row.total_batches for row in session.list_metrics(after.id)] == [4]
         assert [at for at, _ in session.list_batch_metrics(after.id)] == [4]
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     workers.step(launch_id)
     spec = workers.specs[launch_id]
     assert spec.latest_checkpoint.endswith(after.latest_checkpoint)
@@ -156,16 +158,16 @@ def test_a_trial_goes_back_to_its_checkpoint_and_forgets_what_came_later(
 
 
 def test_a_trial_that_fails_too_often_does_not_end_the_search(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "random", max_restarts=2)
     bad = list_trials(store, experiment_id)[1].id
 
     def crash(number):
-        for launch_id, launch in list(launcher.alive.items()):
+        for launch_id, launch in list(fake_launcher.alive.items()):
             if launch.trial_id == bad:
-                launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
+                fake_launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
 
     make_workers(master).run(on_round=crash)
     trials = {each.id: each for each in list_trials(store, experiment_id)}
@@ -176,14 +178,14 @@ def test_a_trial_that_fails_too_often_does_not_end_the_search(
 
 
 def test_an_experiment_whose_trials_all_fail_says_why(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "random", max_restarts=0)
 
     def crash(number):
-        for launch_id in list(launcher.alive):
-            launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
+        for launch_id in list(fake_launcher.alive):
+            fake_launcher.end(launch_id, exit_code=1, last_lines=["ValueError: bad"])
 
     make_workers(master).run(on_round=crash)
     record = get(store, experiment_id)
@@ -193,16 +195,16 @@ def test_an_experiment_whose_trials_all_fail_says_why(
 
 
 def test_invalid_hyperparameters_are_not_tried_again(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "random")
     bad = list_trials(store, experiment_id)[0].id
 
     def refuse(number):
-        for launch_id, launch in list(launcher.alive.items()):
+        for launch_id, launch in list(fake_launcher.alive.items()):
             if launch.trial_id == bad:
-                launcher.end(launch_id, exit_code=exit_codes.ExitCode.INVALID_HPARAMS)
+                fake_launcher.end(launch_id, exit_code=exit_codes.ExitCode.INVALID_HPARAMS)
 
     make_workers(master).run(on_round=refuse)
     trials = list_trials(store, experiment_id)
@@ -212,19 +214,19 @@ def test_invalid_hyperparameters_are_not_tried_again(
 
 
 def test_a_lost_process_uses_up_no_restart_but_not_for_ever(
-    make_master, config_text, launcher, store, monkeypatch
+    make_master, config_text, fake_launcher, store, monkeypatch
 ):
     monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
     master = make_master()
     experiment_id = create(master, config_text, "single", max_restarts=0)
     for _ in range(5):
         master.tick()
-        launcher.alive.clear()
+        fake_launcher.alive.clear()
         master = make_master()
         (record,) = list_trials(store, experiment_id)
         assert (record.state, record.restarts) == (states.TrialState.ACTIVE, 0)
     master.tick()
-    launcher.alive.clear()
+    fake_launcher.alive.clear()
     make_master()
     assert list_trials(store, experiment_id)[0].state is states.TrialState.ERROR
 
@@ -261,7 +263,7 @@ def test_a_metric_that_is_no_number_is_shown_and_counts_as_the_worst(
 
 
 def test_clones_start_from_their_parents_checkpoint(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "pbt")
@@ -279,7 +281,7 @@ def test_clones_start_from_their_parents_checkpoint(
 
 
 def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
-    make_master, make_workers, config_text, launcher, store, describe
+    make_master, make_workers, config_text, fake_launcher, store, describe
 ):
     master = make_master()
     undisturbed = create(master, config_text, "random")
@@ -287,14 +289,14 @@ def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
     experiment_id = create(master, config_text, "random")
     workers = make_workers(master)
     master.tick()
-    for launch_id in list(launcher.alive):
+    for launch_id in list(fake_launcher.alive):
         workers.step(launch_id)
     assert master.pause(experiment_id).state is states.ExperimentState.PAUSED
     for _ in range(4):
         master.tick()
-        for launch_id in list(launcher.alive):
+        for launch_id in list(fake_launcher.alive):
             workers.step(launch_id)
-    assert not launcher.alive
+    assert not fake_launcher.alive
     running = [each for each in list_trials(store, experiment_id) if each.total_batches]
     assert [each.total_batches for each in running] == [4, 4]
     assert all(each.latest_checkpoint for each in running)
@@ -306,7 +308,7 @@ def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
 
 @pytest.mark.parametrize("command", ["cancel", "kill"])
 def test_an_ended_experiment_can_be_continued_where_it_was(
-    make_master, make_workers, config_text, launcher, store, describe, command
+    make_master, make_workers, config_text, fake_launcher, store, describe, command
 ):
     master = make_master()
     undisturbed = create(master, config_text, "adaptive_simple")
@@ -315,7 +317,7 @@ def test_an_ended_experiment_can_be_continued_where_it_was(
     workers = make_workers(master)
     for _ in range(6):
         master.tick()
-        for launch_id in list(launcher.alive):
+        for launch_id in list(fake_launcher.alive):
             workers.step(launch_id)
     getattr(master, command)(experiment_id)
     workers.run()
@@ -324,7 +326,7 @@ def test_an_ended_experiment_can_be_continued_where_it_was(
     assert record.end_time is not None
     assert all(each.state.is_terminal for each in list_trials(store, experiment_id))
     if command == "cancel":
-        assert not launcher.killed
+        assert not fake_launcher.killed
     assert getattr(master, command)(experiment_id).state is states.ExperimentState.CANCELED
     master.continue_experiment(experiment_id)
     workers.master = make_master()
@@ -385,14 +387,14 @@ def test_what_an_experiment_may_be_asked_depends_on_its_state(
 
 
 def test_a_killed_trial_ends_and_the_search_goes_on(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "random")
     master.tick()
-    victim = next(iter(launcher.alive.values())).trial_id
+    victim = next(iter(fake_launcher.alive.values())).trial_id
     assert master.kill_trial(victim).state is states.TrialState.CANCELED
-    assert len(launcher.killed) == 1
+    assert len(fake_launcher.killed) == 1
     make_workers(master).run()
     ended = [each.state.value for each in list_trials(store, experiment_id)]
     assert sorted(ended) == ["CANCELED", *["COMPLETED"] * 4]
@@ -458,7 +460,7 @@ def test_only_the_checkpoints_that_were_asked_for_are_kept(
 
 
 def test_a_trial_that_asks_to_stop_is_saved_and_completes(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     experiment_id = create(master, config_text, "single")
@@ -483,28 +485,28 @@ def test_a_trial_that_asks_to_stop_is_saved_and_completes(
 
 
 def test_a_workload_that_takes_too_long_is_a_failure(
-    make_master, make_workers, config_text, launcher, store, monkeypatch
+    make_master, make_workers, config_text, fake_launcher, store, monkeypatch
 ):
     master = make_master()
     experiment_id = create(master, config_text, "single", workload_timeout=0.001, max_restarts=0)
     master.tick()
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     workers = make_workers(master)
     workers.specs[launch_id] = None
     identity = trial.ProcessIdentity(1, 1.0, launch_id)
-    trial_id = launcher.alive[launch_id].trial_id
+    trial_id = fake_launcher.alive[launch_id].trial_id
     master.start_run(trial_id, identity)
     master.next_workload(trial_id, launch_id, 0.0)
     time.sleep(0.01)
     for _ in range(3):
         master.tick()
-    assert launcher.killed == [launch_id]
+    assert fake_launcher.killed == [launch_id]
     record = get(store, experiment_id)
     assert "workload_timeout: the trial took more than 0.001 s to do workload 1" in record.reason
 
 
 def test_no_work_is_handed_out_while_the_store_cannot_be_written(
-    make_master, make_workers, config_text, launcher, store, monkeypatch, describe
+    make_master, make_workers, config_text, fake_launcher, store, monkeypatch, describe
 ):
     master = make_master()
     undisturbed = create(master, config_text, "random")
@@ -512,7 +514,7 @@ def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     experiment_id = create(master, config_text, "random")
     workers = make_workers(master)
     master.tick()
-    launch_ids = list(launcher.alive)
+    launch_ids = list(fake_launcher.alive)
     work = workers.step(launch_ids[0])
     plain = store.transaction
     monkeypatch.setattr(store, "transaction", _raise_full)
@@ -534,7 +536,7 @@ def _raise_full():
 
 
 def test_slots_are_shared_and_the_lower_share_makes_room(
-    make_master, make_workers, config_text, launcher
+    make_master, make_workers, config_text, fake_launcher
 ):
     master = make_master(num_slots=4)
     many = {"name": "random", "max_length": 40, "max_trials": 8}
@@ -544,28 +546,28 @@ def test_slots_are_shared_and_the_lower_share_makes_room(
     workers = make_workers(master)
     for _ in range(6):
         master.tick()
-        for launch_id in list(launcher.alive):
+        for launch_id in list(fake_launcher.alive):
             workers.step(launch_id)
-    held = [each.experiment_id for each in launcher.alive.values()]
+    held = [each.experiment_id for each in fake_launcher.alive.values()]
     assert (held.count(first), held.count(second)) == (2, 2)
     assert [slot.experiment_id for slot in master.status().slots].count(second) == 2
     workers.run()
 
 
 def test_the_remaining_time_follows_from_what_a_batch_takes(
-    make_master, make_workers, config_text, launcher
+    make_master, make_workers, config_text, fake_launcher
 ):
     master = make_master(num_slots=1)
     create(master, config_text, {"name": "random", "max_length": 8, "max_trials": 3})
     assert master.status().experiments[0].eta_secs is None
     master.tick()
-    (launch_id,) = launcher.alive
+    (launch_id,) = fake_launcher.alive
     make_workers(master).step(launch_id)  # 4 batches in 1 second
     assert master.status().experiments[0].eta_secs == pytest.approx(20 / 4)
 
 
 def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
-    make_master, make_workers, config_text, launcher, store
+    make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
     master.start()
@@ -574,11 +576,11 @@ def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
     draining = threading.Thread(target=master.drain)
     draining.start()
     while draining.is_alive():
-        for launch_id in list(launcher.alive):
-            if launch_id in launcher.alive:
+        for launch_id in list(fake_launcher.alive):
+            if launch_id in fake_launcher.alive:
                 workers.step(launch_id)
     draining.join()
-    assert not launcher.alive
+    assert not fake_launcher.alive
     assert get(store, experiment_id).state is states.ExperimentState.PAUSED
     master.stop()
     second = make_master()
