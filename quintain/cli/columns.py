@@ -16,9 +16,9 @@ TRIAL_COLUMNS: Final = (
     output.Column("batches", lambda row: row.total_batches),
     output.Column("best", lambda row: row.best_metric),
     output.Column("latest", lambda row: row.latest_metric),
-    output.Column("restarts", lambda row: row.restarts),
+    output.Column("restarts", lambda row: row.restarts, is_optional=True),
     output.Column("hparams", lambda row: row.hparams, can_shrink=True),
-    output.Column("reason", lambda row: row.reason, can_shrink=True),
+    output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )
 
 CHECKPOINT_COLUMNS: Final = (

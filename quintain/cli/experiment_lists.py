@@ -17,10 +17,10 @@ _EXPERIMENT_COLUMNS: Final = (
     output.Column("state", lambda row: row.state.value),
     output.Column("progress", lambda row: row.progress, output.format_percent),
     output.Column("started", lambda row: row.start_time, output.format_time),
-    output.Column("ended", lambda row: row.end_time, output.format_time),
+    output.Column("ended", lambda row: row.end_time, output.format_time, is_optional=True),
     output.Column("searcher", lambda row: row.config.get("searcher", {}).get("name")),
-    output.Column("labels", lambda row: row.labels, can_shrink=True),
-    output.Column("archived", lambda row: row.is_archived),
+    output.Column("labels", lambda row: row.labels, can_shrink=True, is_optional=True),
+    output.Column("archived", lambda row: row.is_archived, is_optional=True),
 )
 
 
@@ -50,15 +50,12 @@ def list_experiments(
             state_names=[states.ExperimentState(name) for name in state_names],
             labels=labels,
         )
-    shown = [
-        column
-        for column in _EXPERIMENT_COLUMNS
-        if as_csv
-        or column.title not in ("labels", "archived", "ended")
-        or any(column.get(row) for row in found)
-    ]
     output.print_list(
-        found, shown, as_json=as_json, as_csv=as_csv, if_empty="There are no experiments."
+        found,
+        _EXPERIMENT_COLUMNS,
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty="There are no experiments.",
     )
 
 
@@ -88,7 +85,9 @@ def _print_experiment(experiment: experiment_lib.Experiment, trials: Sequence[An
         {
             "experiment": experiment.id,
             "name": columns.name_of(experiment),
-            "description": experiment.description,
+            "description": ""
+            if experiment.description == columns.name_of(experiment)
+            else experiment.description,
             "state": experiment.state.value + (" (archived)" if experiment.is_archived else ""),
             "reason": experiment.reason,
             "progress": output.format_percent(experiment.progress),

@@ -227,7 +227,7 @@ _TRIAL_COLUMNS: Final = (
     output.Column("trial", lambda row: row.number),
     output.Column("batches", lambda row: row.batches),
     output.Column("validations", lambda row: row.validations, can_shrink=True),
-    output.Column("from", lambda row: row.parent),
+    output.Column("from", lambda row: row.parent, is_optional=True),
     output.Column("hparams", lambda row: row.hparams, can_shrink=True),
 )
 
@@ -246,7 +246,7 @@ def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
         "batches": f"{found.total_batches:,}",
     }
     if found.expected_secs is not None:
-        origin = "" if is_known else ", as measured before"
+        origin = "" if is_known else ", as measured before, without validations"
         fields["expected time"] = (
             f"{output.format_secs(found.expected_secs)} on {found.num_slots} "
             f"slot{'s' if found.num_slots != 1 else ''} "
@@ -257,8 +257,6 @@ def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
     click.echo(output.to_table(found.rungs, _RUNG_COLUMNS))
     click.echo()
     shown = found.trials if show_all else found.trials[:_SHOWN_TRIALS]
-    has_parents = any(trial.parent is not None for trial in shown)
-    columns = [one for one in _TRIAL_COLUMNS if one.title != "from" or has_parents]
-    click.echo(output.to_table(shown, columns))
+    click.echo(output.to_table(shown, _TRIAL_COLUMNS))
     if len(shown) < len(found.trials):
         click.echo(f"... and {len(found.trials) - len(shown)} more (--all lists them)")

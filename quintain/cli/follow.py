@@ -80,7 +80,7 @@ def _describe_change(
     )
     if trial.latest_metric is not None and is_new_metric:
         value = output.format_value(trial.latest_metric)
-        lines.append(f"trial {trial.id}: {metric} {value} after {trial.total_batches} batches")
+        lines.append(f"trial {trial.id}: {metric} {value}, {trial.total_batches} batches done")
     if trial.state.is_terminal and (former is None or not former.state.is_terminal):
         reason = f": {trial.reason}" if trial.reason else ""
         lines.append(f"trial {trial.id}: {trial.state.value}{reason}")

@@ -18,7 +18,7 @@ _STOP_POLL_SECS: Final = 0.1
 _SLOT_COLUMNS: Final = (
     output.Column("slot", lambda row: row.id),
     output.Column("kind", lambda row: row.kind),
-    output.Column("device", lambda row: row.device),
+    output.Column("device", lambda row: row.device, is_optional=True),
     output.Column("threads", lambda row: row.num_threads),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("trial", lambda row: row.trial_id),

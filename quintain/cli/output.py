@@ -34,6 +34,9 @@ class Column:
     can_shrink: bool = False
     """Whether it may be cut off where the terminal is too narrow."""
 
+    is_optional: bool = False
+    """Whether tables leave it out if no row has anything there."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Format:
@@ -123,6 +126,7 @@ def to_table(rows: Sequence[Any], columns: Sequence[Column], *, width: int | Non
         columns: What to show of them.
         width: Characters of a line; those of the terminal if None.
     """
+    columns = [column for column in columns if not column.is_optional or any(map(column.get, rows))]
     cells = [[column.title.upper().replace("_", " ") for column in columns]]
     numeric = [True] * len(columns)
     for row in rows:

@@ -21,10 +21,10 @@ def test_lines_tell_what_happened_and_only_once(taken, capsys):
 
     assert first == [
         "trial 1: created: lr=0.1 net=(units=8)",
-        "trial 1: accuracy 0.5 after 100 batches",
+        "trial 1: accuracy 0.5, 100 batches done",
         "trial 1: COMPLETED",
         "trial 2: created: lr=0.05 net=(units=16)",
-        "trial 2: accuracy 0.75 after 200 batches",
+        "trial 2: accuracy 0.75, 200 batches done",
         "trial 2: COMPLETED",
         "trial 3: created: lr=0.033333 net=(units=24)",
         "trial 3: ERROR: ValueError: no luck",
@@ -43,7 +43,7 @@ def test_lines_tell_of_restarts_and_new_metrics(taken, capsys):
 
     assert capsys.readouterr().err.splitlines() == [
         "trial 1: started again (restart 2)",
-        "trial 1: accuracy 0.6 after 300 batches",
+        "trial 1: accuracy 0.6, 300 batches done",
     ]
 
 

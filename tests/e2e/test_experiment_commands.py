@@ -14,7 +14,8 @@ from quintain.client import home as home_lib
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-MODEL_DIR = pathlib.Path(__file__).parent / "toy_trial"
+ROOT = pathlib.Path(__file__).parents[2]
+MODEL_DIR = ROOT / "tests" / "e2e" / "toy_trial"
 CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
@@ -252,3 +253,15 @@ def test_one_trial_is_tried_in_this_process(shell, write_config):
 
     assert "All is well" in stdout
     assert not shell.home.database.exists()
+
+
+def test_the_example_with_graphs_of_tensorflow_is_searched_and_exported(shell, tmp_path):
+    example = ROOT / "examples" / "platform" / "tensorflow_digits"
+    options = ("--slots", 2, "--set", "searcher.max_trials=4", "--set", "scheduling_unit=20")
+    stdout = shell.run("experiment", "create", example / "adaptive.yaml", example, *options)
+
+    assert "Experiment 1 is COMPLETED" in stdout
+    (best,) = shell.read("experiment", "best", 1)
+    assert 0.9 < best["metric"] <= 1.0
+    shell.run("checkpoint", "export", best["checkpoint"], "-o", tmp_path / "out")
+    assert (tmp_path / "out" / "saved_model" / "saved_model.pb").exists()
