@@ -53,7 +53,7 @@ class PlainDisplay(Display):
                 self.show_line(line)
             self._shown[trial.id] = trial
         now = time.monotonic()
-        state = snapshot.experiment.state.value
+        state = snapshot.experiment.state.value + snapshot.problem
         if state != self._last_state or now - self._last_secs >= PLAIN_INTERVAL_SECS:
             self._last_secs, self._last_state = now, state
             self.show_line(f"experiment {snapshot.experiment.id}: {snapshot.summarize()}")

@@ -138,6 +138,7 @@ def status(as_json: bool) -> None:
             "process": info.pid,
             "started": output.format_time(info.start_time),
             "version": info.version,
+            "problem": found.problem,
             "embedded": "in `quintain experiment create`" if info.is_embedded else None,
         }
     )

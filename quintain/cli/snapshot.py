@@ -29,6 +29,9 @@ class Snapshot:
     time: float
     """Seconds since the epoch."""
 
+    problem: str = ""
+    """What keeps the master from going on, if anything does."""
+
     @property
     def running(self) -> frozenset[int]:
         """Trials that hold slots."""
@@ -74,6 +77,8 @@ class Snapshot:
             parts.append(f"slots {own}/{len(self.slots)}{others}")
         if self.status is not None and self.status.eta_secs is not None:
             parts.append(f"ETA {output.format_secs(self.status.eta_secs)}")
+        if self.problem:
+            parts.append(f"PROBLEM: {self.problem}")
         return "  ".join(parts)
 
 
@@ -90,4 +95,5 @@ def take(calls: calls_lib.Calls, experiment_id: int) -> Snapshot:
         ),
         slots=status.slots,
         time=time.time(),
+        problem=status.problem,
     )

@@ -75,3 +75,12 @@ def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(taken):
         "Failed: trial 3: ValueError: no luck",
         "  quintain trial logs 3 --tail 20",
     ]
+
+
+def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
+    display = follow.PlainDisplay()
+    display.show(taken)
+    capsys.readouterr()
+    display.show(dataclasses.replace(taken, problem="The disk is full."))
+
+    assert capsys.readouterr().err.rstrip().endswith("PROBLEM: The disk is full.")
