@@ -83,9 +83,20 @@ class Scheduling:
 
     def _keep_lines(self) -> None:
         if self._lines:
-            lines = self._lines
+            lines = [line for line in self._lines if self._is_known(line.trial_id)]
             self._core.write(lambda session: session.add_logs(lines))
             self._lines = []
+
+    def _is_known(self, trial_id: int) -> bool:
+        """Whether there is such a trial; its experiment may have been deleted meanwhile."""
+        if any(trial_id in entry.request_ids for entry in self._core.entries.values()):
+            return True
+        with self._core.store.reading() as session:
+            try:
+                session.get_trial(trial_id)
+            except errors.NotFoundError:
+                return False
+        return True
 
     def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
         live = self._core.runs.get(ended.trial_id)
@@ -215,7 +226,18 @@ class Scheduling:
                 continue
             taken, free = tuple(free[:count]), free[count:]
             launches.append(self._prepare(entry, trial_id, taken))
-        return launches
+        records = [record for _, record in launches]
+
+        def write(session: session_lib.Session) -> None:
+            for record in records:
+                session.save_run(record)
+
+        if records:
+            core.write(write)
+        for record in records:
+            request_id = core.entries[record.experiment_id].request_ids[record.trial_id]
+            core.runs[record.trial_id] = entries.LiveRun(record, request_id, time.monotonic())
+        return [launch for launch, _ in launches]
 
     def _build_groups(self, now: float) -> tuple[list[policy.Group], dict[int, entries.Entry]]:
         core = self._core
@@ -248,15 +270,12 @@ class Scheduling:
 
     def _prepare(
         self, entry: entries.Entry, trial_id: int, taken: tuple[int, ...]
-    ) -> launcher_lib.Launch:
-        """Notes in the store that a trial is about to start."""
-        core = self._core
+    ) -> tuple[launcher_lib.Launch, run.Run]:
+        """Returns how a trial is to be started, and what the store is to keep of it."""
         launch_id = f"t{trial_id}-{uuid.uuid4().hex[:12]}"
         record = run.Run(
             launch_id, trial_id, entry.id, taken, run.RunState.LAUNCHING, None, time.time()
         )
-        core.write(lambda session: session.save_run(record))
-        core.runs[trial_id] = entries.LiveRun(record, entry.request_ids[trial_id], time.monotonic())
         environment = {
             **self._environment,
             "QUINTAIN_TRIAL_ID": str(trial_id),
@@ -264,14 +283,15 @@ class Scheduling:
             "QUINTAIN_SLOTS": ",".join(map(str, taken)),
             **entry.config.environment_variables(),
         }
-        return launcher_lib.Launch(
+        launch = launcher_lib.Launch(
             launch_id=launch_id,
             trial_id=trial_id,
             experiment_id=entry.id,
             slots=tuple(self._slots[slot] for slot in taken),
             environment=environment,
-            scratch_dir=str(worker_calls.scratch_dir(core.home, record)),
+            scratch_dir=str(worker_calls.scratch_dir(self._core.home, record)),
         )
+        return launch, record
 
     def _launch(self, launch: launcher_lib.Launch) -> None:
         """Starts a process. The lock is not held meanwhile; a worker may be faster than this."""

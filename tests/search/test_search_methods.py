@@ -306,3 +306,10 @@ def test_ten_thousand_trials_are_no_work():
 
     assert len(result.lengths) == 10_000
     assert time.perf_counter() - start < 30  # a hundred times what it takes
+
+
+def test_of_equal_metrics_that_of_the_older_trial_is_the_better_one():
+    rung = asha.Rung(1, order={"old": 0, "new": 1})
+    assert rung.insert("new", 0.5) == 0
+    assert rung.insert("old", 0.5) == 0
+    assert rung.request_ids == ["old", "new"]
