@@ -1,5 +1,6 @@
 """Whole experiments with simulated workers over a real store."""
 
+import pathlib
 import random
 import threading
 import time
@@ -587,3 +588,97 @@ def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
     second.activate(experiment_id)
     make_workers(second).run()
     assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "searcher",
+    [
+        {"name": "tpe", "max_length": 4, "max_trials": 6},
+        {"name": "async_halving", "num_rungs": 2, "max_length": 8, "max_trials": 6},
+        {
+            "name": "async_halving",
+            "num_rungs": 2,
+            "max_length": 8,
+            "max_trials": 6,
+            "stop_once": True,
+        },
+        {"name": "adaptive_asha", "max_length": 16, "max_trials": 6},
+    ],
+    ids=["tpe", "promotion", "stopping", "brackets"],
+)
+@pytest.mark.parametrize("when", ["running", "ended"])
+def test_asynchronous_searches_can_be_given_more_trials_too(
+    make_master, make_workers, config_text, store, searcher, when
+):
+    master = make_master()
+    experiment_id = create(master, config_text, searcher)
+    if when == "ended":
+        make_workers(master).run()
+        assert len(list_trials(store, experiment_id)) == 6
+    master.update_experiment(experiment_id, max_trials=11)
+    make_workers(make_master()).run()
+    trials = list_trials(store, experiment_id)
+    assert len(trials) == 11
+    assert {each.state for each in trials} == {states.TrialState.COMPLETED}
+
+
+def test_failed_trials_of_a_random_search_get_another_chance(
+    make_master, make_workers, config_text, fake_launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random", max_restarts=0)
+    bad = list_trials(store, experiment_id)[1].id
+
+    def crash(number):
+        for launch_id, launch in list(fake_launcher.alive.items()):
+            if launch.trial_id == bad:
+                fake_launcher.end(launch_id, exit_code=1)
+
+    make_workers(master).run(on_round=crash)
+    with pytest.raises(errors.StateError, match=r"searcher\.metric.*fork it"):
+        master.continue_experiment(experiment_id, ["searcher.metric=accuracy"])
+    master.continue_experiment(experiment_id)
+    workers = make_workers(make_master())
+    workers.run()
+    assert {work.trial_id for work in workers.done} == {bad}
+    trials = list_trials(store, experiment_id)
+    assert {each.state for each in trials} == {states.TrialState.COMPLETED}
+    assert len(trials) == 5
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(
+    make_master, make_workers, config_text, fake_launcher, store, monkeypatch
+):
+    monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
+    master = make_master()
+    experiment_id = create(master, config_text, "single")
+    fake_launcher.fails = 2
+    master.tick()
+    assert "no process can be started" in list_trials(store, experiment_id)[0].reason
+    make_workers(master).run()
+    assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+
+
+def test_a_fork_takes_config_and_code_and_changes_what_is_named(
+    make_master, make_workers, config_text, tmp_path
+):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "model_def.py").write_text("x = 1\n")
+    master = make_master()
+    first = master.create_experiment(config_text(SEARCHES["single"]), tmp_path / "code")
+    copy = master.fork(first.id, overrides=["searcher.max_length=3"], activate=False)
+    assert copy.parent_id == first.id
+    assert copy.state is states.ExperimentState.PAUSED
+    assert copy.config["searcher"]["max_length"] == 3
+    assert (pathlib.Path(copy.model_dir) / "model_def.py").read_text() == "x = 1\n"
+
+
+def test_a_config_with_mistakes_creates_nothing(make_master, config_text, store, tmp_path):
+    master = make_master()
+    text = config_text({"name": "single", "max_length": -1}, chekpoint_policy="all")
+    with pytest.raises(errors.ConfigError, match="checkpoint_policy"):
+        master.create_experiment(text, None, source="my.yaml")
+    with pytest.raises(errors.ConfigError, match="is not a directory"):
+        master.create_experiment(config_text(SEARCHES["single"]), tmp_path / "none")
+    with store.reading() as session:
+        assert session.list_experiments() == []
