@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.trials import base_trial, callback_state
+from quintain.trials import base_trial, callback_state, data_position
 
 _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
@@ -310,8 +310,9 @@ class _TrainingData:
         """Batches read so far."""
         self.iterator: Any = None
         """The iterator of a dataset, or None where batches are made by Python."""
-        self._has_exact_position = True
+        self._has_exact_position = False
         if isinstance(self._batches, tf.data.Dataset):
+            self._has_exact_position = data_position.is_saved_exactly(self._batches)
             cardinality = int(self._batches.cardinality())
             self.length = cardinality if cardinality > 0 else None
             if cardinality == 0:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.trials import (
     base_trial,
+    data_position,
     legacy_tensorflow,
     repeatable_random,
     workload_metrics,
@@ -97,11 +98,11 @@ class TensorFlowTrialController(base_trial.TrialController):
         _refuse_aggregation(context)
         self._name = type(trial).__name__
         self._batches = 0
-        self._has_exact_position = True
         self._graph = tf.Graph()
         with self._graph.as_default():
             v1.set_random_seed(context.get_trial_seed())
             train, validation = self._make_datasets()
+            self._has_exact_position = data_position.is_saved_exactly(train)
             self._train_iterator = v1.data.make_initializable_iterator(train.repeat())
             self._validation_iterator = v1.data.make_initializable_iterator(validation)
             self._handle = v1.placeholder(tf.string, [], "iterator_handle")

@@ -106,8 +106,28 @@ def restored(trial_class, spec, stored, **fields):
     return controller, trial_checkpoint.restore(controller, again)
 
 
+class UnevenTrial(LinearTrial):
+    """Epochs end with a smaller batch, and batches are prefetched."""
+
+    def build_training_data_loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(20).batch(3).prefetch(3)
+
+
+class OrderedTrial(LinearTrial):
+    def build_training_data_loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).prefetch(3)
+
+
 @pytest.mark.parametrize(
-    "trial_class", [LinearTrial, ArraysTrial, SequenceTrial, StatefulCallbacksTrial]
+    "trial_class",
+    [
+        LinearTrial,
+        ArraysTrial,
+        SequenceTrial,
+        StatefulCallbacksTrial,
+        UnevenTrial,
+        OrderedTrial,
+    ],
 )
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec):
     whole = build(trial_class, spec)

@@ -13,6 +13,8 @@ def make_data_loaders(experiment_config, hparams):
     split = experiment_config["data"]["num_training_images"]
     train = tf.data.Dataset.from_tensor_slices({"image": images[:split], "label": labels[:split]})
     val = tf.data.Dataset.from_tensor_slices({"image": images[split:], "label": labels[split:]})
-    train = train.shuffle(split).batch(hparams["batch_size"]).prefetch(tf.data.experimental.AUTOTUNE)
+    train = (
+        train.shuffle(split).batch(hparams["batch_size"]).prefetch(tf.data.experimental.AUTOTUNE)
+    )
     val = val.batch(hparams["batch_size"])
     return train, val

@@ -1,0 +1,227 @@
+"""Runs graphs as trials and prints what came out; in a process of its own, which it changes."""
+
+import dataclasses
+import json
+import pathlib
+import sys
+import tempfile
+
+from quintain import errors
+from quintain.trials import legacy_tensorflow
+
+legacy_tensorflow.enable()
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from quintain.records import trial  # noqa: E402
+from quintain.trials import base_trial, tensorflow_trial, trial_checkpoint  # noqa: E402
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(22, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True).astype("float32")
+
+
+def make_data_loaders(experiment_config, hparams):
+    train = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(22).batch(4)
+    return train, tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+
+class NetTrial(tensorflow_trial.TensorFlowTrial):
+    def __init__(self, hparams):
+        self.hparams = hparams
+
+    def build_graph(self, record, is_training):
+        x, y = record
+        x = tf.layers.batch_normalization(x, training=is_training)
+        x = tf.cond(is_training, lambda: tf.nn.dropout(x, keep_prob=0.8), lambda: x)
+        x = x + tf.random_normal(tf.shape(x)) * tf.cast(is_training, tf.float32)
+        with tf.variable_scope("net"):
+            w = tf.get_variable("w", [x.get_shape()[1].value, 1])
+        error = tf.matmul(x, w) - y
+        self.rate = tf.train.exponential_decay(0.1, self.training_counter(), 5, 0.5)
+        return {"loss": tf.reduce_mean(error**2), "rate": self.rate, "mean": tf.reduce_mean(x, 0)}
+
+    def optimizer(self):
+        return tf.train.AdamOptimizer(self.rate)
+
+    def training_metrics(self):
+        return ["rate", "mean"]
+
+    def validation_metrics(self):
+        return ["loss"]
+
+
+class StatelessTrial(NetTrial):
+    def build_graph(self, record, is_training):
+        error = tf.matmul(record[0], tf.get_variable("w", [4, 1])) - record[1]
+        return {"loss": tf.reduce_mean(error**2), "count": tf.shape(error)[0]}
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.0)
+
+    def training_metrics(self):
+        return ["count"]
+
+    def validation_metrics(self):
+        return ["loss", "count"]
+
+
+def new_spec(directory, **fields):
+    spec = trial.TrialSpec(
+        experiment_id=1,
+        trial_id=2,
+        experiment_config={"searcher": {"metric": "loss"}},
+        hparams={},
+        seed=11,
+        model_dir=str(directory),
+        entrypoint=None,
+        checkpoint_dir=str(directory / "checkpoints"),
+        scratch_dir=str(directory),
+    )
+    return dataclasses.replace(spec, **fields)
+
+
+def build(trial_class, spec, make=make_data_loaders):
+    context = base_trial.TrialContext(spec, {"make_data_loaders": make})
+    return tensorflow_trial.build_controller(trial_class, context)
+
+
+def values_of(controller):
+    with controller._graph.as_default():
+        variables = tf.global_variables()
+    return [value.tolist() for value in controller._session.run(variables)]
+
+
+def split(directory, make=make_data_loaders):
+    spec = new_spec(directory)
+    whole = build(NetTrial, spec, make)
+    expected = whole.train(5).batch_metrics + whole.train(8).batch_metrics
+    first = build(NetTrial, spec, make)
+    found = first.train(5).batch_metrics
+    before = first.validate()
+    stored = trial_checkpoint.save(first, spec, 5)
+    again = dataclasses.replace(
+        spec, latest_checkpoint=str(directory / "checkpoints" / stored.uuid)
+    )
+    second = build(NetTrial, again, make)
+    total = trial_checkpoint.restore(second, again)
+    same_validation = second.validate() == before
+    found += second.train(8).batch_metrics
+    warm = dataclasses.replace(again, is_warm_start=True)
+    third = build(NetTrial, warm, make)
+    warm_total = trial_checkpoint.restore(third, warm)
+    with third._graph.as_default():
+        counter = int(third._session.run(tf.train.get_global_step()))
+    return {
+        "total": total,
+        "metrics": found == expected,
+        "validation": same_validation,
+        "variables": values_of(whole) == values_of(second),
+        "random": len({json.dumps(one["mean"]) for one in expected}) == len(expected),
+        "rates": [one["rate"] for one in expected[:3]],
+        "warm_total": warm_total,
+        "warm_counter": counter,
+        "files": sorted(stored.files),
+        "iterator": "iterator.index" in stored.files,
+    }
+
+
+def numbers(directory):
+    controller = build(StatelessTrial, new_spec(directory))
+    train = controller.train(6)
+    validation = controller.validate()
+    loss = np.mean(
+        [
+            np.mean(
+                (X[start : start + 8] @ np.array(values_of(controller)[0]) - Y[start : start + 8])
+                ** 2
+            )
+            for start in (0, 8, 16)
+        ]
+    )
+    return {
+        "counts": [one["count"] for one in train.batch_metrics],
+        "num_inputs": train.num_inputs,
+        "validation": validation.metrics,
+        "validation_inputs": validation.num_inputs,
+        "expected_loss": float(loss),
+    }
+
+
+def with_rest(experiment_config, hparams):
+    train = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).prefetch(2)
+    return train, tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+
+def with_generator(experiment_config, hparams):
+    def generate():
+        yield from zip(X, Y, strict=True)
+
+    shapes = ([4], [1])
+    train = tf.data.Dataset.from_generator(generate, (tf.float32, tf.float32), shapes)
+    return train.batch(4), tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+
+def faults(directory):
+    spec = new_spec(directory)
+
+    def batched():
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)
+
+    def plain():
+        return tf.data.Dataset.from_tensor_slices(X[:, 0])
+
+    def change(**methods):
+        return type("BrokenTrial", (StatelessTrial,), methods)
+
+    cases = {
+        "no_loss": lambda: build(
+            change(build_graph=lambda self, record, is_training: {"los": tf.constant(1.0)}), spec
+        ),
+        "unknown_metric": lambda: build(
+            change(validation_metrics=lambda self: ["loss", "cont"]), spec
+        ),
+        "loss_listed": lambda: build(change(training_metrics=lambda self: ["loss"]), spec),
+        "no_optimizer": lambda: build(change(optimizer=lambda self: "adam"), spec),
+        "structures": lambda: build(
+            StatelessTrial, spec, lambda c, h: (batched(), batched().map(lambda x, y: x))
+        ),
+        "types": lambda: build(
+            StatelessTrial,
+            spec,
+            lambda c, h: (batched(), batched().map(lambda x, y: (x, tf.cast(y, tf.int64)))),
+        ),
+        "unbatched": lambda: build(StatelessTrial, spec, lambda c, h: (plain(), plain())),
+        "no_pair": lambda: build(StatelessTrial, spec, lambda c, h: batched()),
+        "empty": lambda: build(
+            StatelessTrial, spec, lambda c, h: (batched(), batched().take(0))
+        ).validate(),
+        "searched": lambda: build(
+            StatelessTrial,
+            dataclasses.replace(spec, experiment_config={"searcher": {"metric": "losss"}}),
+        ),
+        "contrib": lambda: tf.contrib.layers,
+    }
+    messages = {}
+    for name, run in cases.items():
+        try:
+            run()
+            messages[name] = "no error"
+        except errors.QuintainError as error:
+            messages[name] = str(error)
+    return messages
+
+
+if __name__ == "__main__":
+    results = {}
+    for name, run in {
+        "split": split,
+        "numbers": numbers,
+        "faults": faults,
+        "in_order": lambda directory: split(directory, with_rest),
+        "generator": lambda directory: split(directory, with_generator),
+    }.items():
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = run(pathlib.Path(folder))
+    sys.stdout.write("\n" + json.dumps(results))

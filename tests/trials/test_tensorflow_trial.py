@@ -1,0 +1,75 @@
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def results():
+    program = pathlib.Path(__file__).parent / "graph_program.py"
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ["split", "in_order", "generator"])
+def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
+    outcome = results[name]
+    assert outcome["total"] == 5
+    assert outcome["metrics"]
+    assert outcome["validation"]
+    assert outcome["variables"]
+
+
+def test_random_numbers_differ_in_each_step_and_the_counter_counts_steps(results):
+    outcome = results["split"]
+    assert outcome["random"]
+    assert outcome["rates"] == pytest.approx([0.1 * 0.5 ** (step / 5) for step in range(3)])
+
+
+def test_a_warm_start_begins_to_count_anew(results):
+    assert results["split"]["warm_total"] == results["split"]["warm_counter"] == 0
+
+
+def test_a_checkpoint_has_variables_position_and_a_saved_model(results):
+    files = results["split"]["files"]
+    assert {"variables.index", "saved_model/saved_model.pb"} <= set(files)
+
+
+def test_data_whose_position_can_not_be_saved_are_read_past(results):
+    assert results["in_order"]["iterator"]
+    assert not results["split"]["iterator"]
+    assert not results["generator"]["iterator"]
+
+
+def test_metrics_are_means_over_batches_and_training_goes_around(results):
+    outcome = results["numbers"]
+    assert sorted(outcome["counts"]) == [2, 4, 4, 4, 4, 4]
+    assert outcome["num_inputs"] == outcome["validation_inputs"] == 22
+    assert outcome["validation"]["loss"] == pytest.approx(outcome["expected_loss"], rel=1e-6)
+    assert outcome["validation"]["count"] == pytest.approx((8 + 8 + 6) / 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no_loss", ["no tensor 'loss'", "los"]),
+        ("unknown_metric", ["validation_metrics() has 'cont'", "Did you mean 'count'?"]),
+        ("loss_listed", ["leave it out"]),
+        ("no_optimizer", ["returned 'adam'", "tf.train.Optimizer"]),
+        ("structures", ["different structures"]),
+        ("types", ["the datasets differ at '1'", "int64"]),
+        ("unbatched", ["call .batch"]),
+        ("no_pair", ["expected a pair of datasets"]),
+        ("empty", ["validation dataset is empty"]),
+        ("searched", ["'losss'", "Did you mean 'loss'?"]),
+        ("contrib", ["tf.contrib.layers can't be had"]),
+    ],
+)
+def test_what_can_not_be_trained_is_an_error_before_training(results, name, words):
+    for word in words:
+        assert word in results["faults"][name]
