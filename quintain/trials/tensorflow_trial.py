@@ -205,7 +205,7 @@ class TensorFlowTrialController(base_trial.TrialController):
                 "and validation."
             )
         for dataset, use in zip(pair, ("training", "validation"), strict=True):
-            if not isinstance(dataset, tf.data.Dataset):
+            if not isinstance(dataset, tf.compat.v2.data.Dataset):
                 raise errors.TrialError(
                     f"make_data_loaders(): the {use} data are {dataset!r}, expected a batched "
                     "tf.data.Dataset."

@@ -87,7 +87,10 @@ def _prepare_tensorflow(directory: pathlib.Path) -> None:
     """Gives code for graphs the names of TensorFlow 1 before it is imported."""
     marks = ("TensorFlowTrial", "EstimatorTrial")
     texts = (path.read_text("utf-8", "replace") for path in directory.rglob("*.py"))
-    if any(mark in text for text in texts for mark in marks):
+    found = {mark for text in texts for mark in marks if mark in text}
+    if "EstimatorTrial" in found:
+        importlib.import_module("quintain.trials.estimator_compat").load()
+    elif found:
         importlib.import_module("quintain.trials.legacy_tensorflow").enable()
 
 

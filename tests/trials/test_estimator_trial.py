@@ -1,0 +1,69 @@
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def results():
+    program = pathlib.Path(__file__).parent / "estimator_program.py"
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ["dnn", "linear", "combined", "custom"])
+def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
+    outcome = results[name]
+    assert outcome["total"] == 5
+    assert outcome["metrics"]
+    assert outcome["validation"]
+    assert outcome["final"]
+
+
+def test_max_steps_is_ignored_and_steps_of_validations_are_not(results):
+    assert results["dnn"]["validation_metrics"]["global_step"] == 13
+    assert results["dnn"]["validation_inputs"] == 22
+    assert results["custom"]["validation_inputs"] == 8
+
+
+def test_training_metrics_are_what_the_model_summarises(results):
+    assert results["custom"]["names"] == ["doubled", "loss"]
+    assert {"loss", "average_loss"} <= set(results["dnn"]["names"])
+
+
+def test_a_warm_start_begins_to_count_anew(results):
+    assert results["dnn"]["warm"] == [0, 0]
+
+
+def test_every_checkpoint_has_one_saved_model_for_each_serving_function(results):
+    assert results["dnn"]["exports"] == ["again", "parsing"]
+    assert results["custom"]["exports"] == []
+    assert results["dnn"]["latest"]
+
+
+def test_ordered_data_are_gone_on_with_by_the_state_of_the_iterator(results):
+    assert results["linear"]["iterator"]
+    assert not results["dnn"]["iterator"]
+
+
+def test_hooks_see_one_training_from_begin_to_end(results):
+    assert results["hooks"]["events"] == ["begin", "run", "run", "run", "end"]
+
+
+def test_a_hook_that_requests_a_stop_ends_the_trial_after_the_workload(results):
+    assert results["hooks"]["stopped"]
+    assert results["hooks"]["batches"] == 3
+
+
+def test_input_functions_may_return_tensors(results):
+    assert results["tensors"] == {"num_inputs": 4 * 6 + 2, "step": 7}
+
+
+def test_what_is_no_estimator_is_an_error(results):
+    assert "build_estimator() returned 'dnn'" in results["faults"]["estimator"]
+    assert "expected a tf.estimator.TrainSpec" in results["faults"]["spec"]
