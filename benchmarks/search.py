@@ -1,0 +1,100 @@
+"""Times a search of 64 real trials beside Ray Tune and Optuna, on the same slots.
+
+python benchmarks/search.py [--trials=64] [--slots=2] [--rounds=3] [--peers=quintain,ray,optuna]
+
+All three train the network of `benchmarks/digits_search/digits.py` under successive halving with
+the same rungs. The whole command is timed, from its start to its end. The peers are installed into
+an environment of their own in the user's cache directory.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent / "digits_search"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+ENVIRONMENT = CACHE / "quintain-benchmarks" / "search-peers"
+PACKAGES = ["ray[tune]==2.60.*", "optuna==5.*", "tensorflow==2.21.*", "keras", "scikit-learn"]
+
+
+def find_peers() -> pathlib.Path:
+    """Returns the interpreter with the peers, which are installed where they are missing."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        venv.create(ENVIRONMENT, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    return python
+
+
+def run_quintain(num_trials: int, num_slots: int) -> dict[str, Any]:
+    """Searches with one command, and a home directory of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = {**os.environ, "QUINTAIN_HOME": home}
+        command = [sys.executable, "-m", "quintain.cli.main", "experiment", "create"]
+        command += [str(HERE / "asha.yaml"), str(HERE), f"--slots={num_slots}", "--json"]
+        command += ["--set", f"searcher.max_trials={num_trials}"]
+        start = time.perf_counter()
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        secs = time.perf_counter() - start
+        listing = [sys.executable, "-m", "quintain.cli.main", "experiment", "list-trials", "1"]
+        done = subprocess.run(
+            [*listing, "--json"], env=environment, check=True, capture_output=True, text=True
+        )
+    trials = json.loads(done.stdout)
+    return {
+        "secs": secs,
+        "trials": len(trials),
+        "batches": sum(trial["total_batches"] for trial in trials),
+        "best": min(trial["best_metric"] for trial in trials),
+    }
+
+
+def run_peer(name: str, num_trials: int, num_slots: int) -> dict[str, Any]:
+    """Searches with a peer."""
+    command = [find_peers(), HERE / "peers.py", name, str(num_trials), str(num_slots)]
+    start = time.perf_counter()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    secs = time.perf_counter() - start
+    line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
+    return {**json.loads(line), "secs": secs}
+
+
+def main() -> None:
+    """Prints the medians and the ratios to Quintain."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", default="quintain,ray,optuna")
+    options = parser.parse_args()
+    secs: dict[str, list[float]] = {name: [] for name in options.peers.split(",")}
+    for _ in range(options.rounds):
+        for name, measured in secs.items():
+            run = run_quintain if name == "quintain" else None
+            result = (
+                run(options.trials, options.slots)
+                if run
+                else run_peer(name, options.trials, options.slots)
+            )
+            measured.append(result["secs"])
+            print(
+                f"{name:9} {result['secs']:7.1f} s  {result['trials']} trials  "
+                f"{result['batches']} batches  best loss {result['best']:.4f}",
+                flush=True,
+            )
+    ours = statistics.median(secs["quintain"])
+    for name, measured in secs.items():
+        median = statistics.median(measured)
+        print(f"{name:9} median {median:7.1f} s   ratio {median / ours:5.2f}")
+
+
+if __name__ == "__main__":
+    main()
