@@ -383,12 +383,15 @@ class _Steps:
         self._model = model
         self._is_eager = model.run_eagerly
         self.metric_names: list[str] | None = None
-        options = {"jit_compile": jit_compile or None, "reduce_retracing": True}
         self._train: Any = self._train_step
         self._test: Any = model.test_step
         if not self._is_eager:
-            self._train = tf.function(self._train_step, **options)
-            self._test = tf.function(model.test_step, **options)
+            # Without AutoGraph, as in Keras: converting the code takes longer than tracing it.
+            function = functools.partial(
+                tf.function, autograph=False, reduce_retracing=True, jit_compile=jit_compile or None
+            )
+            self._train = function(self._train_step)
+            self._test = function(model.test_step)
         self._loop: Any = None
         self._evaluate: Any = None
 
@@ -397,11 +400,13 @@ class _Steps:
         if self.metric_names is not None:
             return
         # Eager models are built by tracing a step, too; that one never runs.
-        traced = tf.function(self._train_step) if self._is_eager else self._train
+        traced = self._train
+        if self._is_eager:
+            traced = tf.function(self._train_step, autograph=False)
         outputs = traced.get_concrete_function(spec).structured_outputs
         self.metric_names = list(outputs)
         self._loop = tf.function(
-            functools.partial(self._train_loop, outputs), reduce_retracing=True
+            functools.partial(self._train_loop, outputs), autograph=False, reduce_retracing=True
         )
 
     def train(self, batch: Any) -> dict[str, Any]:
@@ -428,8 +433,8 @@ class _Steps:
         self._model.reset_metrics()
         if isinstance(data, tf.data.Dataset) and not self._is_eager:
             if self._evaluate is None:
-                self._evaluate = tf.function(functools.partial(self._evaluate_loop, data))
-            num_inputs = int(self._evaluate())
+                self._evaluate = tf.function(self._evaluate_loop, autograph=False)
+            num_inputs = int(self._evaluate(iter(data)))
         else:
             num_inputs = 0
             for batch in _iterate(data):
@@ -474,11 +479,17 @@ class _Steps:
         )
         return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
 
-    def _evaluate_loop(self, data: tf.data.Dataset) -> tf.Tensor:
-        count = tf.constant(0)
-        for batch in data:
+    def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
+        def body(count: tf.Tensor, element: Any) -> tuple[tf.Tensor, Any]:
+            batch = element.get_value()
             self._test(batch)
-            count += _count_in_graph(batch)
+            return count + _count_in_graph(batch), iterator.get_next_as_optional()
+
+        count, _ = tf.while_loop(
+            lambda count, element: element.has_value(),
+            body,
+            (tf.constant(0), iterator.get_next_as_optional()),
+        )
         return count
 
 
