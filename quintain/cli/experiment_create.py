@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from quintain import errors
-from quintain.cli import connect, experiment_file, options, output
+from quintain.cli import connect, experiment_file, model_check, options, output
 from quintain.cli import master as master_command
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
@@ -75,12 +75,12 @@ def create(
     if local:
         _run_locally(file, directory, is_test=test)
         return
-    if check:
-        from quintain.cli import model_check
-
-        model_check.check(file, directory)
+    # It takes seconds, like the start of a master: both at once.
+    pending = model_check.ModelCheck(file, directory) if check else None
 
     def begin(calls: calls_lib.Calls) -> experiment_lib.Experiment:
+        if pending is not None:
+            pending.finish()
         experiment = calls.create_experiment(
             file.text,
             directory,
@@ -92,21 +92,25 @@ def create(
             click.echo(f"Created experiment {experiment.id}.")
         return experiment
 
-    if paused or detach or not follow:
-        experiment = _create_only(begin, num_slots, threads_per_slot)
-        if as_json:
-            output.print_json(experiment)
-        elif not paused:
-            click.echo(f"  quintain experiment describe {experiment.id}", err=True)
-        return
-    from quintain.cli import foreground
+    try:
+        if paused or detach or not follow:
+            experiment = _create_only(begin, num_slots, threads_per_slot)
+            if as_json:
+                output.print_json(experiment)
+            elif not paused:
+                click.echo(f"  quintain experiment describe {experiment.id}", err=True)
+            return
+        from quintain.cli import foreground
 
-    code, experiment = foreground.run(
-        begin,
-        num_slots=num_slots,
-        threads_per_slot=threads_per_slot,
-        is_quiet=quiet or as_json,
-    )
+        code, experiment = foreground.run(
+            begin,
+            num_slots=num_slots,
+            threads_per_slot=threads_per_slot,
+            is_quiet=quiet or as_json,
+        )
+    finally:
+        if pending is not None:
+            pending.cancel()
     if as_json:
         output.print_json(experiment)
     raise click.exceptions.Exit(code)

@@ -31,8 +31,24 @@ def model_dir(tmp_path):
 def checked(monkeypatch):
     """Returns what was checked; nothing is wrong with it."""
     checked = []
-    monkeypatch.setattr(model_check, "check", lambda *arguments: checked.append(arguments))
+    monkeypatch.setattr(model_check, "ModelCheck", fake_check(checked.append))
     return checked
+
+
+def fake_check(judge):
+    """Returns what stands for `ModelCheck`; `judge` is given what is checked."""
+
+    class FakeCheck:
+        def __init__(self, *arguments):
+            self.arguments = arguments
+
+        def finish(self):
+            judge(self.arguments)
+
+        def cancel(self):
+            pass
+
+    return FakeCheck
 
 
 def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, model_dir, checked):
@@ -79,7 +95,7 @@ def test_mistakes_in_the_code_come_before_anything_starts(
     def fail(*_):
         raise errors.ConfigError("config.yaml:3: entrypoint: no module named 'model_def'.")
 
-    monkeypatch.setattr(model_check, "check", fail)
+    monkeypatch.setattr(model_check, "ModelCheck", fake_check(fail))
 
     code, _, stderr = quintain("experiment", "create", config, model_dir, "--detach")
     assert code == 2

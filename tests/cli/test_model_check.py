@@ -33,7 +33,7 @@ def check(tmp_path):
         model_dir = tmp_path / "model"
         model_dir.mkdir(exist_ok=True)
         (model_dir / "model_def.py").write_text(code)
-        model_check.check(experiment_file.load(str(path)), model_dir)
+        model_check.ModelCheck(experiment_file.load(str(path)), model_dir).finish()
 
     return write_and_check
 
