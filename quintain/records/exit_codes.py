@@ -21,5 +21,8 @@ class ExitCode(enum.IntEnum):
     LOST_MASTER = 5
     """The master was away for too long."""
 
+    UNUSABLE = 6
+    """The user's code or config can't be run; starting it again is no use."""
+
     OUT_OF_MEMORY = 71
     """There was no memory left."""

@@ -298,13 +298,17 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
         name = params.get("searcher", {}).get("name")
         searcher = searcher_config.choose(name)
     except errors.ConfigError as error:
-        problems.append(errors.Problem("", str(error)))
+        problems.append(errors.Problem("searcher.name", str(error).partition(": ")[2]))
     config = ExperimentConfig()
     if searcher is not None:
         config.searcher = searcher()
     else:
         params.pop("searcher", None)
-    problems += _fill(config, params)
+    found = _fill(config, params)
+    # What an unknown method needs is not known either.
+    problems += [
+        one for one in found if searcher is not None or not one.path.startswith("searcher")
+    ]
     if problems:
         raise errors.ConfigError.from_problems(
             [_with_place(problem, reader.former_paths, locate) for problem in problems]

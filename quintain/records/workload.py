@@ -50,6 +50,8 @@ class ExitedReason(enum.StrEnum):
     ERRORED = "errored"
     USER_CANCELED = "user_canceled"
     INVALID_HP = "invalid_hp"
+    UNUSABLE = "unusable"
+    """The user's code or config can't be run; starting it again is no use."""
 
 
 @dataclasses.dataclass(frozen=True)

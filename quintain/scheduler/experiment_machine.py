@@ -272,6 +272,14 @@ class ExperimentMachine:
                     base_search.ExitReason.USER_CANCELED,
                     effects,
                 )
+            case workload.ExitedReason.UNUSABLE:
+                self._end_trial(
+                    trial,
+                    states.TrialState.ERROR,
+                    event["reason"],
+                    base_search.ExitReason.ERRORED,
+                    effects,
+                )
             case workload.ExitedReason.ERRORED:
                 self._record_failure(event, effects)
 

@@ -22,6 +22,12 @@ logger = logging.getLogger(__name__)
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
 
+_FINAL_CODES: Final = {
+    exit_codes.ExitCode.INVALID_HPARAMS: workload.ExitedReason.INVALID_HP,
+    exit_codes.ExitCode.UNUSABLE: workload.ExitedReason.UNUSABLE,
+}
+"""Exits after which a trial is not started again."""
+
 LAUNCH_PAUSE_SECS: Final = 2.0
 """Pause after a process could not be started or was lost."""
 
@@ -149,11 +155,11 @@ class Scheduling:
         if live.is_killed and not live.kill_reason and entry.machine.state.is_stopping:
             return None
         code = None if ended is None else ended.exit_code
-        if code == exit_codes.ExitCode.INVALID_HPARAMS:
+        if code is not None and code in _FINAL_CODES:
             return {
                 "kind": "exit",
                 "request_id": live.request_id,
-                "exited_reason": workload.ExitedReason.INVALID_HP.value,
+                "exited_reason": _FINAL_CODES[exit_codes.ExitCode(code)].value,
                 "reason": explain_exit(ended, ""),
             }
         is_unknown = ended is None or (code is None and ended.signal is None)

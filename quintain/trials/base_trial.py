@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import inspect
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -332,3 +333,21 @@ def describe_names(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     return f"There are: {', '.join(names) or 'none'}.{errors.suggest(name, names)}"
+
+
+def describe_method(trial: Any, name: str) -> str:
+    """Returns a method of the user's class with its place, such as `Mine.optimizer() (a.py:7)`."""
+    method = getattr(type(trial), name)
+    return f"{type(trial).__name__}.{name}(){_place(method)}"
+
+
+def describe_function(function: Callable[..., Any]) -> str:
+    """Returns a function of the user's with its place."""
+    return f"{function.__name__}(){_place(function)}"
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return ""
+    return f" ({pathlib.Path(code.co_filename).name}:{code.co_firstlineno})"

@@ -17,6 +17,7 @@ from quintain.trials import (
     data_position,
     estimator_compat,
     repeatable_random,
+    update_order,
 )
 
 v1 = tf.compat.v1
@@ -163,7 +164,7 @@ class EstimatorTrialController(base_trial.TrialController):
         value = base_trial.call_with_hparams(getattr(self.trial, method), self.context)
         if not isinstance(value, kind):
             raise errors.TrialError(
-                f"{type(self.trial).__name__}.{method}() returned {value!r}, expected a "
+                f"{base_trial.describe_method(self.trial, method)} returned {value!r}, expected a "
                 f"tf.estimator.{kind.__name__}."
             )
         return value
@@ -235,6 +236,9 @@ class _Training:
                 "size": estimator.quintain_batch_size,
                 "summaries": _merge_scalars(),
             }
+            update_order.measure_before_updates(
+                [self._fetches["summaries"], self._fetches["loss"]], self._spec.train_op
+            )
             self._position_saver = None
             if self._has_exact_position:
                 self._position_saver = v1.train.Saver(

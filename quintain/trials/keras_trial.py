@@ -101,8 +101,8 @@ class KerasTrialController(base_trial.TrialController):
         self._model = call(trial.build_model)
         if not isinstance(self._model, keras.Model) or not self._model.compiled:
             raise errors.TrialError(
-                f"{type(trial).__name__}.build_model() returned {self._model!r}, expected a "
-                "compiled keras.Model."
+                f"{base_trial.describe_method(trial, 'build_model')} returned {self._model!r}, "
+                "expected a compiled keras.Model."
             )
         self._accumulate_gradients()
         self._train_data = _TrainingData(call(trial.build_training_data_loader), context)
@@ -152,7 +152,8 @@ class KerasTrialController(base_trial.TrialController):
         logs, num_inputs = self._steps.evaluate(self._validation_data)
         if not num_inputs:
             raise errors.TrialError(
-                f"{type(self.trial).__name__}.build_validation_data_loader() gave no data."
+                base_trial.describe_method(self.trial, "build_validation_data_loader")
+                + " gave no data."
             )
         self._callbacks.on_test_end(logs)
         metrics = {f"{_PREFIX}{name}": value for name, value in logs.items()}
@@ -215,6 +216,17 @@ class KerasTrialController(base_trial.TrialController):
 
     def _build(self) -> None:
         self._steps.build(self._train_data.element_spec)
+        searcher = self.context.get_experiment_config().get("searcher") or {}
+        searched = str(searcher.get("metric") or "").removeprefix(_PREFIX)
+        names = self._steps.metric_names or []
+        # A test step of the user's own may measure anything.
+        is_own = type(self._model).test_step is not keras.Model.test_step
+        if searched and searched not in names and not is_own:
+            known = [f"{_PREFIX}{name}" for name in names]
+            raise errors.TrialError(
+                f"searcher.metric: got {searcher['metric']!r}, which the model does not measure. "
+                + base_trial.describe_names(f"{_PREFIX}{searched}", known)
+            )
 
     def _train_piece(self, num_batches: int) -> tuple[list[dict[str, Any]], int]:
         """Trains on batches of one epoch; at least one, at most so many."""

@@ -15,6 +15,7 @@ from quintain.trials import (
     data_position,
     legacy_tensorflow,
     repeatable_random,
+    update_order,
     workload_metrics,
 )
 
@@ -96,7 +97,6 @@ class TensorFlowTrialController(base_trial.TrialController):
         """
         super().__init__(trial, context)
         _refuse_aggregation(context)
-        self._name = type(trial).__name__
         self._batches = 0
         self._graph = tf.Graph()
         with self._graph.as_default():
@@ -115,6 +115,9 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._train_names = [_LOSS, *self._check_names("training_metrics")]
             self._validation_names = self._check_names("validation_metrics")
             self._require_searched_metric()
+            update_order.measure_before_updates(
+                [self._outputs[name] for name in self._train_names], self._train_op
+            )
             self._saver = v1.train.Saver(save_relative_paths=True)
             self._iterator_saver = v1.train.Saver(
                 [tf.data.experimental.make_saveable_from_iterator(self._train_iterator)]
@@ -196,7 +199,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         if make is None:
             raise errors.TrialError(
                 f"There is no function make_data_loaders(experiment_config, hparams) beside "
-                f"{self._name}."
+                f"{type(self.trial).__name__}."
             )
         pair = make(config, hparams)
         if not isinstance(pair, Sequence) or len(pair) != 2:
@@ -216,7 +219,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         outputs = self.trial.build_graph(self._record, self._is_training)
         if not isinstance(outputs, Mapping):
             raise errors.TrialError(
-                f"{self._name}.build_graph() returned {outputs!r}, expected a dict of tensors."
+                f"{self._at('build_graph')} returned {outputs!r}, expected a dict of tensors."
             )
         outputs = {
             name: tf.sparse.to_dense(value)
@@ -226,12 +229,12 @@ class TensorFlowTrialController(base_trial.TrialController):
         }
         if _LOSS not in outputs:
             raise errors.TrialError(
-                f"{self._name}.build_graph() returned no tensor {_LOSS!r}. "
+                f"{self._at('build_graph')} returned no tensor {_LOSS!r}. "
                 + base_trial.describe_names(_LOSS, outputs)
             )
         if outputs[_LOSS].shape.rank not in (0, None):
             raise errors.TrialError(
-                f"{self._name}.build_graph(): {_LOSS!r} has the shape {outputs[_LOSS].shape}, "
+                f"{self._at('build_graph')}: {_LOSS!r} has the shape {outputs[_LOSS].shape}, "
                 "expected a scalar; take its mean."
             )
         return outputs
@@ -241,14 +244,14 @@ class TensorFlowTrialController(base_trial.TrialController):
         optimizer = self.trial.optimizer()
         if not hasattr(optimizer, "compute_gradients"):
             raise errors.TrialError(
-                f"{self._name}.optimizer() returned {optimizer!r}, expected a tf.train.Optimizer "
+                f"{self._at('optimizer')} returned {optimizer!r}, expected a tf.train.Optimizer "
                 "such as tf.train.AdamOptimizer(0.001)."
             )
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
             gradients = optimizer.compute_gradients(self._outputs[_LOSS])
         if all(gradient is None for gradient, _ in gradients):
             raise errors.TrialError(
-                f"{self._name}.build_graph(): {_LOSS!r} depends on no trainable variable."
+                f"{self._at('build_graph')}: {_LOSS!r} depends on no trainable variable."
             )
         return optimizer.apply_gradients(gradients, global_step=counter)
 
@@ -258,22 +261,25 @@ class TensorFlowTrialController(base_trial.TrialController):
         for name in names:
             if name not in self._outputs:
                 raise errors.TrialError(
-                    f"{self._name}.{method}() has {name!r}, which build_graph() does not return. "
+                    f"{self._at(method)} has {name!r}, which build_graph() does not return. "
                     + base_trial.describe_names(name, self._outputs)
                 )
         if method == "training_metrics" and _LOSS in names:
             raise errors.TrialError(
-                f"{self._name}.training_metrics() has {_LOSS!r}, which is always measured; leave "
+                f"{self._at('training_metrics')} has {_LOSS!r}, which is always measured; leave "
                 "it out."
             )
         return names
+
+    def _at(self, method: str) -> str:
+        return base_trial.describe_method(self.trial, method)
 
     def _require_searched_metric(self) -> None:
         searcher = self.context.get_experiment_config().get("searcher") or {}
         searched = searcher.get("metric")
         if searched and searched not in self._validation_names:
             raise errors.TrialError(
-                f"searcher.metric: got {searched!r}, which {self._name}.validation_metrics() does "
+                f"searcher.metric: got {searched!r}, which {self._at('validation_metrics')} does "
                 "not list. " + base_trial.describe_names(searched, self._validation_names)
             )
 

@@ -53,6 +53,10 @@ def run(source: workload_source.WorkloadSource) -> int:
         _print(message)
         source.report_exit(workload.ExitedReason.INVALID_HP, message)
         return exit_codes.ExitCode.INVALID_HPARAMS
+    except (errors.TrialError, errors.ConfigError) as error:
+        _print(str(error))
+        source.report_exit(workload.ExitedReason.UNUSABLE, str(error))
+        return exit_codes.ExitCode.UNUSABLE
     except MemoryError:
         message = "There was no memory left."
         _print(message)

@@ -65,5 +65,5 @@ def test_input_functions_may_return_tensors(results):
 
 
 def test_what_is_no_estimator_is_an_error(results):
-    assert "build_estimator() returned 'dnn'" in results["faults"]["estimator"]
+    assert "returned 'dnn'" in results["faults"]["estimator"]
     assert "expected a tf.estimator.TrainSpec" in results["faults"]["spec"]

@@ -273,7 +273,9 @@ def test_data_that_can_not_be_used_are_an_error_before_training(spec, loader, me
 
 def test_a_model_that_is_not_compiled_is_an_error(spec):
     broken = type("BrokenTrial", (LinearTrial,), {"build_model": lambda self: keras.Sequential()})
-    with pytest.raises(errors.TrialError, match=r"build_model\(\) returned"):
+    with pytest.raises(
+        errors.TrialError, match=r"build_model\(\) \(test_keras_trial.py:\d+\) returned"
+    ):
         build(broken, spec)
 
 
