@@ -137,6 +137,7 @@ class Connection:
         attempts = _Attempts(self._retries)
         while True:
             address = self._address
+            response = None
             try:
                 response = self._send(method, path, body, query, timeout_secs)
             except urllib3.exceptions.HTTPError as error:
@@ -152,6 +153,9 @@ class Connection:
                 cause = errors.ClusterError(f"status {response.status}")
                 is_safe = is_repeatable or response.status in _AWAY_STATUSES
             if not is_safe or not attempts.pause(f"{method} {path}", cause):
+                if response is not None and response.data:
+                    # The master is there, and says why it can't do it now.
+                    return _read_answer(response.status, response.data)
                 raise errors.MasterUnreachableError(
                     f"No master answers at {self._address.url}: {_explain(cause)}"
                 ) from cause

@@ -18,7 +18,7 @@ _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.DataError, 400),
     (errors.RegistryError, 400),
     (errors.CheckpointError, 409),
-    (errors.StoreError, 500),
+    (errors.StoreError, 503),
 )
 """The first class that an error belongs to decides."""
 

@@ -176,3 +176,17 @@ def test_a_stream_raises_what_the_master_refuses(master):
     master.answers = [(404, {"error": {"kind": "NotFoundError", "message": "no trial 3"}})]
     with connect(master) as conn, pytest.raises(errors.NotFoundError, match="no trial 3"):
         list(conn.stream("/"))
+
+
+def test_a_master_that_can_not_write_is_waited_for_and_says_why_in_the_end(master):
+    full = {"error": {"kind": "StoreError", "message": "the disk is full"}}
+    master.answers = [(503, full), (200, 1)]
+    with connect(master) as conn:
+        assert conn.request("POST", "/") == 1
+    master.answers = [(503, full)]
+    retries = connection.Retries(total_secs=0.1, first_pause_secs=0.01, max_pause_secs=0.05)
+    with (
+        connect(master, retries=retries) as conn,
+        pytest.raises(errors.StoreError, match="disk is full"),
+    ):
+        conn.request("POST", "/")
