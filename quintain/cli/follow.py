@@ -17,6 +17,9 @@ PLAIN_INTERVAL_SECS: Final = 10.0
 
 _HEAD_LINES: Final = 6
 _MIN_ROWS: Final = 3
+_MOST_LINES: Final = 8
+"""Lines of a reason that are shown; the logs have all."""
+
 _MAX_FAILURES: Final = 3
 
 
@@ -74,17 +77,26 @@ def _describe_change(
         lines.append(f"trial {trial.id}: created{parent}: {output.format_value(trial.hparams)}")
     if former is not None and trial.restarts > former.restarts:
         lines.append(f"trial {trial.id}: started again (restart {trial.restarts})")
-    is_new_metric = former is None or (trial.latest_metric, trial.best_metric) != (
-        former.latest_metric,
-        former.best_metric,
+    # As texts: a metric that is not a number does not equal itself.
+    is_new_metric = former is None or repr((trial.latest_metric, trial.best_metric)) != repr(
+        (former.latest_metric, former.best_metric)
     )
     if trial.latest_metric is not None and is_new_metric:
         value = output.format_value(trial.latest_metric)
         lines.append(f"trial {trial.id}: {metric} {value}, {trial.total_batches} batches done")
     if trial.state.is_terminal and (former is None or not former.state.is_terminal):
-        reason = f": {trial.reason}" if trial.reason else ""
+        reason = f": {shorten(trial.reason)}" if trial.reason else ""
         lines.append(f"trial {trial.id}: {trial.state.value}{reason}")
     return lines
+
+
+def shorten(reason: str) -> str:
+    """Returns the first and the last lines of a long reason."""
+    lines = reason.splitlines()
+    if len(lines) <= _MOST_LINES:
+        return reason
+    half = _MOST_LINES // 2
+    return "\n".join([*lines[:half], "  ...", *lines[-half:]])
 
 
 class LiveDisplay(Display):
@@ -117,7 +129,7 @@ class LiveDisplay(Display):
         for trial in snapshot.trials:
             if trial.state.value == "ERROR" and trial.id not in self._failed:
                 self._failed.add(trial.id)
-                self.show_line(f"trial {trial.id}: ERROR: {trial.reason}")
+                self.show_line(f"trial {trial.id}: ERROR: {shorten(trial.reason)}")
         rows = max(self._console.size.height - _HEAD_LINES, _MIN_ROWS)
         self._live.update(build_table(snapshot, rows), refresh=True)
 
@@ -227,7 +239,7 @@ def describe_result(snapshot: snapshot_lib.Snapshot, checkpoint_uuid: str | None
         lines.append(f"Checkpoint: quintain checkpoint download {checkpoint_uuid}")
     failed = [trial for trial in snapshot.trials if trial.state.value == "ERROR"]
     for trial in failed[:_MAX_FAILURES]:
-        lines.append(f"Failed: trial {trial.id}: {trial.reason or 'see its logs'}")
+        lines.append(f"Failed: trial {trial.id}: {shorten(trial.reason) or 'see its logs'}")
         lines.append(f"  quintain trial logs {trial.id} --tail 20")
     if len(failed) > _MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - _MAX_FAILURES} more trials failed")

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import pathlib
 import shutil
+import signal
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,9 @@ from quintain.scheduler import slots as slots_lib
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_LINE: Final = 300
+"""Characters of a line that are part of a reason."""
 
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
@@ -335,13 +339,20 @@ def explain_exit(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
     elif ended.signal is not None:
-        text = f"The process was ended by signal {ended.signal}."
+        text = f"The process was ended by {_name_signal(ended.signal)}."
     elif ended.exit_code == 0:
         text = "The process ended by itself, though it had work to do."
     else:
         text = f"The process ended with code {ended.exit_code}."
-    lines = () if ended is None else ended.last_lines
+    lines = [] if ended is None else [line[:_LONGEST_LINE] for line in ended.last_lines]
     return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def collect_garbage(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:

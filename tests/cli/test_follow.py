@@ -84,3 +84,9 @@ def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
     display.show(dataclasses.replace(taken, problem="The disk is full."))
 
     assert capsys.readouterr().err.rstrip().endswith("PROBLEM: The disk is full.")
+
+
+def test_a_long_reason_is_shown_by_its_ends():
+    lines = [f"line {number}" for number in range(30)]
+    assert follow.shorten("\n".join(lines)).splitlines() == [*lines[:4], "  ...", *lines[-4:]]
+    assert follow.shorten("a\nb") == "a\nb"
