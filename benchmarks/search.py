@@ -8,13 +8,16 @@ an environment of their own in the user's cache directory.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import venv
 from typing import Any
@@ -34,6 +37,37 @@ def find_peers() -> pathlib.Path:
     return python
 
 
+class SlotWatch(threading.Thread):
+    """Looks into the store of a search, again and again, at how many slots are held."""
+
+    def __init__(self, home: str, num_slots: int) -> None:
+        """Stores what to watch."""
+        super().__init__(daemon=True)
+        self._path = pathlib.Path(home) / "quintain.db"
+        self._num_slots = num_slots
+        self._samples: list[int] = []
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        """Takes a sample every 50 ms, as long as there are trials for all slots."""
+        while not self._end.wait(0.05):
+            with contextlib.suppress(sqlite3.Error):
+                connection = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True)
+                (running,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+                (waiting,) = connection.execute(
+                    "SELECT count(*) FROM trials WHERE state = 'ACTIVE'"
+                ).fetchone()
+                connection.close()
+                if (running or self._samples) and waiting >= self._num_slots:
+                    self._samples.append(min(running, self._num_slots))
+
+    def stop(self) -> float:
+        """Returns the share of the slots' time that they were held."""
+        self._end.set()
+        self.join()
+        return sum(self._samples) / (self._num_slots * max(len(self._samples), 1))
+
+
 def run_quintain(num_trials: int, num_slots: int) -> dict[str, Any]:
     """Searches with one command, and a home directory of its own."""
     with tempfile.TemporaryDirectory() as home:
@@ -41,14 +75,18 @@ def run_quintain(num_trials: int, num_slots: int) -> dict[str, Any]:
         command = [sys.executable, "-m", "quintain.cli.main", "experiment", "create"]
         command += [str(HERE / "asha.yaml"), str(HERE), f"--slots={num_slots}", "--json"]
         command += ["--set", f"searcher.max_trials={num_trials}"]
+        watch = SlotWatch(home, num_slots)
+        watch.start()
         start = time.perf_counter()
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         secs = time.perf_counter() - start
+        busy = watch.stop()
         listing = [sys.executable, "-m", "quintain.cli.main", "experiment", "list-trials", "1"]
         done = subprocess.run(
             [*listing, "--json"], env=environment, check=True, capture_output=True, text=True
         )
     trials = json.loads(done.stdout)
+    print(f"slots held {100 * busy:.1f} % of the time in which there were trials for all of them")
     return {
         "secs": secs,
         "trials": len(trials),
