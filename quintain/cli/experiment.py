@@ -18,6 +18,10 @@ _COMMANDS: Final = {
     ),
     "best": ("experiment_lists:best", "Show the best trials of an experiment."),
     "config": ("experiment_lists:config", "Print the config of an experiment."),
+    "schema": (
+        "experiment_schema:schema",
+        "Write the JSON Schema of an experiment's file, for editors.",
+    ),
     "download-model-def": (
         "experiment_lists:download_model_def",
         "Copy the code of an experiment.",

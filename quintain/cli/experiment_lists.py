@@ -190,9 +190,10 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
 @click.command(cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
+@click.option("--provenance", is_flag=True, help="Say what has set each value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @options.traceback_option
-def config(experiment_id: int, original: bool, as_json: bool) -> None:
+def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) -> None:
     """Print the config of an experiment, as YAML that can be used again."""
     with connect.open_calls() as calls:
         experiment = calls.get_experiment(experiment_id)
@@ -201,6 +202,11 @@ def config(experiment_id: int, original: bool, as_json: bool) -> None:
         return
     from quintain.config import yaml_io
 
+    if provenance and not original:
+        from quintain.cli import experiment_provenance
+
+        click.echo(experiment_provenance.annotate(experiment), nl=False)
+        return
     text = experiment.original_config if original else yaml_io.dump(experiment.config)
     click.echo(text, nl=not text.endswith("\n"))
 

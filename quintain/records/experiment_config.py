@@ -30,7 +30,7 @@ GLOBAL_BATCH_SIZE: Final = "global_batch_size"
 DOCKER_FIELDS: Final = ("bind_mounts", "security", "internal", "data_layer", "tensorboard_storage")
 """Fields that say how containers are run; there are none here."""
 
-_STEP_FIELDS: Final = {
+STEP_FIELDS: Final = {
     "max_steps": "max_length",
     "target_trial_steps": "max_length",
     "step_budget": "budget",
@@ -38,8 +38,8 @@ _STEP_FIELDS: Final = {
 }
 """Fields of the older dialect that count steps, and what they are called here."""
 
-_LENGTH_FIELDS: Final = ("max_length", "budget", "length_per_round")
-_PERIODS: Final = ("min_validation_period", "min_checkpoint_period")
+LENGTH_FIELDS: Final = ("max_length", "budget", "length_per_round")
+PERIOD_FIELDS: Final = ("min_validation_period", "min_checkpoint_period")
 
 
 @dataclasses.dataclass
@@ -249,7 +249,7 @@ class ExperimentConfig(base_config.Config):
     def as_dict(self) -> dict[str, Any]:
         """Returns the config as plain data, in the later dialect, which `parse` reads again."""
         plain = super().as_dict()
-        for name in _PERIODS:
+        for name in PERIOD_FIELDS:
             if plain[name] is not None:
                 plain[name] = {"batches": plain[name]}
         return plain
@@ -384,7 +384,7 @@ class _Reader:
             records_per_epoch=_whole_or(content.get("records_per_epoch"), 0),
             global_batch_size=_find_batch_size(entrypoint),
         )
-        for name in _PERIODS:
+        for name in PERIOD_FIELDS:
             if content.get(name) is not None:
                 content[name] = self._to_batches(
                     units, content[name], name, plain_unit=units.batches_per_step
@@ -402,17 +402,17 @@ class _Reader:
             )
             return {}
         searcher = dict(searcher)
-        is_in_steps = any(name in searcher for name in _STEP_FIELDS)
+        is_in_steps = any(name in searcher for name in STEP_FIELDS)
         # The older `async_halving` has a budget and no number of trials.
         if searcher.get("name") == "async_halving" and "step_budget" in searcher:
             searcher["name"] = "sync_halving"
-        for former, name in _STEP_FIELDS.items():
+        for former, name in STEP_FIELDS.items():
             if former in searcher:
                 self._rename(searcher, former, name, "searcher.")
         if is_in_steps:
             searcher["batches_per_unit"] = units.batches_per_step
             return searcher
-        for name in _LENGTH_FIELDS:
+        for name in LENGTH_FIELDS:
             if isinstance(searcher.get(name), Mapping):
                 searcher[name] = self._to_batches(units, searcher[name], f"searcher.{name}")
         return searcher
