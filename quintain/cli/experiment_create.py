@@ -71,6 +71,12 @@ def create(
     if test and not local:
         raise click.UsageError("--test: got without --local, expected both.")
     file = experiment_file.load(config_file, assignments)
+    if file.container_fields:
+        click.echo(
+            f"Without effect, as trials are processes and no containers: "
+            f"{', '.join(file.container_fields)}.",
+            err=True,
+        )
     directory = _find_model_dir(file, model_dir)
     if local:
         _run_locally(file, directory, is_test=test)

@@ -27,6 +27,9 @@ class ExperimentFile:
     lines: dict[str, int]
     """The line of each dotted path in the file."""
 
+    container_fields: tuple[str, ...] = ()
+    """Fields about containers, which have no effect."""
+
     def locate(self, path: str) -> str:
         """Returns file and line of a dotted path."""
         return f"{self.path}:{yaml_io.find_line(self.lines, path)}"
@@ -70,7 +73,8 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
     if problems or config is None:
         raise errors.ConfigError.from_problems(problems)
     text = pathlib.Path(path).read_text(encoding="utf-8")
-    return ExperimentFile(path, text, config, lines)
+    unused = experiment_config.find_container_fields(merged)
+    return ExperimentFile(path, text, config, lines, tuple(unused))
 
 
 def _check_space(

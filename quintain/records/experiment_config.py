@@ -6,7 +6,6 @@ Two dialects are read and become one: the older one counts steps of `batches_per
 """
 
 import dataclasses
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,13 +18,28 @@ from quintain.config import base_config, yaml_io
 from quintain.config import overrides as overrides_lib
 from quintain.records import lengths, searcher_config
 
-logger = logging.getLogger(__name__)
-
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
 
 DEFAULT_SCHEDULING_UNIT: Final = 100
 GLOBAL_BATCH_SIZE: Final = "global_batch_size"
+
+_CONTAINER_FIELDS: Final = {
+    "environment": (
+        "image",
+        "ports",
+        "registry_auth",
+        "force_pull_image",
+        "add_capabilities",
+        "drop_capabilities",
+        "pod_spec",
+        "proxy_ports",
+        "runtime_packages",
+        "runtime_commands",
+        "base_image",
+    ),
+    "resources": ("shm_size", "agent_label", "resource_pool", "devices"),
+}
 
 DOCKER_FIELDS: Final = ("bind_mounts", "security", "internal", "data_layer", "tensorboard_storage")
 """Fields that say how containers are run; there are none here."""
@@ -262,6 +276,24 @@ class ExperimentConfig(base_config.Config):
         return dict(text.partition("=")[::2] for text in given)
 
 
+def find_container_fields(content: Mapping[str, Any]) -> list[str]:
+    """Returns the dotted names of fields that are about containers, which trials do without.
+
+    Args:
+        content: What a file says, in either dialect.
+
+    Example:
+        >>> find_container_fields({"bind_mounts": [], "environment": {"image": "tf"}})
+        ['bind_mounts', 'environment.image']
+    """
+    found = [name for name in DOCKER_FIELDS if name in content]
+    for section, names in _CONTAINER_FIELDS.items():
+        given = content.get(section)
+        if isinstance(given, Mapping):
+            found += [f"{section}.{name}" for name in names if name in given]
+    return found
+
+
 def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentConfig:
     """Reads the config of an experiment from a YAML file.
 
@@ -371,8 +403,7 @@ class _Reader:
         """Returns the fields; what is wrong goes to `problems`."""
         content = self.content
         for name in DOCKER_FIELDS:
-            if content.pop(name, None) is not None:
-                logger.info("%s: ignored; trials are processes here, without containers.", name)
+            content.pop(name, None)
         if "batches_per_step" in content:
             self._rename(content, "batches_per_step", "scheduling_unit", "")
         labels = content.get("labels")

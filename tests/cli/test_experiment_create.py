@@ -68,6 +68,13 @@ def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, mode
     assert file.config.searcher.max_trials == 5
 
 
+def test_fields_about_containers_are_taken_with_a_notice(quintain, calls_fake, config, model_dir):
+    config.write_text(CONFIG + "bind_mounts: []\nenvironment: {image: tf, ports: {}}\n")
+    code, _, stderr = quintain("experiment", "create", config, model_dir, "--detach")
+    assert code == 0
+    assert "no containers: bind_mounts, environment.image, environment.ports." in stderr
+
+
 def test_a_paused_experiment_is_not_started(quintain, calls_fake, config, model_dir):
     code, stdout, _ = quintain("experiment", "create", config, model_dir, "--paused", "--json")
 

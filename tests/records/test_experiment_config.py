@@ -125,12 +125,13 @@ def test_overrides_win_over_the_file(tmp_path):
     assert config.description == "mnist"
 
 
-def test_docker_fields_are_accepted_with_a_notice(caplog):
-    caplog.set_level("INFO")
+def test_fields_about_containers_are_accepted_and_found():
+    content = {"bind_mounts": [{"host_path": "/a"}], "resources": {"shm_size": 4, "weight": 2}}
 
-    parse(NEW + "bind_mounts: [{host_path: /a, container_path: /b}]\n")
+    config = parse(NEW + "bind_mounts: [{host_path: /a, container_path: /b}]\n")
 
-    assert "bind_mounts: ignored" in caplog.text
+    assert config.searcher.name
+    assert experiment_config.find_container_fields(content) == ["bind_mounts", "resources.shm_size"]
 
 
 def test_environment_variables_are_lists_of_assignments():
