@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import keras
@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.trials import base_trial, callback_state, data_position
+from quintain.trials import base_trial, callback_state, keras_data, keras_steps
 
 _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
@@ -105,11 +105,11 @@ class KerasTrialController(base_trial.TrialController):
                 "expected a compiled keras.Model."
             )
         self._accumulate_gradients()
-        self._train_data = _TrainingData(call(trial.build_training_data_loader), context)
-        self._validation_data = _as_batches(
+        self._train_data = keras_data.TrainingData(call(trial.build_training_data_loader), context)
+        self._validation_data = keras_data.as_batches(
             call(trial.build_validation_data_loader), context, "validation"
         )
-        self._steps = _Steps(self._model, _resolve_jit(trial, self._model))
+        self._steps = keras_steps.Steps(self._model, _resolve_jit(trial, self._model))
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
@@ -239,7 +239,7 @@ class KerasTrialController(base_trial.TrialController):
             self._callbacks.on_train_batch_begin(number)
             batch = self._train_data.next_batch()
             logs.append(self._steps.train(batch))
-            num_inputs += _count(batch)
+            num_inputs += keras_data.count_inputs(batch)
             self._callbacks.on_train_batch_end(number, logs[-1])
         return logs, num_inputs
 
@@ -313,198 +313,6 @@ class _Progress:
         return progress
 
 
-class _TrainingData:
-    """Batches without end, whose position can be kept."""
-
-    def __init__(self, data: Any, context: base_trial.TrialContext) -> None:
-        self._batches = _as_batches(data, context, "training")
-        self.position = 0
-        """Batches read so far."""
-        self.iterator: Any = None
-        """The iterator of a dataset, or None where batches are made by Python."""
-        self._has_exact_position = False
-        if isinstance(self._batches, tf.data.Dataset):
-            self._has_exact_position = data_position.is_saved_exactly(self._batches)
-            cardinality = int(self._batches.cardinality())
-            self.length = cardinality if cardinality > 0 else None
-            if cardinality == 0:
-                raise errors.TrialError("build_training_data_loader() gave no data.")
-            self._restart()
-        else:
-            self.length = len(self._batches)
-
-    @property
-    def element_spec(self) -> Any:
-        """Shapes and types of a batch."""
-        if self.iterator is not None:
-            return self._batches.element_spec
-        batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[0]))
-        return tf.nest.map_structure(
-            lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), batch
-        )
-
-    def next_batch(self) -> Any:
-        """Returns the next batch."""
-        if self.iterator is not None:
-            batch = next(self.iterator)
-        else:
-            number = self.position % self.length if self.length else 0
-            batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[number]))
-            if number + 1 == self.length:
-                self._batches.on_epoch_end()
-        self.position += 1
-        return batch
-
-    def save(self, folder: pathlib.Path) -> None:
-        """Writes the position in a dataset."""
-        if self.iterator is None or not self._has_exact_position:
-            return
-        try:
-            tf.train.Checkpoint(iterator=self.iterator).write(str(folder / "data"))
-        except (tf.errors.OpError, ValueError) as error:
-            self._has_exact_position = False
-            logger.warning(
-                "The position in the training data can't be saved (%s); going on from a "
-                "checkpoint reads past the batches that were used.",
-                str(error).splitlines()[0],
-            )
-
-    def restore(self, folder: pathlib.Path, position: int) -> None:
-        """Goes to where `save` was called."""
-        if self.iterator is None:
-            for number in range(self.position, position):
-                if self.length and (number + 1) % self.length == 0:
-                    self._batches.on_epoch_end()
-            self.position = position
-            return
-        if (folder / "data.index").exists():
-            tf.train.Checkpoint(iterator=self.iterator).read(str(folder / "data")).assert_consumed()
-        else:
-            for _ in range(position):
-                next(self.iterator)
-        self.position = position
-
-    def _restart(self) -> None:
-        self.iterator = iter(self._batches.repeat())
-
-
-class _Steps:
-    """The model's own training and test steps, compiled once."""
-
-    def __init__(self, model: keras.Model, jit_compile: bool) -> None:
-        self._model = model
-        self._is_eager = model.run_eagerly
-        self.metric_names: list[str] | None = None
-        self._train: Any = self._train_step
-        self._test: Any = model.test_step
-        if not self._is_eager:
-            # Without AutoGraph, as in Keras: converting the code takes longer than tracing it.
-            function = functools.partial(
-                tf.function, autograph=False, reduce_retracing=True, jit_compile=jit_compile or None
-            )
-            self._train = function(self._train_step)
-            self._test = function(model.test_step)
-        self._loop: Any = None
-        self._evaluate: Any = None
-
-    def build(self, spec: Any) -> None:
-        """Creates all variables, those of optimizer and metrics included; the first call does."""
-        if self.metric_names is not None:
-            return
-        # Eager models are built by tracing a step, too; that one never runs.
-        traced = self._train
-        if self._is_eager:
-            traced = tf.function(self._train_step, autograph=False)
-        outputs = traced.get_concrete_function(spec).structured_outputs
-        self.metric_names = list(outputs)
-        self._loop = tf.function(
-            functools.partial(self._train_loop, outputs), autograph=False, reduce_retracing=True
-        )
-
-    def train(self, batch: Any) -> dict[str, Any]:
-        """Trains on one batch and returns its metrics."""
-        logs = self._train(batch)
-        return {name: value.numpy().tolist() for name, value in logs.items()}
-
-    def train_loop(self, data: _TrainingData, num_batches: int) -> tuple[list[dict[str, Any]], int]:
-        """Trains on so many batches in one call and returns the metrics of each."""
-        if self._is_eager:
-            batches = [data.next_batch() for _ in range(num_batches)]
-            return [self.train(batch) for batch in batches], sum(map(_count, batches))
-        stacked, num_inputs = self._loop(data.iterator, tf.constant(num_batches))
-        data.position += num_batches
-        columns = {name: values.numpy().tolist() for name, values in stacked.items()}
-        logs = [
-            {name: values[number] for name, values in columns.items()}
-            for number in range(num_batches)
-        ]
-        return logs, int(num_inputs)
-
-    def evaluate(self, data: Any) -> tuple[dict[str, Any], int]:
-        """Goes through the data once and returns metrics and the number of examples."""
-        self._model.reset_metrics()
-        if isinstance(data, tf.data.Dataset) and not self._is_eager:
-            if self._evaluate is None:
-                self._evaluate = tf.function(self._evaluate_loop, autograph=False)
-            num_inputs = int(self._evaluate(iter(data)))
-        else:
-            num_inputs = 0
-            for batch in _iterate(data):
-                self._test(batch)
-                num_inputs += _count(batch)
-        logs = {
-            name: np.asarray(value).tolist()
-            for name, value in self._model.get_metrics_result().items()
-        }
-        self._model.reset_metrics()
-        return logs, num_inputs
-
-    def _train_step(self, batch: Any) -> dict[str, Any]:
-        logs = self._model.train_step(batch)
-        # The metrics of this batch alone are wanted; all exist only after the first step.
-        logs = {name: tf.identity(value) for name, value in logs.items()}
-        self._model.reset_metrics()
-        return logs
-
-    def _train_loop(
-        self, outputs: Mapping[str, tf.TensorSpec], iterator: Any, num_batches: tf.Tensor
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        names = sorted(outputs)
-        arrays = [
-            tf.TensorArray(outputs[name].dtype, num_batches, element_shape=outputs[name].shape)
-            for name in names
-        ]
-
-        def body(number: tf.Tensor, count: tf.Tensor, *arrays: Any) -> tuple[Any, ...]:
-            batch = next(iterator)
-            logs = self._train(batch)
-            written = [
-                array.write(number, logs[name]) for name, array in zip(names, arrays, strict=True)
-            ]
-            return (number + 1, count + _count_in_graph(batch), *written)
-
-        _, count, *arrays = tf.while_loop(
-            lambda number, *rest: number < num_batches,
-            body,
-            (tf.constant(0), tf.constant(0), *arrays),
-            maximum_iterations=num_batches,
-        )
-        return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
-
-    def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
-        def body(count: tf.Tensor, element: Any) -> tuple[tf.Tensor, Any]:
-            batch = element.get_value()
-            self._test(batch)
-            return count + _count_in_graph(batch), iterator.get_next_as_optional()
-
-        count, _ = tf.while_loop(
-            lambda count, element: element.has_value(),
-            body,
-            (tf.constant(0), iterator.get_next_as_optional()),
-        )
-        return count
-
-
 def _resolve_jit(trial: KerasTrial, model: keras.Model) -> bool:
     if trial.jit_compile is not None:
         return trial.jit_compile
@@ -516,60 +324,6 @@ def _has_batch_hooks(callback: keras.callbacks.Callback) -> bool:
         getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name)
         for name in ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
     )
-
-
-def _as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
-    """Returns data as a dataset or a `PyDataset`.
-
-    Raises:
-        TrialError: If they are neither, nor arrays.
-    """
-    if isinstance(data, tf.data.Dataset):
-        _require_batches(data, use)
-        return data
-    if isinstance(data, keras.utils.PyDataset):
-        return data
-    if isinstance(data, tuple | list) and all(hasattr(part, "shape") for part in data):
-        size = context.get_global_batch_size()
-        dataset = tf.data.Dataset.from_tensor_slices(tuple(data))
-        if use == "training":
-            dataset = dataset.shuffle(int(data[0].shape[0]), seed=context.get_trial_seed())
-        return dataset.batch(size)
-    raise errors.TrialError(
-        f"build_{use}_data_loader() returned {type(data).__name__}, expected a batched "
-        "tf.data.Dataset, a keras.utils.PyDataset, or a tuple of arrays (x, y)."
-    )
-
-
-def _require_batches(data: tf.data.Dataset, use: str) -> None:
-    for part in tf.nest.flatten(data.element_spec):
-        if isinstance(part, tf.TensorSpec) and part.shape.rank == 0:
-            raise errors.TrialError(
-                f"build_{use}_data_loader(): the dataset has elements {data.element_spec}, "
-                "expected batches; call .batch(...) on it."
-            )
-
-
-def _as_tuple(batch: Any) -> Any:
-    return tuple(batch) if isinstance(batch, list) else batch
-
-
-def _iterate(data: Any) -> Iterator[Any]:
-    if isinstance(data, tf.data.Dataset):
-        yield from data
-        return
-    for number in range(len(data)):
-        yield tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(data[number]))
-    data.on_epoch_end()
-
-
-def _count(batch: Any) -> int:
-    return int(tf.nest.flatten(batch)[0].shape[0])
-
-
-def _count_in_graph(batch: Any) -> tf.Tensor:
-    first = tf.nest.flatten(batch)[0]
-    return first.nrows(tf.int32) if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
 
 
 def _read_variables(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:

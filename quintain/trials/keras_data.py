@@ -1,0 +1,146 @@
+"""The data of Keras trials: batches of any kind, and the position in them."""
+
+import logging
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+from quintain.trials import base_trial, data_position
+
+logger = logging.getLogger(__name__)
+
+
+class TrainingData:
+    """Batches without end, whose position can be kept."""
+
+    def __init__(self, data: Any, context: base_trial.TrialContext) -> None:
+        self._batches = as_batches(data, context, "training")
+        self.position = 0
+        """Batches read so far."""
+        self.iterator: Any = None
+        """The iterator of a dataset, or None where batches are made by Python."""
+        self._has_exact_position = False
+        if isinstance(self._batches, tf.data.Dataset):
+            self._has_exact_position = data_position.is_saved_exactly(self._batches)
+            cardinality = int(self._batches.cardinality())
+            self.length = cardinality if cardinality > 0 else None
+            if cardinality == 0:
+                raise errors.TrialError("build_training_data_loader() gave no data.")
+            self._restart()
+        else:
+            self.length = len(self._batches)
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of a batch."""
+        if self.iterator is not None:
+            return self._batches.element_spec
+        batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[0]))
+        return tf.nest.map_structure(
+            lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), batch
+        )
+
+    def next_batch(self) -> Any:
+        """Returns the next batch."""
+        if self.iterator is not None:
+            batch = next(self.iterator)
+        else:
+            number = self.position % self.length if self.length else 0
+            batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[number]))
+            if number + 1 == self.length:
+                self._batches.on_epoch_end()
+        self.position += 1
+        return batch
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Writes the position in a dataset."""
+        if self.iterator is None or not self._has_exact_position:
+            return
+        try:
+            tf.train.Checkpoint(iterator=self.iterator).write(str(folder / "data"))
+        except (tf.errors.OpError, ValueError) as error:
+            self._has_exact_position = False
+            logger.warning(
+                "The position in the training data can't be saved (%s); going on from a "
+                "checkpoint reads past the batches that were used.",
+                str(error).splitlines()[0],
+            )
+
+    def restore(self, folder: pathlib.Path, position: int) -> None:
+        """Goes to where `save` was called."""
+        if self.iterator is None:
+            for number in range(self.position, position):
+                if self.length and (number + 1) % self.length == 0:
+                    self._batches.on_epoch_end()
+            self.position = position
+            return
+        if (folder / "data.index").exists():
+            tf.train.Checkpoint(iterator=self.iterator).read(str(folder / "data")).assert_consumed()
+        else:
+            for _ in range(position):
+                next(self.iterator)
+        self.position = position
+
+    def _restart(self) -> None:
+        self.iterator = iter(self._batches.repeat())
+
+
+def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
+    """Returns data as a dataset or a `PyDataset`.
+
+    Raises:
+        TrialError: If they are neither, nor arrays.
+    """
+    if isinstance(data, tf.data.Dataset):
+        _require_batches(data, use)
+        return data
+    if isinstance(data, keras.utils.PyDataset):
+        return data
+    if isinstance(data, tuple | list) and all(hasattr(part, "shape") for part in data):
+        size = context.get_global_batch_size()
+        dataset = tf.data.Dataset.from_tensor_slices(tuple(data))
+        if use == "training":
+            dataset = dataset.shuffle(int(data[0].shape[0]), seed=context.get_trial_seed())
+        return dataset.batch(size)
+    raise errors.TrialError(
+        f"build_{use}_data_loader() returned {type(data).__name__}, expected a batched "
+        "tf.data.Dataset, a keras.utils.PyDataset, or a tuple of arrays (x, y)."
+    )
+
+
+def iterate(data: Any) -> Iterator[Any]:
+    """Yields the batches of one pass, as tensors."""
+    if isinstance(data, tf.data.Dataset):
+        yield from data
+        return
+    for number in range(len(data)):
+        yield tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(data[number]))
+    data.on_epoch_end()
+
+
+def count_inputs(batch: Any) -> int:
+    """Returns the number of examples of a batch of tensors."""
+    return int(tf.nest.flatten(batch)[0].shape[0])
+
+
+def count_in_graph(batch: Any) -> tf.Tensor:
+    """Returns the number of examples of a batch, as a scalar int32 tensor of the graph."""
+    first = tf.nest.flatten(batch)[0]
+    return first.nrows(tf.int32) if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
+
+
+def _require_batches(data: tf.data.Dataset, use: str) -> None:
+    for part in tf.nest.flatten(data.element_spec):
+        if isinstance(part, tf.TensorSpec) and part.shape.rank == 0:
+            raise errors.TrialError(
+                f"build_{use}_data_loader(): the dataset has elements {data.element_spec}, "
+                "expected batches; call .batch(...) on it."
+            )
+
+
+def _as_tuple(batch: Any) -> Any:
+    return tuple(batch) if isinstance(batch, list) else batch

@@ -1,0 +1,132 @@
+"""The training and test steps of a compiled Keras model, many of them in one call."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from quintain.trials import keras_data
+
+
+class Steps:
+    """The model's own training and test steps, compiled once."""
+
+    def __init__(self, model: keras.Model, jit_compile: bool) -> None:
+        self._model = model
+        self._is_eager = model.run_eagerly
+        self.metric_names: list[str] | None = None
+        self._train: Any = self._train_step
+        self._test: Any = model.test_step
+        if not self._is_eager:
+            # Without AutoGraph, as in Keras: converting the code takes longer than tracing it.
+            function = functools.partial(
+                tf.function, autograph=False, reduce_retracing=True, jit_compile=jit_compile or None
+            )
+            self._train = function(self._train_step)
+            self._test = function(model.test_step)
+        self._loop: Any = None
+        self._evaluate: Any = None
+
+    def build(self, spec: Any) -> None:
+        """Creates all variables, those of optimizer and metrics included; the first call does."""
+        if self.metric_names is not None:
+            return
+        # Eager models are built by tracing a step, too; that one never runs.
+        traced = self._train
+        if self._is_eager:
+            traced = tf.function(self._train_step, autograph=False)
+        outputs = traced.get_concrete_function(spec).structured_outputs
+        self.metric_names = list(outputs)
+        self._loop = tf.function(
+            functools.partial(self._train_loop, outputs), autograph=False, reduce_retracing=True
+        )
+
+    def train(self, batch: Any) -> dict[str, Any]:
+        """Trains on one batch and returns its metrics."""
+        logs = self._train(batch)
+        return {name: value.numpy().tolist() for name, value in logs.items()}
+
+    def train_loop(
+        self, data: keras_data.TrainingData, num_batches: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Trains on so many batches in one call and returns the metrics of each."""
+        if self._is_eager:
+            batches = [data.next_batch() for _ in range(num_batches)]
+            return [self.train(batch) for batch in batches], sum(
+                map(keras_data.count_inputs, batches)
+            )
+        stacked, num_inputs = self._loop(data.iterator, tf.constant(num_batches))
+        data.position += num_batches
+        columns = {name: values.numpy().tolist() for name, values in stacked.items()}
+        logs = [
+            {name: values[number] for name, values in columns.items()}
+            for number in range(num_batches)
+        ]
+        return logs, int(num_inputs)
+
+    def evaluate(self, data: Any) -> tuple[dict[str, Any], int]:
+        """Goes through the data once and returns metrics and the number of examples."""
+        self._model.reset_metrics()
+        if isinstance(data, tf.data.Dataset) and not self._is_eager:
+            if self._evaluate is None:
+                self._evaluate = tf.function(self._evaluate_loop, autograph=False)
+            num_inputs = int(self._evaluate(iter(data)))
+        else:
+            num_inputs = 0
+            for batch in keras_data.iterate(data):
+                self._test(batch)
+                num_inputs += keras_data.count_inputs(batch)
+        logs = {
+            name: np.asarray(value).tolist()
+            for name, value in self._model.get_metrics_result().items()
+        }
+        self._model.reset_metrics()
+        return logs, num_inputs
+
+    def _train_step(self, batch: Any) -> dict[str, Any]:
+        logs = self._model.train_step(batch)
+        # The metrics of this batch alone are wanted; all exist only after the first step.
+        logs = {name: tf.identity(value) for name, value in logs.items()}
+        self._model.reset_metrics()
+        return logs
+
+    def _train_loop(
+        self, outputs: Mapping[str, tf.TensorSpec], iterator: Any, num_batches: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        names = sorted(outputs)
+        arrays = [
+            tf.TensorArray(outputs[name].dtype, num_batches, element_shape=outputs[name].shape)
+            for name in names
+        ]
+
+        def body(number: tf.Tensor, count: tf.Tensor, *arrays: Any) -> tuple[Any, ...]:
+            batch = next(iterator)
+            logs = self._train(batch)
+            written = [
+                array.write(number, logs[name]) for name, array in zip(names, arrays, strict=True)
+            ]
+            return (number + 1, count + keras_data.count_in_graph(batch), *written)
+
+        _, count, *arrays = tf.while_loop(
+            lambda number, *rest: number < num_batches,
+            body,
+            (tf.constant(0), tf.constant(0), *arrays),
+            maximum_iterations=num_batches,
+        )
+        return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
+
+    def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
+        def body(count: tf.Tensor, element: Any) -> tuple[tf.Tensor, Any]:
+            batch = element.get_value()
+            self._test(batch)
+            return count + keras_data.count_in_graph(batch), iterator.get_next_as_optional()
+
+        count, _ = tf.while_loop(
+            lambda count, element: element.has_value(),
+            body,
+            (tf.constant(0), iterator.get_next_as_optional()),
+        )
+        return count
