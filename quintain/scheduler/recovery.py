@@ -10,8 +10,8 @@ import logging
 import time
 
 from quintain.records import run
+from quintain.scheduler import checkpoint_sweep, entries, scheduling, worker_calls
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, scheduling, worker_calls
 from quintain.scheduler import launcher as launcher_lib
 from quintain.store import session as session_lib
 
@@ -39,6 +39,7 @@ def recover(
                 core.entries[record.id] = core.load(record.id)
         for each in runs:
             _take_over(core, processes, launcher, each)
+        checkpoint_sweep.sweep(core)
         for entry in core.entries.values():
             logger.info(
                 "Experiment %d goes on: %s, %d trials.",

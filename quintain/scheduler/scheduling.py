@@ -12,7 +12,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint, exit_codes, log, run, states, workload
-from quintain.scheduler import checkpoint_gc, entries, policy, worker_calls
+from quintain.scheduler import checkpoint_gc, checkpoint_sweep, entries, policy, worker_calls
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -211,6 +211,7 @@ class Scheduling:
             self._core.apply(entry, {"kind": "drained"})
             del self._core.entries[experiment_id]
             collect_garbage(self._core, entry)
+            checkpoint_sweep.sweep(self._core)
             scratch = self._core.home / "scratch" / str(experiment_id)
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -97,6 +97,11 @@ def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
     """
     if isinstance(data, tf.data.Dataset):
         _require_batches(data, use)
+        if use == "validation" and int(data.cardinality()) == tf.data.INFINITE_CARDINALITY:
+            raise errors.TrialError(
+                "build_validation_data_loader(): the dataset never ends, expected one pass; leave "
+                ".repeat() out."
+            )
         return data
     if isinstance(data, keras.utils.PyDataset):
         return data

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from quintain.trials import keras_data
+from quintain.trials import keras_data, repeatable_random
 
 
 class Steps:
@@ -18,6 +18,8 @@ class Steps:
         self._model = model
         self._is_eager = model.run_eagerly
         self.metric_names: list[str] | None = None
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="random_step")
+        """Counts training steps; random operations without a seed of their own depend on it."""
         self._train: Any = self._train_step
         self._test: Any = model.test_step
         if not self._is_eager:
@@ -87,7 +89,9 @@ class Steps:
         return logs, num_inputs
 
     def _train_step(self, batch: Any) -> dict[str, Any]:
-        logs = self._model.train_step(batch)
+        with repeatable_random.stepwise(self.step.read_value()):
+            logs = self._model.train_step(batch)
+        self.step.assign_add(1)
         # The metrics of this batch alone are wanted; all exist only after the first step.
         logs = {name: tf.identity(value) for name, value in logs.items()}
         self._model.reset_metrics()

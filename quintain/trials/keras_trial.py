@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.random import seed_generator
 
 from quintain import errors
 from quintain.trials import base_trial, callback_state, keras_data, keras_steps
@@ -97,6 +98,8 @@ class KerasTrialController(base_trial.TrialController):
             TrialError: If the model is not compiled, or data are of a kind that is not known.
         """
         super().__init__(trial, context)
+        # Made now: in a graph it would be a part of it.
+        seed_generator.global_seed_generator()
         call = functools.partial(base_trial.call_with_hparams, context=context)
         self._model = call(trial.build_model)
         if not isinstance(self._model, keras.Model) or not self._model.compiled:
@@ -187,7 +190,10 @@ class KerasTrialController(base_trial.TrialController):
         """Reads the state that `save` wrote."""
         folder = pathlib.Path(directory)
         self._build()
-        _read_variables(str(folder / "variables"), self._list_values())
+        values = self._list_values()
+        if is_warm_start:
+            del values["random"]
+        _read_variables(str(folder / "variables"), values)
         if is_warm_start:
             return
         state = json.loads((folder / _STATE_FILE).read_text())
@@ -269,6 +275,7 @@ class KerasTrialController(base_trial.TrialController):
         return {
             "model": [variable.value for variable in self._model.variables],
             "optimizer": [variable.value for variable in optimizer.variables],
+            "random": [self._steps.step, seed_generator.global_seed_generator().state.value],
         }
 
 
@@ -351,4 +358,5 @@ def _read_variables(prefix: str, values: Mapping[str, list[tf.Variable]]) -> Non
                     f"{shape}, the trial's {variable.shape.as_list()}; "
                     f"{math.prod(shape)} values do not fit."
                 )
-    tf.train.Checkpoint(**values).read(prefix).assert_consumed()
+    status = tf.train.Checkpoint(**values).read(prefix)
+    status.assert_existing_objects_matched().expect_partial()

@@ -60,7 +60,7 @@ def save(
     """
     name = str(uuid.uuid4())
     parent = pathlib.Path(spec.checkpoint_dir)
-    temporary = parent / f".{name}.tmp"
+    temporary = parent / f".{spec.trial_id}-{name}.tmp"
     metadata = Metadata(
         format=FORMAT,
         kind=type(controller).__name__,

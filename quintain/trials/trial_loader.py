@@ -138,7 +138,9 @@ def _is_importable(module_name: str) -> bool:
 def _search(directory: pathlib.Path) -> tuple[type[Any], list[types.ModuleType]]:
     if (directory / "__init__.py").exists():
         module = _import_package(directory)
-        return _choose(_find_trials(module), module, directory)
+        exported = _find_trials(module)
+        if exported:
+            return _choose(exported, module, directory)
     names = [path.stem for path in sorted(directory.glob("*.py")) if _mentions_trial(path)]
     if _MODEL_FILE in names:
         names = [_MODEL_FILE]

@@ -62,8 +62,13 @@ def run(source: workload_source.WorkloadSource) -> int:
         _print(message)
         source.report_exit(workload.ExitedReason.ERRORED, message)
         return exit_codes.ExitCode.OUT_OF_MEMORY
+    except SystemExit as error:
+        message = f"The trial's code called sys.exit({error.code!r})."
+        _print(message)
+        source.report_exit(workload.ExitedReason.ERRORED, message)
+        return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
-        message = describe_error(error, pathlib.Path(spec.model_dir))
+        message = describe_error(error, pathlib.Path(spec.model_dir).resolve())
         _print(message)
         source.report_exit(workload.ExitedReason.ERRORED, message)
         return exit_codes.ExitCode.ERROR

@@ -52,7 +52,10 @@ def require_loss(names: Sequence[str]) -> None:
 
 def average_values(values: Sequence[Any]) -> float | None:
     """Returns the mean of one metric over the batches, as `average` takes it."""
-    known = [np.asarray(value, np.float64) for value in values if value is not None]
+    try:
+        known = [np.asarray(value, np.float64) for value in values if value is not None]
+    except (TypeError, ValueError):
+        return None  # texts, or rows of different lengths
     if not known or len({value.shape for value in known}) > 1:
         return None
     return float(np.mean(np.stack(known)))

@@ -113,6 +113,22 @@ class UnevenTrial(LinearTrial):
         return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(20).batch(3).prefetch(3)
 
 
+class Noise(keras.layers.Layer):
+    """Draws random numbers without any seed."""
+
+    def call(self, x, training=False):
+        if not training:
+            return x
+        return x + tf.random.normal(tf.shape(x)) + keras.random.uniform((1,))
+
+
+class NoisyTrial(LinearTrial):
+    def build_model(self, hparams):
+        model = keras.Sequential([keras.layers.Input((4,)), Noise(), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.Adam(hparams["rate"]), loss="mse", metrics=["mae"])
+        return model
+
+
 class OrderedTrial(LinearTrial):
     def build_training_data_loader(self):
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).prefetch(3)
@@ -127,6 +143,7 @@ class OrderedTrial(LinearTrial):
         StatefulCallbacksTrial,
         UnevenTrial,
         OrderedTrial,
+        NoisyTrial,
     ],
 )
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec):
@@ -343,3 +360,12 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
         "Trained on batches 5 to 9",
         "Validated on 8 examples",
     ]
+
+
+def test_validation_data_without_an_end_are_an_error(spec):
+    def loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(8).repeat()
+
+    broken = type("BrokenTrial", (LinearTrial,), {"build_validation_data_loader": loader})
+    with pytest.raises(errors.TrialError, match="never ends"):
+        build(broken, spec)
