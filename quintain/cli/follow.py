@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import click
 
@@ -166,8 +166,11 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> Any:
         text.Text(elapsed),
     )
     rows = table.Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("trial", "state", "batches", "latest", "best"):
-        rows.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+    # Narrow terminals take the room from the hyperparameters.
+    widths = {"trial": 5, "state": 9, "batches": 7, "latest": 7, "best": 7}
+    for name, width in widths.items():
+        justify: Literal["left", "right"] = "left" if name == "state" else "right"
+        rows.add_column(name, justify=justify, no_wrap=True, min_width=width)
     rows.add_column("hyperparameters", no_wrap=True, overflow="ellipsis")
     best = snapshot.best
     shown = _choose(snapshot, num_rows)
