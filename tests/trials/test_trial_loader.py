@@ -24,6 +24,8 @@ def write(tmp_path):
         directory = tmp_path / f"model_{number}"
         directory.mkdir(exist_ok=True)
         for name, text in files.items():
+            # Another test may have imported a module of this name.
+            sys.modules.pop(name, None)
             (directory / f"{name}.py").write_text(text)
         return str(directory)
 
