@@ -139,8 +139,9 @@ def train(
 
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
-    display = progress.create_display(is_quiet=quiet or as_json)
-    logs.set_up(is_verbose=alsologtostderr, show=display.log_handler())
+    is_quiet = quiet or as_json
+    display = progress.create_display(is_quiet=is_quiet)
+    logs.set_up(is_verbose=alsologtostderr, show=display.log_handler(), shows_samples=not is_quiet)
     with display:
         display.show_phase("Starting TensorFlow")
         parse_options = options.build_parse_options(model_dir=model_dir, **flags)

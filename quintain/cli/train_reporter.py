@@ -12,6 +12,7 @@ _TRAIN_LABELS: Final = {"training_loss": "loss", "token_accuracy": "accuracy"}
 _RATE_LABELS: Final = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
 _EVAL_LABELS: Final = {
     "validation_loss": "loss",
+    "perplexity": "perplexity",
     "token_accuracy": "accuracy",
     "sacrebleu_score": "BLEU",
     "chrf_score": "chrF",

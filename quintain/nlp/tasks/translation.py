@@ -11,6 +11,8 @@ Shapes:
 import dataclasses
 import functools
 import logging
+import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -26,13 +28,12 @@ from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import length_buckets, tokenizers, wmt_dataloader
 from quintain.nlp.losses import padded_cross_entropy
-from quintain.nlp.metrics import bleu
+from quintain.nlp.metrics import perplexity
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
-from quintain.nlp.tasks import vocabulary
+from quintain.nlp.tasks import translation_report, vocabulary
+from quintain.orbit import cluster
 
 PAD_ID = 0
-MAX_LOGGED_TRANSLATIONS = 5
-"""Translations that an evaluation logs under `print_translations`."""
 
 Probability = Annotated[float, Ge(0), Lt(1)]
 
@@ -142,7 +143,8 @@ class TranslationConfig(cfg.TaskConfig):
     """Most pairs that a vocabulary is trained from. Of more, as many are taken, evenly spread."""
 
     print_translations: bool | None = None
-    """Whether each evaluation logs a few translations beside their references."""
+    """Whether each evaluation shows three translations beside their references, the same every
+    time. None shows them as well; False does not. All are in `translations/step-N.tsv`."""
 
 
 @task_factory.register_task_cls(TranslationConfig)
@@ -259,8 +261,18 @@ class TranslationTask(base_task.Task):
 
     @override
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
-        """Returns the share of target tokens predicted right, given the right ones before them."""
-        return [keras.metrics.SparseCategoricalAccuracy(name="token_accuracy")]
+        """Returns how well target tokens are predicted, given the right ones before them.
+
+        Args:
+            training: Whether for training, which reports only the accuracy.
+
+        Returns:
+            `token_accuracy`, the share of tokens that were the likeliest, and in evaluation
+            `perplexity`: `exp` of the mean cross entropy of all target tokens (their ends included,
+            padding not) without label smoothing, in nats.
+        """
+        metrics = [keras.metrics.SparseCategoricalAccuracy(name="token_accuracy")]
+        return metrics if training else [*metrics, perplexity.Perplexity()]
 
     @override
     def process_metrics(
@@ -406,11 +418,13 @@ class TranslationTask(base_task.Task):
         """Scores the gathered translations against the references in the validation data.
 
         Where the evaluation covered a part of the data only, that part is scored, and the log says
-        how large it was.
+        how large it was. The translations are written to `translations/step-N.tsv` below the task's
+        `logging_dir` (`translations/NAME/` for a task with a name of its own, such as one of
+        several), with the scores and their signatures in `step-N.json`.
 
         Args:
             aggregated_logs: The last state of `aggregate_logs`.
-            global_step: The step that is evaluated; not used.
+            global_step: The step that is evaluated. Without it nothing is written.
 
         Returns:
             `sacrebleu_score` (case-sensitive), `bleu_score` (uncased, as Tensor2Tensor),
@@ -418,33 +432,42 @@ class TranslationTask(base_task.Task):
             their reference, in [0, 1].
         """
         unique_ids = sorted(aggregated_logs)
-        sources = self._detokenize([aggregated_logs[unique_id][0] for unique_id in unique_ids])
         hypotheses = self._detokenize([aggregated_logs[unique_id][1] for unique_id in unique_ids])
         pairs = wmt_dataloader.read_pairs(self.task_config.validation_data)
-        references = [pairs[unique_id][1] for unique_id in unique_ids]
-        if self.task_config.print_translations:
-            _log_translations(sources, hypotheses, references)
-
-        scores = bleu.corpus_scores(hypotheses, references)
+        rows = [
+            translation_report.Row(*pairs[unique_id], hypothesis)
+            for unique_id, hypothesis in zip(unique_ids, hypotheses, strict=True)
+        ]
+        scores = translation_report.score(rows)
         _logger.info(
-            "Scored %d of %d validation pairs. BLEU %s, chrF %s",
-            len(unique_ids),
-            len(pairs),
-            scores.bleu_signature,
-            scores.chrf_signature,
+            "Scored %d of %d validation pairs: %s", len(rows), len(pairs), scores.signatures
         )
-        num_equal = sum(map(str.__eq__, hypotheses, references))
-        return {
-            "sacrebleu_score": scores.bleu,
-            "bleu_score": bleu.bleu_on_list(references, hypotheses),
-            "chrf_score": scores.chrf,
-            "exact_match": num_equal / len(references),
-        }
+        self._report(rows, scores, None if global_step is None else int(global_step.numpy()))
+        return scores.values
+
+    def _report(
+        self,
+        rows: Sequence[translation_report.Row],
+        scores: translation_report.Scores,
+        step: int | None,
+    ) -> None:
+        """Writes the translations of an evaluation and shows some; of several workers one does."""
+        if not cluster.is_chief(tf.distribute.get_strategy()):
+            return
+        path = None
+        if self.logging_dir and step is not None:
+            own_name = "" if self.name == _default_name(type(self)) else self.name
+            directory = os.path.join(self.logging_dir, translation_report.DIRECTORY, own_name)
+            path = translation_report.write(directory, step, rows, scores)
+        if self.task_config.print_translations is not False:
+            translation_report.show(step, rows, scores, path)
 
     def _detokenize(self, ids: Sequence[np.ndarray]) -> list[str]:
         """Returns the text of each row of ids up to its first EOS."""
         ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(ids), [len(row) for row in ids])
-        return [text.decode() for text in self.tokenizer.detokenize(ragged).numpy()]
+        texts = self.tokenizer.detokenize(ragged).numpy()
+        # Pieces of single bytes need not add up to characters.
+        return [text.decode("utf-8", errors="replace") for text in texts]
 
 
 def _split_replicas(value: Any) -> list[np.ndarray]:
@@ -452,11 +475,6 @@ def _split_replicas(value: Any) -> list[np.ndarray]:
     return [np.asarray(part) for part in (value if isinstance(value, tuple) else (value,))]
 
 
-def _log_translations(
-    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
-) -> None:
-    examples = list(zip(sources, hypotheses, references, strict=True))[:MAX_LOGGED_TRANSLATIONS]
-    for source, hypothesis, reference in examples:
-        _logger.info(
-            "Source: %s\n  Translation: %s\n  Reference: %s", source, hypothesis, reference
-        )
+def _default_name(task_cls: type[base_task.Task]) -> str:
+    """Returns the name of tasks of a class that are not given another."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", task_cls.__name__).lower()

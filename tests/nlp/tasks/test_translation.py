@@ -1,5 +1,6 @@
 """A tiny model on a tiny corpus; one task serves most tests, because building is slow."""
 
+import json
 import logging
 
 import keras
@@ -280,16 +281,75 @@ def test_outputs_of_all_replicas_are_gathered_and_repeats_kept_once(task):
     np.testing.assert_array_equal(state[4][1], [8, 1])
 
 
-def test_translations_are_logged_when_asked(config, task, validation_batches, caplog):
+@pytest.mark.parametrize(("setting", "is_shown"), [(None, True), (True, True), (False, False)])
+def test_three_translations_are_shown_the_same_every_time(
+    config, task, validation_batches, caplog, setting, is_shown
+):
     printing = translation.TranslationTask(
-        config.replace(print_translations=True), logging_dir=task.logging_dir
+        config.replace(print_translations=setting), logging_dir=task.logging_dir
     )
-    state = _aggregate(task, _perfect_logs(task, validation_batches[:1]))
+    state = _aggregate(task, _perfect_logs(task, validation_batches))
 
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="quintain.samples"):
         printing.reduce_aggregated_logs(state)
+        printing.reduce_aggregated_logs(dict(reversed(state.items())))
 
-    assert "the red" in caplog.text or "the tree" in caplog.text
+    shown = [record.getMessage() for record in caplog.records if record.name == "quintain.samples"]
+    assert len(shown) == 2 * is_shown
+    if is_shown:
+        assert shown[0] == shown[1]
+        assert shown[0].count("  hypothesis  ") == 3
+        for source, _ in (_PAIRS[100], _PAIRS[108], _PAIRS[116]):
+            assert f"  source      {source}\n" in shown[0]
+        assert "nrefs:1|case:mixed" in shown[0]
+
+
+def test_translations_are_written_with_their_scores(config, task, validation_batches, tmp_path):
+    writing = translation.TranslationTask(
+        config.replace(sentencepiece_model_path=task.vocabulary_path), logging_dir=str(tmp_path)
+    )
+    state = _aggregate(writing, _perfect_logs(writing, validation_batches))
+
+    logs = writing.reduce_aggregated_logs(state, global_step=tf.Variable(70))
+
+    path = tmp_path / "translations" / "step-70.tsv"
+    expected = "source\treference\thypothesis\n"
+    expected += "".join(f"{source}\t{target}\t{target}\n" for source, target in _PAIRS[100:])
+    assert path.read_text(encoding="utf-8") == expected
+    scores = json.loads(path.with_suffix(".json").read_text())
+    assert logs.items() <= scores.items()
+    assert (scores["step"], scores["num_pairs"]) == (70, 25)
+    assert "tok:13a" in scores["sacrebleu_signature"]
+    assert sorted(path.name for path in path.parent.iterdir()) == ["step-70.json", "step-70.tsv"]
+
+
+def test_a_task_with_a_name_has_a_directory_of_its_own(config, task, validation_batches, tmp_path):
+    named = translation.TranslationTask(
+        config.replace(sentencepiece_model_path=task.vocabulary_path),
+        logging_dir=str(tmp_path),
+        name="german",
+    )
+    state = _aggregate(named, _perfect_logs(named, validation_batches))
+
+    named.reduce_aggregated_logs(state, global_step=tf.Variable(1))
+
+    assert (tmp_path / "translations" / "german" / "step-1.tsv").exists()
+
+
+def test_perplexity_is_that_of_all_tokens_without_smoothing(task):
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=[3, 4, 8]).astype(np.float32)
+    labels = np.array([[1, 2, 3, 4], [5, 0, 0, 0], [6, 7, 0, 0]])
+    accuracy, found = task.build_metrics(training=False)
+
+    for row in range(3):
+        task.process_metrics([found], labels[row : row + 1], logits[row : row + 1])
+
+    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    taken = np.take_along_axis(log_probabilities, labels[..., np.newaxis], axis=-1)[..., 0]
+    assert float(found.result()) == pytest.approx(np.exp(-taken[labels != 0].mean()), rel=1e-6)
+    assert accuracy.name == "token_accuracy"
+    assert [metric.name for metric in task.build_metrics(training=True)] == ["token_accuracy"]
 
 
 def test_without_vocabulary_or_directory_the_error_names_both_remedies(config):

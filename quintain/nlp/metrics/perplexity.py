@@ -1,0 +1,61 @@
+"""Perplexity of predicted tokens.
+
+Shapes:
+    B  sentences in the batch
+    T  tokens per sentence
+    V  vocabulary size
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+
+class Perplexity(keras.metrics.Mean):
+    """How many tokens a model hesitates between: `exp` of its mean cross entropy.
+
+    The cross entropy is that of the bare labels, in nats, whatever label smoothing the training
+    loss has, so that runs with different smoothing can be compared. The mean is taken over all
+    tokens since the last reset, each token counting the same, whatever the batch or the replica it
+    came in; it is not a mean of means, and differs a little from `exp` of a loss without smoothing
+    that was averaged batch by batch. Perplexities of different vocabularies can't be compared.
+
+    Example:
+        >>> perplexity = Perplexity()
+        >>> perplexity.update_state(tf.constant([[1, 2]]), tf.zeros([1, 2, 8]))
+        >>> round(float(perplexity.result()), 4)  # All 8 tokens are equally likely.
+        8.0
+    """
+
+    def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
+        """Starts with no tokens.
+
+        Args:
+            name: Name of the metric.
+            dtype: Type of the sums, float32 by default.
+        """
+        super().__init__(name=name, dtype=dtype)
+
+    @override
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds tokens.
+
+        Args:
+            y_true: `[B, T]` integer, the right tokens.
+            y_pred: `[B, T, V]` logits, computed from the right tokens before each.
+            sample_weight: `[B, T]`, 0 (or false) for positions that do not count, such as padding;
+                None counts all.
+        """
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            tf.cast(y_true, tf.int32), tf.cast(y_pred, tf.float32)
+        )
+        # Keras would take the mean of each sentence first.
+        weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])
+        super().update_state(tf.reshape(losses, [-1]), sample_weight=weights)
+
+    @override
+    def result(self) -> tf.Tensor:
+        """Returns the perplexity, at least 1; 1 if there were no tokens."""
+        return tf.exp(super().result())
