@@ -215,6 +215,16 @@ class TrialController(abc.ABC):
         """Other names of validation metrics that `searcher.metric` may have, and what they mean."""
         return {}
 
+    def list_validation_metrics(self) -> list[str] | None:
+        """Returns what a validation will measure, before there was one.
+
+        It is asked before the first batch of a new trial.
+
+        Returns:
+            The names of the metrics, or None if only a validation can tell.
+        """
+        return None
+
     @abc.abstractmethod
     def train(self, num_batches: int) -> TrainResult:
         """Trains on the next batches."""

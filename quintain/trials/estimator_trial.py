@@ -93,6 +93,17 @@ class EstimatorTrialController(base_trial.TrialController):
         self._training: _Training | None = None
         self._restored: tuple[str, bool] | None = None
 
+    def list_validation_metrics(self) -> list[str]:
+        """Builds the graph of the evaluation, which is not kept, and returns its metrics."""
+        with tf.Graph().as_default():
+            v1.train.create_global_step()
+            mode = tf.estimator.ModeKeys.EVAL
+            features, labels, _ = self._estimator._get_features_and_labels_from_input_fn(
+                self._eval_spec.input_fn, mode
+            )
+            spec = self._estimator._call_model_fn(features, labels, mode, self._estimator.config)
+        return [_LOSS, v1.GraphKeys.GLOBAL_STEP, *spec.eval_metric_ops]
+
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
         training = self._ensure_training()

@@ -127,6 +127,13 @@ class KerasTrialController(base_trial.TrialController):
         names = self._steps.metric_names or []
         return {name: f"{_PREFIX}{name}" for name in names}
 
+    def list_validation_metrics(self) -> list[str] | None:
+        """Returns the model's metrics; a `test_step` of the user's own may measure anything."""
+        self._build()
+        if type(self._model).test_step is not keras.Model.test_step:
+            return None
+        return [f"{_PREFIX}{name}" for name in self._steps.metric_names or []]
+
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
         self._begin()
@@ -221,18 +228,8 @@ class KerasTrialController(base_trial.TrialController):
         self._callbacks.on_train_begin()
 
     def _build(self) -> None:
+        """Creates all variables, those of optimizer and metrics included."""
         self._steps.build(self._train_data.element_spec)
-        searcher = self.context.get_experiment_config().get("searcher") or {}
-        searched = str(searcher.get("metric") or "").removeprefix(_PREFIX)
-        names = self._steps.metric_names or []
-        # A test step of the user's own may measure anything.
-        is_own = type(self._model).test_step is not keras.Model.test_step
-        if searched and searched not in names and not is_own:
-            known = [f"{_PREFIX}{name}" for name in names]
-            raise errors.TrialError(
-                f"searcher.metric: got {searcher['metric']!r}, which the model does not measure. "
-                + base_trial.describe_names(f"{_PREFIX}{searched}", known)
-            )
 
     def _train_piece(self, num_batches: int) -> tuple[list[dict[str, Any]], int]:
         """Trains on batches of one epoch; at least one, at most so many."""

@@ -238,6 +238,19 @@ class TaskTrialController(base_trial.TrialController):
         """The trainer of the experiment."""
         return self._trainer
 
+    def list_validation_metrics(self) -> list[str]:
+        """Returns the metrics of the task and of the model, or what a validation measures.
+
+        A task may score what it gathers over a validation in any way: unless the metric that is
+        searched by is among those known beforehand, one batch is evaluated to see.
+        """
+        known = [metric.name for metric in self._trainer.validation_metrics]
+        searched = (self.context.get_experiment_config().get("searcher") or {}).get("metric")
+        if searched in known:
+            return known
+        self._initialize()
+        return list(_to_metrics(self._trainer.evaluate(tf.constant(1)) or {}))
+
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains for so many steps."""
         self._initialize()

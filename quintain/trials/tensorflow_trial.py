@@ -114,7 +114,6 @@ class TensorFlowTrialController(base_trial.TrialController):
                 self._train_op = self._build_train_op()
             self._train_names = [_LOSS, *self._check_names("training_metrics")]
             self._validation_names = self._check_names("validation_metrics")
-            self._require_searched_metric()
             update_order.measure_before_updates(
                 [self._outputs[name] for name in self._train_names], self._train_op
             )
@@ -123,6 +122,10 @@ class TensorFlowTrialController(base_trial.TrialController):
                 [tf.data.experimental.make_saveable_from_iterator(self._train_iterator)]
             )
             self._open_session()
+
+    def list_validation_metrics(self) -> list[str]:
+        """Returns what the trial's `validation_metrics` lists."""
+        return self._validation_names
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
@@ -273,15 +276,6 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def _at(self, method: str) -> str:
         return base_trial.describe_method(self.trial, method)
-
-    def _require_searched_metric(self) -> None:
-        searcher = self.context.get_experiment_config().get("searcher") or {}
-        searched = searcher.get("metric")
-        if searched and searched not in self._validation_names:
-            raise errors.TrialError(
-                f"searcher.metric: got {searched!r}, which {self._at('validation_metrics')} does "
-                "not list. " + base_trial.describe_names(searched, self._validation_names)
-            )
 
     def _open_session(self) -> None:
         config = self.trial.session_config()

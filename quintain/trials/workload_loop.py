@@ -107,12 +107,15 @@ class _Loop:
         self._spec = spec
         self._controller = controller
         self._source = source
+        self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
         self._total_batches = 0
 
     def run(self) -> None:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
+        elif self._searched:
+            self._require_searched_metric()
         while True:
             task = self._source.next_workload()
             start = time.time()
@@ -125,6 +128,12 @@ class _Loop:
                     result, exited_reason=workload.ExitedReason.USER_CANCELED
                 )
             self._source.report(dataclasses.replace(result, end_time=time.time()))
+
+    def _require_searched_metric(self) -> None:
+        measured = self._controller.list_validation_metrics()
+        if measured is not None:
+            aliases = self._controller.metric_aliases
+            workload_metrics.require_searched(self._searched, measured, aliases)
 
     def _do(self, task: workload.Workload) -> dict[str, Any]:
         match task.kind:
@@ -154,9 +163,8 @@ class _Loop:
 
     def _validate(self) -> dict[str, Any]:
         result = self._controller.validate()
-        searcher = self._spec.experiment_config.get("searcher") or {}
         metrics = workload_metrics.check_validation(
-            result.metrics, str(searcher.get("metric") or ""), self._controller.metric_aliases
+            result.metrics, self._searched, self._controller.metric_aliases
         )
         return {"metrics": metrics, "num_inputs": result.num_inputs}
 

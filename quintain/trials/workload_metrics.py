@@ -1,7 +1,7 @@
 """Checks what trials measured, and takes means over batches."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,24 @@ def _to_plain(name: str, value: Any) -> Any:
     return array.tolist()
 
 
+def require_searched(searched: str, measured: Collection[str], aliases: Mapping[str, str]) -> None:
+    """Checks that the metric by which the search judges is among those of the validation.
+
+    Args:
+        searched: The metric.
+        measured: Names of what the validation measures.
+        aliases: Other names of the metrics, by which the searched one may be called.
+
+    Raises:
+        TrialError: If it is not.
+    """
+    if searched not in measured and aliases.get(searched) not in measured:
+        raise errors.TrialError(
+            f"searcher.metric: got {searched!r}, which the validation does not measure. "
+            + base_trial.describe_names(searched, measured)
+        )
+
+
 def check_validation(
     metrics: Mapping[str, Any], searched: str, aliases: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -105,11 +123,8 @@ def check_validation(
         plain[name] = _to_plain(name, value)
     if searched and searched not in plain and aliases.get(searched) in plain:
         plain[searched] = plain[aliases[searched]]
-    if searched and searched not in plain:
-        raise errors.TrialError(
-            f"searcher.metric: got {searched!r}, which the validation did not measure. "
-            + base_trial.describe_names(searched, plain)
-        )
+    if searched:
+        require_searched(searched, plain, {})
     if searched and not isinstance(plain[searched], int | float):
         raise errors.TrialError(
             f"searcher.metric: {searched!r} is {plain[searched]!r}, expected a single number."

@@ -139,6 +139,7 @@ def split(trial_class, directory):
     whole = build(trial_class, spec)
     expected = whole.train(5).batch_metrics + whole.train(8).batch_metrics
     final = whole.validate()
+    listed = sorted(whole.list_validation_metrics()) == sorted(final.metrics)
     whole.close()
     first = build(trial_class, spec)
     found = first.train(5).batch_metrics
@@ -163,6 +164,7 @@ def split(trial_class, directory):
         "metrics": found == expected,
         "validation": same,
         "final": same_final,
+        "listed": listed,
         "names": sorted(expected[0]),
         "validation_metrics": {name: float(value) for name, value in final.metrics.items()},
         "validation_inputs": final.num_inputs,

@@ -143,6 +143,7 @@ def numbers(directory):
     return {
         "counts": [one["count"] for one in train.batch_metrics],
         "num_inputs": train.num_inputs,
+        "listed": controller.list_validation_metrics(),
         "validation": validation.metrics,
         "validation_inputs": validation.num_inputs,
         "expected_loss": float(loss),
@@ -197,10 +198,6 @@ def faults(directory):
         "empty": lambda: build(
             StatelessTrial, spec, lambda c, h: (batched(), batched().take(0))
         ).validate(),
-        "searched": lambda: build(
-            StatelessTrial,
-            dataclasses.replace(spec, experiment_config={"searcher": {"metric": "losss"}}),
-        ),
         "contrib": lambda: tf.contrib.layers,
     }
     messages = {}

@@ -25,6 +25,11 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     assert outcome["final"]
 
 
+@pytest.mark.parametrize("name", ["dnn", "linear", "combined", "custom"])
+def test_what_a_validation_measures_is_known_before(results, name):
+    assert results[name]["listed"]
+
+
 def test_max_steps_is_ignored_and_steps_of_validations_are_not(results):
     assert results["dnn"]["validation_metrics"]["global_step"] == 13
     assert results["dnn"]["validation_inputs"] == 22

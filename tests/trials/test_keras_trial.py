@@ -159,7 +159,9 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec
     assert found == expected
     for left, right in zip(whole._model.variables, second._model.variables, strict=True):
         np.testing.assert_array_equal(left, right)
-    assert whole.validate() == second.validate()
+    final = whole.validate()
+    assert second.validate() == final
+    assert sorted(final.metrics) == sorted(whole.list_validation_metrics())
 
 
 def test_metrics_are_those_of_each_batch(spec):

@@ -104,8 +104,10 @@ def build(spec):
 
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     whole = build(spec)
+    known = whole.list_validation_metrics()
     expected = [whole.train(3), whole.train(4)]
     final = whole.validate()
+    assert sorted(known) == sorted(final.metrics)
     whole.close()
     assert whole.trainer.model.layers[0].units == 6
     assert expected[0].num_inputs == 12

@@ -51,6 +51,7 @@ def test_metrics_are_means_over_batches_and_training_goes_around(results):
     assert outcome["num_inputs"] == outcome["validation_inputs"] == 22
     assert outcome["validation"]["loss"] == pytest.approx(outcome["expected_loss"], rel=1e-6)
     assert outcome["validation"]["count"] == pytest.approx((8 + 8 + 6) / 3)
+    assert sorted(outcome["validation"]) == sorted(outcome["listed"])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,6 @@ def test_metrics_are_means_over_batches_and_training_goes_around(results):
         ("unbatched", ["call .batch"]),
         ("no_pair", ["expected a pair of datasets"]),
         ("empty", ["validation dataset is empty"]),
-        ("searched", ["'losss'", "Did you mean 'loss'?"]),
         ("contrib", ["tf.contrib.layers can't be had"]),
     ],
 )

@@ -10,6 +10,7 @@ class FakeController(base_trial.TrialController):
     """Counts batches; `self.faults` says what is to be raised when."""
 
     faults = types.MappingProxyType({})
+    known_metrics = None
 
     def __init__(self, context):
         super().__init__(None, context)
@@ -19,6 +20,9 @@ class FakeController(base_trial.TrialController):
     def _fail(self, name):
         if name in self.faults:
             raise self.faults[name]
+
+    def list_validation_metrics(self):
+        return self.known_metrics
 
     def train(self, num_batches):
         self._fail("train")
@@ -123,6 +127,14 @@ def test_a_metric_that_is_not_measured_ends_the_trial_for_good(run):
     code, source, _ = run([("VALIDATE", 0)], metric="eror")
     assert code == exit_codes.ExitCode.UNUSABLE
     assert "Did you mean 'error'?" in source.exits[0][1]
+
+
+def test_a_metric_that_will_not_be_measured_ends_the_trial_before_its_first_batch(run, monkeypatch):
+    monkeypatch.setattr(FakeController, "known_metrics", ["error"])
+    code, source, controller = run([("TRAIN", 1)], metric="eror")
+    assert code == exit_codes.ExitCode.UNUSABLE
+    assert "Did you mean 'error'?" in source.exits[0][1]
+    assert (controller.batches, source.results) == (0, [])
 
 
 def test_a_save_that_fails_leaves_nothing(run, tmp_path):
