@@ -44,7 +44,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     missing = _import_all(arguments.modules)
-    # The copies share the pages of what is there now, as long as nobody writes to them.
+    # The copies share the pages of what is there now, and never look for garbage among it.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
@@ -121,7 +121,6 @@ def run_entry_point(entry_point: str) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable()
-    gc.unfreeze()
     code = _call(entry_point)
     # What the interpreter does at its end, except for waiting for threads.
     with contextlib.suppress(Exception):

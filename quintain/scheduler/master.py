@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import checkpoint, experiment, master_status, states, trial, workload
+from quintain.records import checkpoint, experiment, master_status, run, states, trial, workload
 from quintain.scheduler import commands, eta, recovery, scheduling, worker_calls
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 TICK_SECS: Final = 0.1
 """How often processes are looked after at least."""
+
+ENDING_TICK_SECS: Final = 0.01
+"""The same while one of them is about to end."""
 
 
 class Master:
@@ -124,7 +127,13 @@ class Master:
                 # Whatever it is: the other experiments must go on.
                 logger.exception("The scheduling failed and is tried again.")
                 time.sleep(1.0)
-            self._core.wake.wait(TICK_SECS)
+            self._core.wake.wait(ENDING_TICK_SECS if self._is_any_ending() else TICK_SECS)
+
+    def _is_any_ending(self) -> bool:
+        """Whether a slot becomes free at any moment: its next process should not wait."""
+        with self._core.condition:
+            runs = self._core.runs.values()
+            return any(live.record.state is run.RunState.ENDING for live in runs)
 
     # Commands of users.
 

@@ -1,5 +1,6 @@
 """The training and test steps of a compiled Keras model, many of them in one call."""
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,7 @@ class Steps:
         """Creates all variables, those of optimizer and metrics included; the first call does."""
         if self.metric_names is not None:
             return
+        self._create_variables(spec)
         # Eager models are built by tracing a step, too; that one never runs.
         traced = self._train
         if self._is_eager:
@@ -45,6 +47,21 @@ class Steps:
         self._loop = tf.function(
             functools.partial(self._train_loop, outputs), autograph=False, reduce_retracing=True
         )
+
+    def _create_variables(self, spec: Any) -> None:
+        """Creates variables before the first trace, which would else be done twice.
+
+        Models that Keras can't build without their data are built by tracing.
+        """
+        leaves = tf.nest.flatten(spec)
+        is_plain = all(isinstance(leaf, tf.TensorSpec) for leaf in leaves)
+        if is_plain and type(self._model).train_step is keras.Model.train_step:
+            batch = tf.nest.map_structure(
+                lambda leaf: keras.KerasTensor(leaf.shape, leaf.dtype.name), spec
+            )
+            # What is wrong with the model shows when it is traced, and better.
+            with contextlib.suppress(Exception):
+                self._model._symbolic_build(data_batch=batch)
 
     def train(self, batch: Any) -> dict[str, Any]:
         """Trains on one batch and returns its metrics."""

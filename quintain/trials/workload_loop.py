@@ -1,6 +1,7 @@
 """The loop that every trial's process runs: train, validate, checkpoint, terminate."""
 
 import dataclasses
+import gc
 import importlib
 import logging
 import pathlib
@@ -87,6 +88,8 @@ def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
     )
     context = base_trial.TrialContext(spec, loaded.functions)
     base_trial.set_current_context(context)
+    # Modules stay: looking for garbage among them takes longer than tracing a small model.
+    gc.freeze()
     # Again: loading the code may have drawn random numbers, in an order that depends on its files.
     random_state.set_seed(spec.seed)
     factory: Callable[..., base_trial.TrialController] = importlib.import_module(
