@@ -21,6 +21,7 @@ def search(home, config, *options):
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     listed = subprocess.run(
