@@ -1,4 +1,4 @@
-"""`quintain checkpoint`: shows, copies and deletes saved states of trials."""
+"""`quintain checkpoint`: shows, copies and deletes states of trials; averages those of runs."""
 
 import pathlib
 import shutil
@@ -8,18 +8,20 @@ from typing import Final
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output
+from quintain.cli import columns, connect, logs, options, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records import checkpoint as checkpoint_lib
 
 _SAVED_MODEL: Final = "saved_model.pb"
 _DESCRIPTION: Final = "experiment.json"
 _KERAS_SUFFIX: Final = ".keras"
+_NUM_AVERAGED: Final = 5
+"""Checkpoints that `average` takes if not told which."""
 
 
 @click.group(cls=LazyGroup)
 def checkpoint() -> None:
-    """Show, copy and delete checkpoints, the saved states of trials."""
+    """Show, copy and delete checkpoints, the saved states of trials; average those of a run."""
     logs.set_up(is_verbose=False)
 
 
@@ -158,6 +160,49 @@ def _find_models(directory: pathlib.Path) -> list[pathlib.Path]:
     return saved_models + [
         path for path in keras_models if not any(path.is_relative_to(one) for one in saved_models)
     ]
+
+
+@checkpoint.command(cls=FlagCommand)
+@click.argument("names", metavar="[CKPT]...", nargs=-1)
+@click.option("--model_dir", metavar="DIR", help="Directory of the training run.")
+@click.option(
+    "--last", type=click.IntRange(min=2), metavar="N", help="So many of the newest; 5 by default."
+)
+@click.option(
+    "--output",
+    "-o",
+    metavar="PATH",
+    help="Checkpoint to write, or a directory for it; DIR/averaged/ckpt-STEP by default.",
+)
+@options.traceback_option
+def average(
+    names: tuple[str, ...], model_dir: str | None, last: int | None, output: str | None
+) -> None:
+    r"""Average the weights of several checkpoints of a training run into a new one.
+
+    \b
+    quintain checkpoint average --model_dir=runs/local
+    quintain checkpoint average --model_dir=runs/local ckpt-1600 ckpt-1800 ckpt-2000
+    """
+    if not names and not model_dir:
+        raise errors.ConfigError(
+            "--model_dir: missing; give the directory of a run, or paths of its checkpoints."
+        )
+    if names and last is not None:
+        raise errors.ConfigError(f"--last: got {last} and names of checkpoints; give one of both.")
+    tensorflow_import.import_quietly()
+    from quintain.core import checkpoint_average
+
+    if names:
+        paths = checkpoint_average.find_named(names, model_dir)
+    else:
+        paths = checkpoint_average.find_newest(
+            str(model_dir), last or _NUM_AVERAGED, is_exact=last is not None
+        )
+    found = checkpoint_average.average_checkpoints(paths, output, model_dir=model_dir)
+    for source in found.sources:
+        click.echo(f"  {source}")
+    click.echo(f"Averaged {len(found.sources)} checkpoints; wrote {found.path}.")
 
 
 @checkpoint.command(cls=FlagCommand)

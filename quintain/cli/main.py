@@ -20,7 +20,7 @@ from quintain.cli.lazy_group import LazyGroup
 COMMANDS: Final = {
     "checkpoint": (
         "quintain.cli.checkpoint:checkpoint",
-        "Show, copy and delete saved states of trials.",
+        "Show, copy and delete saved states of trials; average those of a run.",
     ),
     "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
     "data": ("quintain.cli.data:data", "Prepare data: train a SentencePiece vocabulary."),

@@ -65,7 +65,7 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     found = {
         key: tuple(shape)
         for key, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items()
-        if _is_variable(key)
+        if is_variable(key)
     }
     differences = list(_differences(_expected_variables(checkpoint), found))
     if not differences:
@@ -174,7 +174,8 @@ def describe_error(error: Exception) -> str:
     return (getattr(error, "message", None) or str(error)).strip().partition("\n")[0]
 
 
-def _is_variable(key: str) -> bool:
+def is_variable(key: str) -> bool:
+    """Whether a key of a file is that of a variable, not of a state or of the object graph."""
     return key != _OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
 
 
@@ -203,10 +204,10 @@ def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]
     variables_only = tf.train.Checkpoint(**children)
     tensors, *_ = variables_only._saver._gather_serialized_tensors()
     return {
-        key: _Variable(names.get(id(owner), _plain_key(key)), tuple(read_value(value).shape))
+        key: _Variable(names.get(id(owner), plain_key(key)), tuple(read_value(value).shape))
         for owner, values in tensors.items()
         for key, value in values.items()
-        if _is_variable(key)
+        if is_variable(key)
     }
 
 
@@ -215,7 +216,7 @@ def _differences(
 ) -> Iterator[str]:
     for key in sorted(expected.keys() | found.keys()):
         if key not in expected:
-            yield f"{_plain_key(key)}: in the checkpoint {list(found[key])}, not in the model"
+            yield f"{plain_key(key)}: in the checkpoint {list(found[key])}, not in the model"
             continue
         name, shape = expected[key].name, list(expected[key].shape)
         if key not in found:
@@ -224,5 +225,6 @@ def _differences(
             yield f"{name}: in the model {shape}, in the checkpoint {list(found[key])}"
 
 
-def _plain_key(key: str) -> str:
+def plain_key(key: str) -> str:
+    """Returns the name of a variable from its key in a file."""
     return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")

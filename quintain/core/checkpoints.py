@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
@@ -284,6 +284,34 @@ def _write_state(directory: str, paths: list[str]) -> None:
     with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
         file.write("\n".join(lines) + "\n")
     tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+
+
+def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
+    """Writes a checkpoint of given values, whole or not at all, over one that is there.
+
+    Args:
+        path: Its prefix. One called `ckpt-NUMBER` is recorded in its directory.
+        values: The values by their keys.
+
+    Raises:
+        CheckpointError: If it can't be written.
+    """
+    directory = os.path.dirname(path) or "."
+    try:
+        with _temporary_prefix(path) as prefix:
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=list(values),
+                shape_and_slices=[""] * len(values),
+                tensors=list(values.values()),
+            )
+            _publish(prefix, path)
+        if path in (known := list_checkpoints(directory)):
+            _write_state(directory, known)
+    except _WRITE_ERRORS as error:
+        raise errors.CheckpointError(
+            f"The checkpoint {path!r} can't be written: {checkpoint_fit.describe_error(error)}."
+        ) from error
 
 
 def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:

@@ -1,5 +1,8 @@
 import json
 
+import pytest
+import tensorflow as tf
+
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 
 
@@ -62,3 +65,56 @@ def test_delete_asks_first(quintain, calls_fake, monkeypatch):
     code, stdout, _ = quintain("checkpoint", "delete", UUID, "-y")
     assert (code, stdout) == (0, f"Deleted checkpoint {UUID}.\n")
     assert calls_fake.done == [("delete checkpoint", UUID)]
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    for step in (10, 20, 30):
+        checkpoint = tf.train.Checkpoint(
+            global_step=tf.Variable(step), weight=tf.Variable(float(step))
+        )
+        checkpoint.write(str(tmp_path / "run" / f"ckpt-{step}"))
+    return tmp_path / "run"
+
+
+def _read_weight(path):
+    return tf.train.load_checkpoint(str(path)).get_tensor("weight/.ATTRIBUTES/VARIABLE_VALUE")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], 20.0), (["--last=2"], 25.0), (["ckpt-10", "30"], 20.0), (["ckpt-10", "ckpt-20"], 15.0)],
+)
+def test_average_takes_the_newest_or_those_that_are_named(quintain, run_dir, arguments, expected):
+    output = run_dir.parent / "mean"
+
+    code, stdout, _ = quintain(
+        "checkpoint", "average", f"--model_dir={run_dir}", *arguments, f"--output={output}"
+    )
+
+    assert code == 0
+    assert f"wrote {output}." in stdout
+    assert _read_weight(output) == expected
+
+
+def test_average_of_paths_needs_no_model_dir(quintain, run_dir):
+    code, _, _ = quintain("checkpoint", "average", run_dir / "ckpt-10", run_dir / "ckpt-30")
+
+    assert code == 0
+    assert _read_weight(run_dir / "averaged" / "ckpt-30") == 20.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--model_dir: missing"),
+        (["--model_dir=nowhere"], "holds 0 checkpoints (none)"),
+        (["--model_dir=nowhere", "--last=2", "ckpt-1"], "give one of both"),
+        (["ckpt-1"], "there is no checkpoint 'ckpt-1'"),
+    ],
+)
+def test_average_of_nothing_says_what_is_missing(quintain, arguments, message):
+    code, _, stderr = quintain("checkpoint", "average", *arguments)
+
+    assert code == 2
+    assert message in stderr
