@@ -34,6 +34,12 @@ def data() -> None:
     help="Share of the text whose characters get a token.",
 )
 @click.option("--max_lines", type=click.IntRange(min=1), help="Lines to train from, drawn from all")
+@click.option(
+    "--control_symbols",
+    default="",
+    metavar="TOKENS",
+    help="Tokens that no text gives; BERT needs '[CLS],[SEP],[MASK]'.",
+)
 @options.traceback_option
 def sentencepiece(
     input_path: str | None,
@@ -42,6 +48,7 @@ def sentencepiece(
     tfds_data_dir: str,
     features: str | None,
     output: str,
+    control_symbols: str,
     **settings: Any,
 ) -> None:
     r"""Train a SentencePiece vocabulary: OUTPUT.model and OUTPUT.vocab.
@@ -69,5 +76,6 @@ def sentencepiece(
         lines = train_sentencepiece.read_tfds_lines(
             tfds_name or "", tfds_split, names, tfds_data_dir=tfds_data_dir
         )
-    paths = train_sentencepiece.train(lines, output, **settings)
+    symbols = [name.strip() for name in control_symbols.split(",") if name.strip()]
+    paths = train_sentencepiece.train(lines, output, control_symbols=symbols, **settings)
     click.echo(f"Wrote {' and '.join(paths)}.")

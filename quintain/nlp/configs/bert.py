@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
 from quintain.config import base_config
 from quintain.nlp.configs import encoders
@@ -11,10 +11,11 @@ from quintain.nlp.configs import encoders
 
 @dataclasses.dataclass
 class ClsHeadConfig(base_config.Config):
-    """A classifier on top of the first position."""
+    """A classifier on top of one position."""
 
-    inner_dim: int = 0
-    """Width of a dense layer before the classifier; 0 for none."""
+    inner_dim: Annotated[int, Ge(0)] = 0
+    """Width of a dense layer of its own before the classifier; 0 takes the encoder's pooled output
+    instead."""
 
     num_classes: Annotated[int, Gt(0)] = 2
     """Classes."""
@@ -24,6 +25,9 @@ class ClsHeadConfig(base_config.Config):
 
     dropout_rate: float = 0.0
     """Share of values that training drops."""
+
+    cls_token_idx: Annotated[int, Ge(0)] = 0
+    """Position to classify by, where the classifier has a dense layer of its own."""
 
     name: str = "next_sentence"
     """Name of the head, and of its output."""

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Lt
 
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
+from quintain.nlp.data import bert_vocabulary
 from quintain.nlp.modeling import encoder_scaffold
 
 # What gin files name as parts of an encoder has to be imported before they are read.
@@ -72,6 +73,31 @@ class EncoderConfig(one_of.OneOfConfig):
 
     any: base_config.Config = dataclasses.field(default_factory=base_config.Config)
     """A config of your own, with a builder bound to its class by `bind`."""
+
+
+def check_vocabulary(
+    config: EncoderConfig,
+    vocabulary: bert_vocabulary.BertVocabulary,
+    field: str = "task.model.encoder",
+) -> None:
+    """Checks that an encoder has an embedding for every token of a vocabulary.
+
+    Args:
+        config: The encoder. One whose config has no `vocab_size` is not checked.
+        vocabulary: The vocabulary.
+        field: Path of the encoder in the experiment's config.
+
+    Raises:
+        ConfigError: If it has too few.
+    """
+    chosen = config.get() if config.type else None
+    size = getattr(chosen, "vocab_size", None)
+    if size is not None and size < vocabulary.vocab_size:
+        raise errors.ConfigError(
+            f"{field}.{config.type}.vocab_size: got {size}, but the vocabulary "
+            f"{vocabulary.path!r} has {vocabulary.vocab_size} tokens. Set it to "
+            f"{vocabulary.vocab_size}."
+        )
 
 
 @gin_io.configurable

@@ -15,7 +15,7 @@ import itertools
 import logging
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import sentencepiece
@@ -47,6 +47,7 @@ def train_sentencepiece(
     character_coverage: float | None = None,
     model_type: Literal["unigram", "bpe"] = "unigram",
     split_digits: bool = False,
+    control_symbols: Sequence[str] = (),
 ) -> None:
     """Trains a SentencePiece vocabulary and writes it to a file.
 
@@ -63,6 +64,7 @@ def train_sentencepiece(
         model_type: How tokens are chosen.
         split_digits: Whether every digit is its own token. Large models copy long numbers better
             so; small ones learn to copy the few longer pieces sooner.
+        control_symbols: Tokens that no text gives, with the ids from 3 on, such as `[CLS]`.
 
     Raises:
         DataError: If there is no text.
@@ -91,6 +93,7 @@ def train_sentencepiece(
             eos_id=EOS_ID,
             unk_id=UNK_ID,
             bos_id=-1,
+            control_symbols=list(control_symbols),
             hard_vocab_limit=False,
             num_threads=_NUM_THREADS,
             minloglevel=2,
@@ -174,15 +177,14 @@ class SentencePieceTokenizer(tf.Module):
         """
         super().__init__(name="sentencepiece_tokenizer")
         self.model_path = model_path
-        model = _read_model(model_path)
+        model = read_model(model_path)
         processor = _parse_model(model, model_path)
         self.vocab_size: int = processor.vocab_size()
         """Tokens of the vocabulary, special ones included."""
         self.eos_id: int = processor.eos_id()
         """Id of the token that ends every sentence."""
         with tf.device("CPU:0"):
-            self._tokenizer = tf_text.SentencepieceTokenizer(model=model, add_eos=True)
-            self._tokenizer._model_resource = _NamedModel(model)
+            self._tokenizer = build_pieces(model, add_eos=True)
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens of sentences, each followed by EOS.
@@ -212,6 +214,18 @@ class SentencePieceTokenizer(tf.Module):
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
 
 
+def build_pieces(model: bytes, *, add_eos: bool) -> tf_text.SentencepieceTokenizer:
+    """Returns the operation that cuts text into the pieces of a SentencePiece model.
+
+    Args:
+        model: The model's bytes.
+        add_eos: Whether each text ends in EOS.
+    """
+    pieces = tf_text.SentencepieceTokenizer(model=model, add_eos=add_eos)
+    pieces._model_resource = _NamedModel(model)
+    return pieces
+
+
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
     """A model that lives in the runtime's table of resources, under a name of its own.
 
@@ -229,7 +243,12 @@ class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
         )
 
 
-def _read_model(path: str) -> bytes:
+def read_model(path: str) -> bytes:
+    """Returns the bytes of a SentencePiece model.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             data: bytes = file.read()

@@ -117,6 +117,7 @@ def train(
     model_type: ModelType = "bpe",
     character_coverage: float = DEFAULT_COVERAGE,
     max_lines: int | None = None,
+    control_symbols: Sequence[str] = (),
 ) -> tuple[str, str]:
     """Trains a vocabulary with padding 0, end of sentence 1, unknown 2 and no beginning.
 
@@ -129,6 +130,7 @@ def train(
         model_type: How tokens are chosen.
         character_coverage: Share of the text whose characters get a token, in `(0, 1]`.
         max_lines: Most lines to train from, drawn from all. None takes all.
+        control_symbols: Tokens that no text gives, such as BERT's `[CLS]`, `[SEP]` and `[MASK]`.
 
     Returns:
         The paths of the model and of its list of tokens, which ends in `.vocab`.
@@ -145,6 +147,7 @@ def train(
         vocab_size=vocab_size,
         model_type=model_type,
         character_coverage=character_coverage,
+        control_symbols=control_symbols,
     )
     _write_vocab(model_path, vocab_path)
     return model_path, vocab_path

@@ -4,7 +4,9 @@ import importlib
 from typing import Any
 
 _MODULE_OF_NAME = {
+    "BertClassifier": "bert_classifier",
     "BertPretrainer": "bert_pretrainer",
+    "ClassificationHead": "classification_head",
     "EncoderScaffold": "encoder_scaffold",
     "GatedFeedforward": "gated_feedforward",
     "TalkingHeadsAttention": "talking_heads_attention",

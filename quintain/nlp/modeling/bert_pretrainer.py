@@ -16,6 +16,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.nlp.configs import bert
+from quintain.nlp.modeling import classification_head
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -37,7 +38,8 @@ class BertPretrainer(keras.Model):
 
         Args:
             encoder: Gives `sequence_output` and `pooled_output`, and has `get_embedding_table`.
-            cls_heads: Classifiers on top of the pooled output.
+            cls_heads: Classifiers, on top of the pooled output or, where they have a dense layer of
+                their own, of one position.
             mlm_activation: Keras' name of the activation in the head for masked words.
             **kwargs: Arguments of a Keras model.
         """
@@ -51,12 +53,21 @@ class BertPretrainer(keras.Model):
             shape=(vocab_size,), initializer="zeros", name="mlm_output_bias"
         )
         self.head_layers = {config.name: _build_head(config) for config in cls_heads}
+        for name, head in self.head_layers.items():
+            # Checkpoints follow attributes, and see no layers in dictionaries.
+            setattr(self, f"{name}_head", head)
+        if all(config.inner_dim for config in cls_heads):
+            classification_head.freeze_pooler(encoder)
         self._width = width
 
     @property
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
-        return {"encoder": self.encoder}
+        parts: dict[str, Any] = {"encoder": self.encoder}
+        for head in self.head_layers.values():
+            for name, part in head.checkpoint_items.items():
+                parts[f"{head.name}.{name}"] = part
+        return parts
 
     @override
     def build(self, input_shape: Any = None) -> None:
@@ -87,7 +98,8 @@ class BertPretrainer(keras.Model):
                 outputs["sequence_output"], inputs["masked_lm_positions"]
             )
         for name, head in self.head_layers.items():
-            logits = head(outputs["pooled_output"], training=training)
+            key = "sequence_output" if head.inner_dim else "pooled_output"
+            logits = head(outputs[key], training=training)
             outputs[name] = tf.cast(logits, tf.float32)
         return outputs
 
@@ -101,9 +113,5 @@ class BertPretrainer(keras.Model):
         return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])
 
 
-def _build_head(config: bert.ClsHeadConfig) -> keras.Sequential:
-    layers: list[keras.layers.Layer] = []
-    if config.inner_dim:
-        layers.append(keras.layers.Dense(config.inner_dim, config.activation))
-    layers += [keras.layers.Dropout(config.dropout_rate), keras.layers.Dense(config.num_classes)]
-    return keras.Sequential(layers, name=config.name)
+def _build_head(config: bert.ClsHeadConfig) -> classification_head.ClassificationHead:
+    return classification_head.ClassificationHead(**config.as_dict())

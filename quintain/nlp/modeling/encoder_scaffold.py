@@ -202,6 +202,9 @@ class EncoderScaffold(keras.Model):
             )
             for index in range(num_layers)
         ]
+        for block in self.blocks:
+            # Checkpoints follow attributes, and see no layers in lists.
+            setattr(self, block.name, block)
         self.pooler = keras.layers.Dense(
             hidden_size, "tanh", kernel_initializer=initializer, name="pooler"
         )

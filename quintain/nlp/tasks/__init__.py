@@ -6,12 +6,14 @@ Names load on first use, so that naming the package does not load TensorFlow.
 import importlib
 from typing import Any
 
-_MODULES = ("masked_lm", "translation", "vocabulary")
+_MODULES = ("masked_lm", "sentence_prediction", "translation", "vocabulary")
 _NAMES = {
     "MaskedLMConfig": "masked_lm",
     "MaskedLMTask": "masked_lm",
     "EncDecoder": "translation",
     "ModelConfig": "translation",
+    "SentencePredictionConfig": "sentence_prediction",
+    "SentencePredictionTask": "sentence_prediction",
     "TranslationConfig": "translation",
     "TranslationTask": "translation",
 }

@@ -75,6 +75,41 @@ def prepare(
     return path
 
 
+def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
+    """Copies a given vocabulary to a run's directory, and returns the path of the copy.
+
+    Args:
+        path: The vocabulary.
+        model_dir: The run's directory; if empty, nothing is copied.
+        field: The config field that gives the path, for messages.
+        name: Name of the copy.
+
+    Raises:
+        ConfigError: If there is no vocabulary, or the directory holds another one, which the
+            weights beside it depend on.
+    """
+    kept = os.path.join(model_dir, name) if model_dir else ""
+    is_kept = bool(kept) and tf.io.gfile.exists(kept)
+    if not path or not tf.io.gfile.exists(path):
+        if is_kept:
+            return kept
+        raise errors.ConfigError(
+            f"{field}: got {path!r}, expected the file of a vocabulary"
+            + (", but there is no such file." if path else ".")
+        )
+    if not model_dir:
+        return path
+    if not is_kept:
+        return _copy(path, model_dir, name)
+    if _read(kept) != _read(path):
+        raise errors.ConfigError(
+            f"{field}: got {path!r}, but the run in {model_dir!r} was started with another "
+            f"vocabulary ({name}), which its weights depend on. Use the same vocabulary, "
+            "or another model directory."
+        )
+    return kept
+
+
 def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
     if not tf.io.gfile.exists(model_path):
         raise errors.ConfigError(
@@ -95,10 +130,10 @@ def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
     return kept
 
 
-def _copy(model_path: str, model_dir: str) -> str:
+def _copy(model_path: str, model_dir: str, name: str = FILE_NAME) -> str:
     """Copies a vocabulary under a passing name first, so that a run killed here leaves no half."""
     tf.io.gfile.makedirs(model_dir)
-    path = os.path.join(model_dir, FILE_NAME)
+    path = os.path.join(model_dir, name)
     unfinished = f"{path}.{os.getpid()}.tmp"
     tf.io.gfile.copy(model_path, unfinished, overwrite=True)
     tf.io.gfile.rename(unfinished, path, overwrite=True)

@@ -1,0 +1,269 @@
+"""The vocabularies of BERT: WordPiece and SentencePiece, with `[CLS]`, `[SEP]` and `[MASK]`.
+
+Shapes:
+    N  texts
+    L  tokens of a text
+    V  tokens of the vocabulary
+"""
+
+import abc
+import codecs
+import os
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+from typing_extensions import override
+
+from quintain import errors
+from quintain.nlp.data import tokenizers
+
+Tokenization = Literal["WordPiece", "SentencePiece"]
+
+PAD_ID: Final = 0
+CLS: Final = "[CLS]"
+SEP: Final = "[SEP]"
+MASK: Final = "[MASK]"
+SPECIAL_TOKENS: Final = (CLS, SEP, MASK)
+
+_WORD_START: Final = "\u2581"
+_CONTINUATION: Final = "##"
+_WORDPIECE_PAD: Final = "[PAD]"
+_WORDPIECE_UNKNOWN: Final = "[UNK]"
+_SHOWN_TOKEN_LENGTH: Final = 30
+
+
+class BertVocabulary(tf.Module, abc.ABC):
+    """Cuts text into tokens inside the graph, and knows the special ones.
+
+    As a `tf.Module` it travels in a SavedModel.
+    """
+
+    def __init__(self, path: str, tokens: Sequence[str], unknown: str | None) -> None:
+        """Stores the tokens.
+
+        Args:
+            path: The file, for messages.
+            tokens: All tokens, in the order of their ids.
+            unknown: The token of what has none.
+        """
+        super().__init__(name="bert_vocabulary")
+        self.path = path
+        self._ids = {token: index for index, token in enumerate(tokens)}
+        self.tokens: tuple[str, ...] = tuple(tokens)
+        """All tokens, in the order of their ids."""
+        self.unknown_id: int | None = None if unknown is None else self._ids[unknown]
+        """Id of what has no token; None if every text has tokens."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special ones included."""
+        return len(self.tokens)
+
+    @property
+    def cls_id(self) -> int:
+        """Id of the token that starts every example."""
+        return self.get_id(CLS)
+
+    @property
+    def sep_id(self) -> int:
+        """Id of the token that ends every segment."""
+        return self.get_id(SEP)
+
+    @property
+    def mask_id(self) -> int:
+        """Id of the token that stands for a masked one."""
+        return self.get_id(MASK)
+
+    def get_id(self, token: str) -> int:
+        """Returns the id of a token.
+
+        Raises:
+            ConfigError: If the vocabulary has no such token.
+        """
+        if token not in self._ids:
+            raise errors.ConfigError(
+                f"{self.path}: the vocabulary has no token {token}, which BERT needs. Train it "
+                "with `quintain data sentencepiece "
+                f"--control_symbols='{','.join(SPECIAL_TOKENS)}'`."
+            )
+        return self._ids[token]
+
+    @property
+    @abc.abstractmethod
+    def is_special(self) -> npt.NDArray[np.bool_]:
+        """`[V]` bool: tokens that stand for no text, such as padding, `[CLS]` and the unknown."""
+
+    @property
+    @abc.abstractmethod
+    def starts_word(self) -> npt.NDArray[np.bool_]:
+        """`[V]` bool: tokens at the beginning of a word."""
+
+    @abc.abstractmethod
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the tokens of texts, without special ones.
+
+        Args:
+            texts: `[N]` string, UTF-8.
+
+        Returns:
+            `[N, L]` int32.
+        """
+
+
+class SentencePieceVocabulary(BertVocabulary):
+    """Tokens of a SentencePiece model."""
+
+    def __init__(self, path: str, *, lower_case: bool) -> None:
+        """Loads a model.
+
+        Args:
+            path: SentencePiece model.
+            lower_case: Whether text is folded to lower case.
+
+        Raises:
+            DataError: If the file is missing or not a SentencePiece model.
+            ConfigError: If its id 0 is an ordinary token.
+        """
+        model = tokenizers.read_model(path)
+        processor = sentencepiece.SentencePieceProcessor()
+        try:
+            processor.LoadFromSerializedProto(model)
+        except RuntimeError as error:
+            raise errors.DataError(f"{path}: is not a SentencePiece model.") from error
+        size = processor.vocab_size()
+        if size == 0:
+            raise errors.DataError(f"{path}: is not a SentencePiece model.")
+        tokens = [processor.id_to_piece(index) for index in range(size)]
+        self._is_special = np.array(
+            [
+                processor.is_control(index)
+                or processor.is_unknown(index)
+                or token in SPECIAL_TOKENS
+                for index, token in enumerate(tokens)
+            ]
+        )
+        if not self._is_special[PAD_ID]:
+            raise errors.ConfigError(
+                f"{path}: id 0 is the ordinary token {tokens[PAD_ID]!r}, but 0 is padding here. "
+                "Train the vocabulary with `pad_id=0`, as `quintain data sentencepiece` does."
+            )
+        super().__init__(path, tokens, tokens[processor.unk_id()])
+        self._lower_case = lower_case
+        with tf.device("CPU:0"):
+            self._pieces = tokenizers.build_pieces(model, add_eos=False)
+
+    @property
+    @override
+    def is_special(self) -> npt.NDArray[np.bool_]:
+        return self._is_special
+
+    @property
+    @override
+    def starts_word(self) -> npt.NDArray[np.bool_]:
+        return np.array([token.startswith(_WORD_START) for token in self.tokens])
+
+    @override
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf_text.case_fold_utf8(texts) if self._lower_case else texts
+        return self._pieces.tokenize(texts)
+
+
+class WordPieceVocabulary(BertVocabulary):
+    """Tokens of a WordPiece vocabulary: a text file with one of them a line."""
+
+    def __init__(self, path: str, *, lower_case: bool) -> None:
+        """Loads a vocabulary.
+
+        Args:
+            path: Text file; the number of a line, from 0, is the id of its token.
+            lower_case: Whether text loses its case and its accents.
+
+        Raises:
+            DataError: If the file is missing, not UTF-8, or holds a token twice.
+            ConfigError: If `[UNK]` is missing, or id 0 is an ordinary token.
+        """
+        tokens = _read_tokens(path)
+        if tokens[PAD_ID] != _WORDPIECE_PAD:
+            raise errors.ConfigError(
+                f"{path}:1: got {tokens[PAD_ID][:_SHOWN_TOKEN_LENGTH]!r}, expected "
+                f"{_WORDPIECE_PAD!r}: id 0 is padding here. For a SentencePiece model set "
+                "tokenization to 'SentencePiece'."
+            )
+        if _WORDPIECE_UNKNOWN not in tokens:
+            raise errors.ConfigError(
+                f"{path}: the vocabulary has no token {_WORDPIECE_UNKNOWN}, which WordPiece needs."
+            )
+        super().__init__(path, tokens, _WORDPIECE_UNKNOWN)
+        self._words = tf_text.FastBertTokenizer(
+            vocab=list(tokens),
+            token_out_type=tf.int32,
+            lower_case_nfd_strip_accents=lower_case,
+        )
+
+    @property
+    @override
+    def is_special(self) -> npt.NDArray[np.bool_]:
+        return np.array([token.startswith("[") and token.endswith("]") and len(token) > 2
+                         for token in self.tokens])  # fmt: skip
+
+    @property
+    @override
+    def starts_word(self) -> npt.NDArray[np.bool_]:
+        return np.array([not token.startswith(_CONTINUATION) for token in self.tokens])
+
+    @override
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._words.tokenize(texts)
+
+
+def load(path: str, tokenization: Tokenization, *, lower_case: bool) -> BertVocabulary:
+    """Loads a vocabulary.
+
+    Args:
+        path: WordPiece text file or SentencePiece model.
+        tokenization: Which of the two it is.
+        lower_case: Whether case does not count; WordPiece then drops accents as well.
+
+    Raises:
+        ConfigError: If there is no path, or the vocabulary can't be used.
+        DataError: If the file is missing or of another kind.
+    """
+    if not path:
+        raise errors.ConfigError(
+            "vocab_file: got '', expected a SentencePiece model or a WordPiece vocabulary. "
+            "`quintain data sentencepiece` trains one."
+        )
+    if not tf.io.gfile.exists(path):
+        raise errors.DataError(f"vocab_file: no file {path!r}. Check the path.")
+    if tokenization == "SentencePiece":
+        return SentencePieceVocabulary(path, lower_case=lower_case)
+    return WordPieceVocabulary(path, lower_case=lower_case)
+
+
+def _read_tokens(path: str) -> list[str]:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read().removeprefix(codecs.BOM_UTF8)
+    try:
+        lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise errors.DataError(
+            f"{path}: is not UTF-8 text, as a WordPiece vocabulary is. For a SentencePiece model "
+            "set tokenization to 'SentencePiece'."
+        ) from error
+    tokens = lines[:-1] if lines and not lines[-1] else lines
+    if not tokens:
+        raise errors.DataError(f"{path}: the vocabulary {os.path.basename(path)!r} is empty.")
+    seen: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=1):
+        if token in seen:
+            raise errors.DataError(
+                f"{path}:{number}: the token {token[:_SHOWN_TOKEN_LENGTH]!r} stands on line "
+                f"{seen[token]} already. Each token has one id."
+            )
+        seen[token] = number
+    return tokens

@@ -1,0 +1,298 @@
+"""Files of labelled examples: what a TSV row or a record holds, checked before anything is trained.
+
+Every message names the file and the line or the record, both counted from 1.
+
+Shapes:
+    N  records
+"""
+
+import codecs
+import dataclasses
+import gzip
+import itertools
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import input_files
+
+LabelType = Literal["int", "float"]
+LABEL_DTYPES: Final[Mapping[str, tf.DType]] = {"int": tf.int64, "float": tf.float32}
+
+_CHUNK: Final = 1_024
+_SHOWN_CHARACTERS: Final = 60
+_SHOWN_NAMES: Final = 12
+_WHOLE_NUMBER: Final = re.compile(r" *-?[0-9]+ *")
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelRange:
+    """Which labels there may be."""
+
+    label_type: LabelType = "int"
+    """Whether labels are class ids or numbers."""
+
+    num_classes: int | None = None
+    """Number of classes; None for any label."""
+
+    names: tuple[str, ...] = ()
+    """Names of the classes, which stand in the data instead of their ids."""
+
+    def find_problem(self, label: Any) -> str:
+        """Returns what is wrong with a label, or an empty string.
+
+        Args:
+            label: An int, a float, or text as it stands in a file.
+        """
+        if self.names:
+            return self._find_unknown_name(label)
+        if self.label_type == "float":
+            return "" if _is_finite(label) else f"got {label!r}, expected a finite number."
+        if not _WHOLE_NUMBER.fullmatch(str(label)):
+            return f"got {label!r}, expected a whole number. Names of classes go in label_names."
+        number = int(label)
+        if self.num_classes is None or 0 <= number < self.num_classes:
+            return ""
+        return (
+            f"got {number}, expected a class from 0 to {self.num_classes - 1}. Check the label, or "
+            "set task.model.num_classes."
+        )
+
+    def _find_unknown_name(self, label: Any) -> str:
+        name = label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else str(label)
+        if name in self.names:
+            return ""
+        known = ", ".join(map(repr, self.names[:_SHOWN_NAMES]))
+        more = ", ..." if len(self.names) > _SHOWN_NAMES else ""
+        return f"got {name!r}, expected one of {known}{more}.{errors.suggest(name, self.names)}"
+
+
+def _is_finite(label: Any) -> bool:
+    try:
+        return math.isfinite(float(label)) and "_" not in str(label)
+    except ValueError:
+        return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Where fields stand in the rows of TSV files."""
+
+    names: tuple[str, ...]
+    """All columns, in order."""
+
+    has_header: bool
+    """Whether the first line of each file names them."""
+
+    def index(self, field: str) -> int:
+        """Returns the place of a field."""
+        return self.names.index(field)
+
+
+def find_columns(
+    paths: Sequence[str], fields: Sequence[str], column_names: Sequence[str] | None
+) -> Columns:
+    """Finds the columns of TSV files.
+
+    Args:
+        paths: Files.
+        fields: Columns that are needed.
+        column_names: Names of the columns of files without a header line. None takes the names
+            from the first line of each file, which must be the same.
+
+    Raises:
+        ConfigError: If `column_names` lacks a field.
+        DataError: If a header does, or headers differ.
+    """
+    if column_names is not None:
+        for field in fields:
+            if field not in column_names:
+                raise errors.ConfigError(
+                    f"column_names: got {list(column_names)}, expected it to hold {field!r}, which "
+                    f"text_fields or label_field names.{errors.suggest(field, column_names)}"
+                )
+        return Columns(tuple(column_names), has_header=False)
+    headers = [tuple(next(read_rows(path), (1, [""]))[1]) for path in paths]
+    for path, header in zip(paths, headers, strict=True):
+        for field in fields:
+            if field not in header:
+                shown = ", ".join(repr(_shorten(name)) for name in header[:_SHOWN_NAMES])
+                raise errors.DataError(
+                    f"{path}:1: the header has no column {field!r}, only {shown}."
+                    f"{errors.suggest(field, header)} A file without a header line needs "
+                    "column_names; the names of text and label go in text_fields and label_field."
+                )
+        if header != headers[0]:
+            raise errors.DataError(
+                f"{path}:1: the header differs from that of {paths[0]}. Give all files the same "
+                "columns."
+            )
+    return Columns(headers[0], has_header=True)
+
+
+def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number and the columns of every line of a TSV file that is not blank.
+
+    Raises:
+        DataError: If the file can't be read, or a line is not UTF-8.
+    """
+    for number, line in enumerate(_read_lines(path), start=1):
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        try:
+            text = line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise errors.DataError(
+                f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8. Convert the file to "
+                "UTF-8, or fix or remove the line."
+            ) from error
+        if text and not text.isspace():
+            yield number, text.split("\t")
+
+
+def _read_lines(path: str) -> Iterator[bytes]:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            yield from gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+    except tf.errors.OpError as error:
+        raise errors.DataError(f"{path}: cannot be read ({error.message}).") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise errors.DataError(f"{path}: is not a complete gzip file ({error}).") from error
+
+
+def check_tsv(
+    paths: Sequence[str], columns: Columns, label_field: str | None, labels: LabelRange
+) -> None:
+    """Reads TSV files and checks the number of columns and the label of every row.
+
+    Raises:
+        DataError: Naming file and line.
+    """
+    for path in paths:
+        num_rows = 0
+        for number, row in itertools.islice(read_rows(path), int(columns.has_header), None):
+            num_rows += 1
+            if len(row) != len(columns.names):
+                raise errors.DataError(
+                    f"{path}:{number}: got {len(row)} columns, expected the {len(columns.names)} "
+                    f"of {', '.join(columns.names)}. Fix or remove the line: "
+                    f"{_shorten(chr(9).join(row))!r}"
+                )
+            if label_field is None:
+                continue
+            problem = labels.find_problem(row[columns.index(label_field)])
+            if problem:
+                raise errors.DataError(f"{path}:{number}: {label_field}: {problem}")
+        if not num_rows:
+            raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
+
+
+def check_records(paths: Sequence[str], label_field: str, labels: LabelRange) -> None:
+    """Reads TFRecord files and checks the label of every record.
+
+    Raises:
+        DataError: Naming file and record.
+    """
+    dtype = tf.string if labels.names else LABEL_DTYPES[labels.label_type]
+    features = {label_field: tf.io.FixedLenFeature([], dtype)}
+    for path in paths:
+        start = 0
+        for chunk in _read_chunks(path, features):
+            for place in np.flatnonzero(_suspects(chunk[label_field], labels)):
+                problem = labels.find_problem(chunk[label_field][place])
+                if problem:
+                    where = f"{path}: record {start + place + 1}"
+                    raise errors.DataError(f"{where}: {label_field}: {problem}")
+            start += len(chunk[label_field])
+        if not start:
+            raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
+
+
+def _suspects(values: np.ndarray, labels: LabelRange) -> np.ndarray:
+    """Returns which labels have to be looked at one by one."""
+    if labels.names:
+        return ~np.isin(values, [name.encode() for name in labels.names])
+    if labels.label_type == "float":
+        return ~np.isfinite(values)
+    if labels.num_classes is None:
+        return np.zeros(values.shape, bool)
+    return (values < 0) | (values >= labels.num_classes)
+
+
+def _read_chunks(path: str, features: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
+    start = 0
+    records = input_files.read_records(path).batch(_CHUNK).as_numpy_iterator()
+    while True:
+        try:
+            chunk = next(records, None)
+        except tf.errors.OpError as error:
+            raise errors.DataError(
+                f"{path}: record {start + 1} or one of the next {_CHUNK} cannot be read "
+                f"({error.message})."
+            ) from error
+        if chunk is None:
+            return
+        try:
+            parsed = tf.io.parse_example(chunk, features)
+        except tf.errors.OpError:
+            raise _find_unparsable(path, start, chunk, features) from None
+        yield {name: value.numpy() for name, value in parsed.items()}
+        start += len(chunk)
+
+
+def _find_unparsable(
+    path: str, start: int, chunk: Sequence[bytes], features: dict[str, Any]
+) -> errors.DataError:
+    """Returns the error of the first record that can't be parsed."""
+    for number, record in enumerate(chunk, start=start + 1):
+        try:
+            tf.io.parse_single_example(record, features)
+        except tf.errors.OpError as error:
+            expected = ", ".join(
+                f"{name!r} ({feature.dtype.name}{list(feature.shape) or ''})"
+                for name, feature in features.items()
+            )
+            return errors.DataError(
+                f"{path}: record {number} does not have the features {expected} "
+                f"({error.message.strip().splitlines()[0]})."
+            )
+    return errors.DataError(f"{path}: records from {start + 1} on cannot be parsed.")
+
+
+def check_features(paths: Sequence[str], features: dict[str, Any]) -> None:
+    """Checks that the first record of every file has the features.
+
+    Raises:
+        DataError: Naming file, record and features.
+    """
+    for path in paths:
+        try:
+            first = next(iter(input_files.read_records(path).take(1)), None)
+        except tf.errors.OpError as error:
+            raise errors.DataError(f"{path}: record 1 cannot be read ({error.message}).") from error
+        if first is None:
+            continue
+        try:
+            tf.io.parse_single_example(first, features)
+        except tf.errors.OpError:
+            raise _find_unparsable(path, 0, [first.numpy()], features) from None
+
+
+def build_row_parser(columns: Columns, fields: Sequence[str]) -> Callable[[tf.Tensor], Any]:
+    """Returns the function that maps a line of a checked TSV file to its fields, all strings."""
+
+    def parse(line: tf.Tensor) -> dict[str, tf.Tensor]:
+        line = tf.strings.regex_replace(line, "^\ufeff", "")
+        row = tf.strings.split(line, "\t")
+        return {field: row[columns.index(field)] for field in fields}
+
+    return parse
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

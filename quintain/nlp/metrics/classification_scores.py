@@ -1,0 +1,136 @@
+"""Scores of classifiers and regressors that need all predictions of an evaluation at once.
+
+Closed forms in NumPy. A score that is 0 / 0 is 0: of a class that nobody predicted, of predictions
+that are all the same.
+
+Shapes:
+    N  examples
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+_Ints = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+
+
+def accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Returns the share of predictions that equal their label, in `[0, 1]`.
+
+    Args:
+        labels: `[N]` class ids.
+        predictions: `[N]` class ids.
+
+    Example:
+        >>> accuracy([0, 1, 2, 2], [0, 1, 1, 2])
+        0.75
+    """
+    truth, found = _to_classes(labels), _to_classes(predictions)
+    return _ratio(float(np.sum(truth == found)), float(truth.size))
+
+
+def f1(labels: npt.ArrayLike, predictions: npt.ArrayLike, *, num_classes: int = 2) -> float:
+    """Returns the F1 score, the harmonic mean of precision and recall, in `[0, 1]`.
+
+    Args:
+        labels: `[N]` class ids.
+        predictions: `[N]` class ids.
+        num_classes: Of two classes, the score is that of class 1. Of more, it is the mean over the
+            classes that occur among labels or predictions ("macro").
+
+    Source:
+        van Rijsbergen, 1979, "Information Retrieval", chapter 7.
+
+    Example:
+        >>> round(f1([1, 1, 0, 0], [1, 0, 1, 0]), 3)
+        0.5
+    """
+    truth, found = _to_classes(labels), _to_classes(predictions)
+    classes = [1] if num_classes <= 2 else np.union1d(truth, found).tolist()
+    scores = [
+        _ratio(2.0 * np.sum((truth == name) & (found == name)), np.sum(truth == name) + count)
+        for name in classes
+        for count in [np.sum(found == name)]
+    ]
+    return float(np.mean(scores)) if scores else 0.0
+
+
+def matthews_corrcoef(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Returns Matthews' correlation of labels and predictions, in `[-1, 1]`, for any classes.
+
+    Args:
+        labels: `[N]` class ids.
+        predictions: `[N]` class ids.
+
+    Source:
+        Gorodkin, 2004, "Comparing two K-category assignments by a K-category correlation
+        coefficient", which for two classes is Matthews, 1975.
+
+    Example:
+        >>> round(matthews_corrcoef([1, 1, 1, 0], [1, 0, 1, 1]), 4)
+        -0.3333
+    """
+    truth, found = _to_classes(labels), _to_classes(predictions)
+    classes = np.union1d(truth, found)
+    num_true = np.sum(truth[:, np.newaxis] == classes, axis=0, dtype=np.float64)
+    num_found = np.sum(found[:, np.newaxis] == classes, axis=0, dtype=np.float64)
+    total, right = float(truth.size), float(np.sum(truth == found))
+    covariance = right * total - float(num_true @ num_found)
+    spread = (total**2 - num_found @ num_found) * (total**2 - num_true @ num_true)
+    return _ratio(covariance, float(np.sqrt(spread)))
+
+
+def pearson(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Returns Pearson's correlation of labels and predictions, in `[-1, 1]`.
+
+    Args:
+        labels: `[N]` numbers.
+        predictions: `[N]` numbers.
+
+    Example:
+        >>> round(pearson([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 4)
+        0.982
+    """
+    x, y = _center(_to_floats(labels)), _center(_to_floats(predictions))
+    correlation = _ratio(float(x @ y), float(np.linalg.norm(x) * np.linalg.norm(y)))
+    return float(np.clip(correlation, -1.0, 1.0))
+
+
+def spearman(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Returns Spearman's correlation, Pearson's of the ranks, in `[-1, 1]`.
+
+    Equal values share the mean of their ranks.
+
+    Args:
+        labels: `[N]` numbers.
+        predictions: `[N]` numbers.
+
+    Example:
+        >>> spearman([1.0, 2.0, 3.0], [10.0, 20.0, 1000.0])
+        1.0
+    """
+    return pearson(_rank(_to_floats(labels)), _rank(_to_floats(predictions)))
+
+
+def _rank(values: _Floats) -> _Floats:
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return ((2 * ends - counts + 1) / 2.0)[places.reshape(-1)]
+
+
+def _center(values: _Floats) -> _Floats:
+    if values.size == 0 or np.all(values == values[0]):
+        return np.zeros_like(values)  # What rounding leaves of the mean is no spread.
+    return values - values.mean()
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return float(numerator / denominator) if denominator else 0.0
+
+
+def _to_classes(values: npt.ArrayLike) -> _Ints:
+    return np.asarray(values, np.int64).reshape(-1)
+
+
+def _to_floats(values: npt.ArrayLike) -> _Floats:
+    return np.asarray(values, np.float64).reshape(-1)

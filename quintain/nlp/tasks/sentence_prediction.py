@@ -1,0 +1,399 @@
+"""Classification and regression of texts and pairs of texts.
+
+Shapes:
+    B  examples in the batch
+    S  positions
+    C  classes; 1 for a number
+    F  text fields
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain import errors
+from quintain.core import base_task, task_factory
+from quintain.core import config_definitions as cfg
+from quintain.modeling import tf_utils
+from quintain.nlp.configs import encoders
+from quintain.nlp.configs import sentence_prediction as config_module
+from quintain.nlp.data import (
+    bert_inputs,
+    bert_vocabulary,
+    data_loader_factory,
+    sentence_prediction_dataloader,
+)
+from quintain.nlp.metrics import classification_scores
+from quintain.nlp.modeling import bert_classifier
+from quintain.nlp.tasks import pretrained, sentence_predictor, vocabulary
+
+DUMMY_PATH: Final = "dummy"
+"""Input path of examples of zeros, to try a model without data."""
+
+ModelConfig = config_module.ModelConfig
+SentencePredictionConfig = config_module.SentencePredictionConfig
+TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
+predict = sentence_predictor.predict
+
+_LABEL_OF_IDS = "label_ids"
+
+
+@task_factory.register_task_cls(SentencePredictionConfig)
+class SentencePredictionTask(base_task.Task):
+    """Predicts a class, or a number, of a text or of a pair of texts.
+
+    Source:
+        Devlin et al., 2019, section 4.1 (https://arxiv.org/abs/1810.04805).
+    """
+
+    _task_config: SentencePredictionConfig
+
+    def __init__(
+        self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
+    ) -> None:
+        """Stores and checks the config.
+
+        Args:
+            params: The task's config.
+            logging_dir: Directory that keeps a copy of the vocabulary; None for none.
+            name: Name of the task.
+
+        Raises:
+            ConfigError: If classes, their names and the metric do not go together.
+        """
+        super().__init__(params, logging_dir=logging_dir, name=name)
+        config_module.check(self._task_config)
+
+    @property
+    @override
+    def task_config(self) -> SentencePredictionConfig:
+        """The config this task was built from."""
+        return self._task_config
+
+    @property
+    def metric_type(self) -> str:
+        """The metric of all predictions."""
+        return self.task_config.metric_type
+
+    @property
+    def label_field(self) -> str:
+        """Key of the label in a batch."""
+        return getattr(self.task_config.train_data, "label_field", _LABEL_OF_IDS)
+
+    @property
+    def label_names(self) -> list[str] | None:
+        """Names of the classes; None if they have none."""
+        return config_module.get_label_names(self.task_config)
+
+    @property
+    def num_classes(self) -> int:
+        """Classes; 1 for regression."""
+        return self.task_config.model.num_classes or len(self.label_names or ())
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model predicts a number."""
+        return self.num_classes == 1
+
+    @override
+    def build_model(self) -> keras.Model:
+        """Builds encoder and classifier."""
+        config = self.task_config.model
+        self._check_vocabulary()
+        encoder_config = config.encoder.get() if config.encoder.type else None
+        stddev = getattr(encoder_config, "initializer_range", 0.02)
+        model = bert_classifier.BertClassifier(
+            network=encoders.build_encoder(config.encoder),
+            num_classes=self.num_classes,
+            initializer=keras.initializers.TruncatedNormal(stddev=stddev),
+            use_encoder_pooler=config.use_encoder_pooler,
+        )
+        model.build()
+        return model
+
+    def _check_vocabulary(self) -> None:
+        if isinstance(self.task_config.train_data, TextConfig) and self._text_config.vocab_file:
+            encoders.check_vocabulary(
+                self.task_config.model.encoder, self.text_processor.vocabulary
+            )
+
+    @override
+    def initialize(self, model: keras.Model) -> None:
+        """Loads the encoder from `init_checkpoint`, and the dense layer under `init_cls_pooler`.
+
+        Args:
+            model: The model built by `build_model`.
+
+        Raises:
+            CheckpointError: If there is no checkpoint, or its encoder is of another shape.
+        """
+        if not self.task_config.init_checkpoint:
+            return
+        parts = {"encoder": model.checkpoint_items["encoder"]}
+        if self.task_config.init_cls_pooler:
+            pooler = model.checkpoint_items["sentence_prediction.pooler_dense"]
+            parts["next_sentence.pooler_dense"] = pooler
+        pretrained.restore_parts(parts, self.task_config.init_checkpoint, "task.init_checkpoint")
+
+    @override
+    def build_inputs(
+        self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
+    ) -> tf.data.Dataset:
+        """Returns batches.
+
+        Args:
+            params: `train_data` or `validation_data`.
+            input_context: Which part of the data this worker reads.
+
+        Returns:
+            `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]` int32, and the label `[B]`.
+
+        Raises:
+            ConfigError: If the config contradicts itself.
+            DataError: If data is missing, or a label is outside the range; with file and line.
+        """
+        if params.input_path == DUMMY_PATH:
+            return self._build_dummy_data(params)
+        if isinstance(params, TextConfig):
+            params = self._complete(params)
+        loader = data_loader_factory.get_data_loader(params)
+        if isinstance(
+            loader,
+            sentence_prediction_dataloader.SentencePredictionDataLoader
+            | sentence_prediction_dataloader.SentencePredictionTextDataLoader,
+        ):
+            loader.check_labels(None if self.is_regression else self.num_classes)
+        dataset = loader.load(input_context)
+        return dataset if self.is_regression else dataset.map(self._assert_labels)
+
+    def _complete(self, params: TextConfig) -> TextConfig:
+        """Returns a data config with the task's names of classes and kept vocabulary."""
+        names = params.label_names or self.label_names
+        label_type = "float" if self.is_regression else params.label_type
+        return params.replace(
+            label_names=None if names is None else list(names),
+            label_type=label_type,
+            vocab_file=self.vocabulary_path,
+        )
+
+    def _assert_labels(self, batch: Any) -> Any:
+        """Guards the loss where no files could be checked beforehand."""
+        label = batch[self.label_field]
+        in_range = tf.reduce_all((label >= 0) & (label < self.num_classes))
+        message = f"{self.label_field}: a label is outside of 0 to {self.num_classes - 1}"
+        with tf.control_dependencies([tf.debugging.Assert(in_range, [message, label])]):
+            return {**batch, self.label_field: tf.identity(label)}
+
+    def _build_dummy_data(self, params: cfg.DataConfig) -> tf.data.Dataset:
+        words = tf.zeros([1, getattr(params, "seq_length", 128)], tf.int32)
+        label = tf.zeros([1], tf.float32 if self.is_regression else tf.int32)
+        dataset = tf.data.Dataset.from_tensors(
+            {
+                "input_word_ids": words,
+                "input_mask": tf.ones_like(words),
+                "input_type_ids": words,
+                self.label_field: label,
+            }
+        )
+        return dataset.repeat() if params.is_training else dataset.repeat(2)
+
+    @override
+    def build_losses(
+        self, labels: Any, model_outputs: Any, aux_losses: Any | None = None
+    ) -> tf.Tensor:
+        """Computes the mean loss of a batch: cross entropy in nats, or the squared error.
+
+        Args:
+            labels: A batch, or its labels `[B]` or `[B, 1]`.
+            model_outputs: Logits `[B, C]`.
+            aux_losses: Losses that the model itself added.
+
+        Returns:
+            Scalar float32; 0 for a batch without examples.
+        """
+        label = tf.reshape(self._get_label(labels), [-1])
+        logits = tf.cast(model_outputs, tf.float32)
+        if self.is_regression:
+            losses = tf.math.squared_difference(
+                tf.cast(label, tf.float32), tf.reshape(logits, [-1])
+            )
+        else:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                tf.cast(label, tf.int32), logits
+            )
+        loss = tf_utils.safe_mean(losses)
+        return loss + tf.add_n(aux_losses) if aux_losses else loss
+
+    def _get_label(self, labels: Any) -> tf.Tensor:
+        return labels[self.label_field] if isinstance(labels, Mapping) else labels
+
+    @override
+    def build_metrics(self, training: bool | None = True) -> list[keras.metrics.Metric]:
+        """Returns accuracy, with the area under precision and recall of two classes; or errors."""
+        del training
+        if self.is_regression:
+            return [keras.metrics.MeanSquaredError(name="mean_squared_error")]
+        metrics: list[keras.metrics.Metric] = [
+            keras.metrics.SparseCategoricalAccuracy(name="cls_accuracy")
+        ]
+        if self.num_classes == 2:
+            metrics.append(keras.metrics.AUC(name="auc", curve="PR"))
+        return metrics
+
+    @override
+    def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:
+        del kwargs
+        label = tf.reshape(self._get_label(labels), [-1])
+        for metric in tf.nest.flatten(metrics):
+            if metric.name == "auc":
+                metric.update_state(label, tf.nn.softmax(model_outputs)[:, 1])
+            elif metric.name == "mean_squared_error":
+                metric.update_state(label, tf.reshape(model_outputs, [-1]))
+            else:
+                metric.update_state(label, model_outputs)
+
+    @override
+    def process_compiled_metrics(
+        self, compiled_metrics: Any, labels: Any, model_outputs: Any
+    ) -> None:
+        compiled_metrics.update_state(self._get_label(labels), model_outputs)
+
+    @override
+    def count_items(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Counts examples, and the tokens that are not padding."""
+        tokens = tf.reduce_sum(tf.cast(inputs["input_mask"], tf.int32))
+        return {**super().count_items(inputs), "tokens": tokens}
+
+    @override
+    def validation_step(
+        self, inputs: Any, model: keras.Model, metrics: Any | None = None
+    ) -> dict[str, Any]:
+        """Evaluates a batch.
+
+        Returns:
+            `loss`; and for `aggregate_logs` `sentence_prediction`, the logits `[B, C]` (the class
+            `[B, 1]` for Matthews' correlation), and `labels` `[B]`.
+        """
+        outputs = self.inference_step(inputs, model)
+        loss = self.build_losses(inputs, outputs, aux_losses=model.losses)
+        logs = self._log_step(loss, inputs, outputs, model, metrics)
+        if self.metric_type.startswith("matthews"):
+            outputs = tf.argmax(outputs, axis=1)[:, tf.newaxis]
+        return {**logs, "sentence_prediction": outputs, "labels": self._get_label(inputs)}
+
+    @override
+    def aggregate_logs(
+        self,
+        state: dict[str, list[np.ndarray]] | None = None,
+        step_outputs: Mapping[str, Any] | None = None,
+    ) -> dict[str, list[np.ndarray]] | None:
+        """Gathers predictions and labels of all steps and replicas.
+
+        Returns:
+            `sentence_prediction` and `labels`, an array for each step; None where the accuracy,
+            which needs no more than a step at a time, is all.
+        """
+        if self.metric_type == "accuracy":
+            return None
+        state = state or {"sentence_prediction": [], "labels": []}
+        for name, arrays in state.items():
+            value = (step_outputs or {})[name]
+            parts = value if isinstance(value, tuple | list) else (value,)
+            arrays.append(np.concatenate([np.asarray(part) for part in parts], axis=0))
+        return state
+
+    @override
+    def reduce_aggregated_logs(
+        self,
+        aggregated_logs: Mapping[str, list[np.ndarray]] | None,
+        global_step: tf.Variable | None = None,
+    ) -> dict[str, Any]:
+        """Computes the metric of all predictions.
+
+        Returns:
+            The score under the name of `metric_type`; the correlations `pearson` and `spearman`
+            beside their mean. Nothing for `accuracy`.
+        """
+        del global_step
+        if self.metric_type == "accuracy" or not aggregated_logs:
+            return {}
+        predictions = np.concatenate(aggregated_logs["sentence_prediction"], axis=0)
+        labels = np.concatenate(aggregated_logs["labels"], axis=0).reshape(-1)
+        if self.metric_type in config_module.NUMERIC_METRICS:
+            pearson = classification_scores.pearson(labels, predictions)
+            spearman = classification_scores.spearman(labels, predictions)
+            mean = (pearson + spearman) / 2.0
+            return {self.metric_type: mean, "pearson": pearson, "spearman": spearman}
+        if self.metric_type == "f1":
+            found = np.argmax(predictions, axis=1)
+            score = classification_scores.f1(labels, found, num_classes=self.num_classes)
+        else:
+            score = classification_scores.matthews_corrcoef(labels, predictions)
+        return {self.metric_type: score}
+
+    @property
+    def _text_config(self) -> TextConfig:
+        params = self.task_config.train_data
+        if not isinstance(params, TextConfig):
+            raise errors.ConfigError(
+                f"task.train_data: got a {type(params).__name__}, expected a "
+                "SentencePredictionTextDataConfig: without it there is no vocabulary for text."
+            )
+        return params
+
+    @functools.cached_property
+    def vocabulary_path(self) -> str:
+        """File of the vocabulary, which the model directory keeps a copy of.
+
+        Raises:
+            ConfigError: If there is none, or the directory holds another one.
+        """
+        params = self._text_config
+        suffix = ".model" if params.tokenization == "SentencePiece" else ".txt"
+        return vocabulary.keep(
+            params.vocab_file,
+            self.logging_dir,
+            field="task.train_data.vocab_file",
+            name=f"vocabulary{suffix}",
+        )
+
+    @functools.cached_property
+    def text_processor(self) -> bert_inputs.TextProcessor:
+        """What turns texts into the inputs of the model, as in training.
+
+        Raises:
+            ConfigError: If the training data is not text.
+        """
+        params = self._text_config
+        loaded = bert_vocabulary.load(
+            self.vocabulary_path, params.tokenization, lower_case=params.lower_case
+        )
+        return bert_inputs.TextProcessor(params.seq_length, vocabulary=loaded)
+
+    def build_predictor(self, model: keras.Model) -> sentence_predictor.Predictor:
+        """Returns a function of the graph that predicts from text, for serving and export.
+
+        Args:
+            model: A model of this task.
+
+        Returns:
+            A function of `[B, F]` or, of one field, `[B]` strings that gives `logits` `[B, C]`
+            float32; of classes also `probabilities` `[B, C]` float32, `classes` `[B]` int32 and
+            `labels` `[B]` string, their names (or numbers, where they have none); of a regression
+            `scores` `[B]` float32.
+
+        Raises:
+            ConfigError: If the training data is not text.
+        """
+        names = self.label_names or [str(index) for index in range(self.num_classes)]
+        return sentence_predictor.build(
+            model,
+            self.text_processor,
+            num_fields=len(self._text_config.text_fields or [""]),
+            label_names=None if self.is_regression else names,
+        )
