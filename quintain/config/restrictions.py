@@ -23,6 +23,8 @@ _RESTRICTION: Final = re.compile(
     rf"\s*(?P<left>{_QUOTED}|[^\s'\"=!<>]+)\s*(?P<sign>{_SIGN})\s*"
     rf"(?P<right>{_QUOTED}|[^\s'\"=!<>]+)\s*"
 )
+# An `or` between a quote or any other character and the start of the next condition.
+_OR: Final = re.compile(rf"({_QUOTED}|\s+or\s+)")
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 _WORDS: Final = {"None": None, "True": True, "False": False}
 
@@ -32,6 +34,7 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
 
     A side of a restriction is a dotted path, a number, `None`, `True`, `False` or a quoted string.
     Where one side is None, or the two are of different kinds, `<` and its like do not hold.
+    Of several conditions with `or` between them one has to hold.
 
     Args:
         restrictions: Conditions such as `a.b != None`, `a.x < b.y` or `a.kind == 'fast'`.
@@ -44,21 +47,40 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
     Example:
         >>> find_violations(["a.low < a.high", "a.low != None"], {"a": {"low": 3, "high": 2}})
         ['a.low < a.high: does not hold, got 3 and 2.']
+        >>> find_violations(["a.low < a.high or a.high == 2"], {"a": {"low": 3, "high": 2}})
+        []
     """
     violations = []
     for text in restrictions:
-        match = _RESTRICTION.fullmatch(text)
-        if match is None:
-            raise errors.ConfigError(
-                f"restriction {text!r}: expected two sides and one of {', '.join(_OPERATORS)} "
-                "between them, such as 'a.low < a.high'."
-            )
-        left = _evaluate(match["left"], text, values)
-        right = _evaluate(match["right"], text, values)
-        reason = _find_reason(match["sign"], left, right)
-        if reason is not None:
-            violations.append(f"{text}: does not hold, got {left!r} and {right!r}{reason}.")
+        problems = [_check(part, text, values) for part in _split_alternatives(text)]
+        if None not in problems:
+            violations.append(f"{text}: does not hold, {', '.join(map(str, problems))}.")
     return violations
+
+
+def _split_alternatives(text: str) -> list[str]:
+    """Returns the conditions between the words `or` that are not in quotes."""
+    parts = [""]
+    for piece in _OR.split(text):
+        if piece.strip() == "or" and piece != "or":
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
+
+def _check(condition: str, restriction: str, values: Mapping[str, Any]) -> str | None:
+    """Returns why a condition does not hold; None if it holds."""
+    match = _RESTRICTION.fullmatch(condition)
+    if match is None:
+        raise errors.ConfigError(
+            f"restriction {restriction!r}: expected two sides and one of {', '.join(_OPERATORS)} "
+            "between them, such as 'a.low < a.high'."
+        )
+    left = _evaluate(match["left"], restriction, values)
+    right = _evaluate(match["right"], restriction, values)
+    reason = _find_reason(match["sign"], left, right)
+    return None if reason is None else f"got {left!r} and {right!r}{reason}"
 
 
 def _find_reason(sign: str, left: Any, right: Any) -> str | None:

@@ -112,3 +112,32 @@ def test_an_unknown_path_is_an_error_that_names_the_nearest(text, message):
         restrictions.find_violations([text], VALUES)
 
     assert message in str(caught.value)
+
+
+_ALTERNATIVES = {"x": "", "y": "", "z": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("x != '' or y != ''", False),
+        ("x != '' or y == ''", True),
+        ("x == '' or y != ''", True),
+        ("x != '' or y != '' or z == None", True),
+        ("x == ' or ' or y == 'a or b'", False),
+        ("x != ' or ' or y == 'a or b'", True),
+    ],
+)
+def test_one_of_several_conditions_has_to_hold(text, holds):
+    assert (not restrictions.find_violations([text], _ALTERNATIVES)) is holds
+
+
+def test_where_none_of_several_holds_both_sides_of_each_are_shown():
+    (found,) = restrictions.find_violations(["x != '' or z > 3"], _ALTERNATIVES)
+
+    assert found.startswith("x != '' or z > 3: does not hold, got '' and '', got None and 3; `>`")
+
+
+def test_half_a_condition_beside_a_whole_one_is_an_error():
+    with pytest.raises(errors.ConfigError, match="expected two sides"):
+        restrictions.find_violations(["x == '' or y"], _ALTERNATIVES)

@@ -4,6 +4,7 @@ A bucket is a range of lengths; the length of a pair is that of its longer side.
 many pairs as fit into the token budget if all were as long as the bucket allows.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -54,6 +55,58 @@ def get_batch_sizes(boundaries: Sequence[int], token_budget: int) -> list[int]:
             "a smaller max_seq_length."
         )
     return sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class Batching:
+    """How training pairs are put together."""
+
+    boundaries: Sequence[int]
+    """Upper ends of the length buckets, exclusive. In batches of one shape, only its length."""
+
+    batch_sizes: Sequence[int]
+    """Pairs in a batch of each bucket."""
+
+    padded_length: int | None
+    """Length that both sides are padded to. None: the longest of the batch."""
+
+    def batch(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Batches a stream of pairs, `inputs` `[S]` and `targets` `[T]`."""
+        if self.padded_length is None:
+            return group_by_length(
+                dataset, boundaries=self.boundaries, batch_sizes=self.batch_sizes
+            )
+        return dataset.padded_batch(
+            self.batch_sizes[0],
+            padded_shapes={"inputs": [self.padded_length], "targets": [self.padded_length]},
+            drop_remainder=True,
+            name="batch",
+        )
+
+
+def plan(max_length: int, token_budget: int, *, is_static: bool) -> Batching:
+    """Returns how training pairs are put together.
+
+    Args:
+        max_length: Longest sentence in tokens.
+        token_budget: Tokens that a batch may have on its longer side, padding included.
+        is_static: Whether all batches have the same shape, padded to `max_length`.
+
+    Raises:
+        ConfigError: If the longest sentences do not fit.
+
+    Example:
+        >>> plan(64, 24_576, is_static=True).batch_sizes
+        [384]
+        >>> dynamic = plan(64, 24_576, is_static=False)
+        >>> len(dynamic.boundaries), dynamic.boundaries[0], dynamic.boundaries[-1]
+        (27, 8, 65)
+        >>> dynamic.batch_sizes[0], dynamic.batch_sizes[-1]
+        (3072, 378)
+    """
+    boundaries = [max_length] if is_static else get_boundaries(max_length)
+    sizes = get_batch_sizes(boundaries, token_budget)
+    return Batching(boundaries, sizes, max_length if is_static else None)
 
 
 def group_by_length(

@@ -59,8 +59,8 @@ def pack_for_training(
     Args:
         pairs: Sentence pairs.
         tokenizer: Cuts both sides into tokens.
-        max_length: Most tokens on a side, EOS included. If more than one pair in a hundred is
-            longer, a warning says how many.
+        max_length: Most tokens on a side, EOS included. The log says how many pairs are longer,
+            in a warning if it is more than one in a hundred.
 
     Raises:
         DataError: If all pairs are too long, or there are none.
@@ -73,8 +73,10 @@ def pack_for_training(
             f"max_seq_length: got {max_length}, but all {len(pairs)} training pairs are longer. "
             "Give a larger max_seq_length, or a vocabulary that fits the data."
         )
-    if num_dropped > _DROPPED_WARNING_RATIO * len(pairs):
-        _logger.warning(
+    if num_dropped:
+        is_much = num_dropped > _DROPPED_WARNING_RATIO * len(pairs)
+        _logger.log(
+            logging.WARNING if is_much else logging.INFO,
             "Left out %d of %d training pairs (%.1f %%) with more than max_seq_length=%d tokens.",
             num_dropped, len(pairs), 100 * num_dropped / len(pairs), max_length,
         )  # fmt: skip
@@ -183,6 +185,28 @@ def build_static_training_dataset(
     dataset = dataset.batch(batch_size, drop_remainder=True)
     gather = _Gather(packed, padded_length, has_unique_id=False)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def build_example_dataset(packed: PackedPairs, *, seed: int) -> tf.data.Dataset:
+    """Returns single pairs without end, every pair once in an epoch, in another order each.
+
+    Args:
+        packed: The pairs.
+        seed: Seed of the order.
+
+    Returns:
+        `inputs` `[S]` and `targets` `[T]`, int32.
+    """
+    num_pairs = len(packed.unique_ids)
+
+    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+        places = input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch)
+        return tf.data.Dataset.from_tensor_slices(tf.argsort(places, stable=True))
+
+    def take(row: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"inputs": packed.sources[row], "targets": packed.targets[row]}
+
+    return tf.data.Dataset.counter().flat_map(draw_order).map(take)
 
 
 def build_dynamic_training_dataset(

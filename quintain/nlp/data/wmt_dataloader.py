@@ -8,41 +8,41 @@
 - a bundled corpus, such as `bundled:numbers_and_dates/train`.
 
 `tfds_name` names a prepared TensorFlow Datasets entry instead, such as `wmt14_translate/de-en`,
-with the text in features `src_lang` and `tgt_lang`. A mapping in either mixes several by weight.
+with the text in features `src_lang` and `tgt_lang`, and `hf_name` a dataset of the Hugging Face
+library. `mixture` lists several sources of any kind, to be drawn from by weight; so does a mapping
+in `input_path` or `tfds_name` for sources of one kind.
 
-TSV and text files, bundled corpora, and everything for evaluation are held in memory, tokenised
-once. Training from TFRecord files, from TensorFlow Datasets and from a mixture is streamed.
+TSV and text files, bundled corpora, Hugging Face datasets, and everything for evaluation are held
+in memory, tokenised once. Training from TFRecord files and from TensorFlow Datasets is streamed.
 """
 
 import dataclasses
 import functools
 import logging
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 import tensorflow as tf
 from annotated_types import Ge
 
 from quintain import errors
-from quintain.config import base_config
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader, input_sources, tfds_source
 from quintain.nlp.data import (
     bundled_corpora,
     data_loader,
     data_loader_factory,
+    hub_pairs,
     length_buckets,
     packed_pairs,
+    pair_formats,
+    pair_mixture,
     parallel_text,
     streamed_pairs,
     tokenizers,
     translation_records,
 )
-
-FileFormat = Literal["auto", "tsv", "text", "tfrecord"]
-
-StreamFormat = Literal["tfds", "tfrecord", "tsv"]
 
 _logger = logging.getLogger(__name__)
 
@@ -80,8 +80,23 @@ class WMTDataConfig(cfg.DataConfig):
     target_path: Any = ""
     """Text files that translate those of `input_path` line by line."""
 
-    file_format: FileFormat = "auto"
+    file_format: pair_formats.FileFormat = "auto"
     """What `input_path` holds. `auto` goes by `target_path` and the files' names."""
+
+    hf_name: str = ""
+    """Dataset of the Hugging Face library: a name on its hub, a file or a directory. The texts are
+    in `src_lang` and `tgt_lang`, columns or keys of a column `translation`."""
+
+    hf_config: str = ""
+    """Configuration of the dataset in `hf_name`, such as `de-en`."""
+
+    hf_split: str = ""
+    """Split of the dataset in `hf_name`, such as `train`; may be empty if there is only one."""
+
+    mixture: Any = None
+    """Several sources: a list, or a mapping of names to them, each a mapping with fields of this
+    config and its `weight` (1 by default). Training draws pairs by weight, evaluation reads one
+    source after the other."""
 
 
 def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
@@ -96,112 +111,32 @@ def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
         ConfigError: If the config names no data, or does not say what it is.
         DataError: If a file is missing or wrong; the message says where.
     """
+    pair_formats.check_one_source(params)
     keep_empty = not params.is_training
-    if params.tfds_name:
-        record_format = _record_format(params)
-        return streamed_pairs.read_tfds_pairs(
-            params, record_format.source, record_format.target, keep_empty=keep_empty
-        )
-    if _is_mapping(params.input_path):
-        parts = [read_pairs(part) for part in _split_sources(params)]
+    if params.mixture:
+        return [pair for part in pair_mixture.get_parts(params) for pair in read_pairs(part.params)]
+    if params.tfds_name or params.hf_name:
+        record_format = pair_formats.get_record_format(params)
+        sides = {"src_lang": record_format.source, "tgt_lang": record_format.target}
+        if params.tfds_name:
+            return streamed_pairs.read_tfds_pairs(params, **sides, keep_empty=keep_empty)
+        where = {"config": params.hf_config, "split": params.hf_split}
+        return hub_pairs.read_pairs(params.hf_name, **where, **sides, keep_empty=keep_empty)
+    if pair_formats.is_mapping(params.input_path):
+        parts = [read_pairs(part) for part in pair_formats.split_sources(params)]
         return [pair for part in parts for pair in part]
-    bundled = _bundled_name(params)
+    bundled = pair_formats.find_bundled(params)
     if bundled:
         return bundled_corpora.get_pairs(bundled)
-    file_format = _find_format(params)
+    file_format = pair_formats.find_format(params)
     paths = input_reader.match_files(params.input_path)
     if file_format == "tsv":
         return parallel_text.read_tsv(paths, keep_empty=keep_empty)
     if file_format == "text":
         target_paths = input_reader.match_files(params.target_path, name="target_path")
         return parallel_text.read_aligned(paths, target_paths, keep_empty=keep_empty)
-    return translation_records.read_pairs(paths, _record_format(params), keep_empty=keep_empty)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, (Mapping, base_config.Config))
-
-
-def _split_sources(params: WMTDataConfig) -> list[WMTDataConfig]:
-    """Returns the config of every source of a mapping in `input_path`."""
-    sources = input_sources.get_sources(params)
-    return [params.replace(input_path=source.location) for source in sources]
-
-
-def _bundled_name(params: WMTDataConfig) -> str:
-    path = params.input_path
-    if isinstance(path, (list, tuple)) and len(path) == 1:
-        path = path[0]
-    is_bundled = isinstance(path, str) and path.startswith(bundled_corpora.PREFIX)
-    return path.removeprefix(bundled_corpora.PREFIX) if is_bundled else ""
-
-
-def _find_format(params: WMTDataConfig) -> FileFormat:
-    if not params.input_path:
-        raise errors.ConfigError(
-            "input_path: got '', expected TSV, text or TFRecord files, or "
-            f"{bundled_corpora.PREFIX + bundled_corpora.get_names()[-1]!r}; or a TensorFlow "
-            "Datasets entry in tfds_name."
-        )
-    has_target = bool(params.target_path)
-    if params.file_format == "text" and not has_target:
-        raise errors.ConfigError(
-            "target_path: got '', but file_format='text' needs the files that translate "
-            f"{params.input_path!r} line by line."
-        )
-    if params.file_format not in ("auto", "text") and has_target:
-        raise errors.ConfigError(
-            f"target_path: got {params.target_path!r}, but file_format={params.file_format!r} has "
-            "both sides in one file. Leave target_path empty, or use file_format='text'."
-        )
-    if has_target:
-        return "text"
-    if params.file_format != "auto":
-        return params.file_format
-    return _guess_format(params)
-
-
-def _guess_format(params: WMTDataConfig) -> FileFormat:
-    paths = input_reader.split_paths(params.input_path)
-    if all(path.endswith((".tsv", ".tsv.gz")) for path in paths):
-        return "tsv"
-    is_named_record = all(".tfrecord" in path or ".tf_record" in path for path in paths)
-    if is_named_record or (params.src_lang and params.tgt_lang):
-        return "tfrecord"
-    raise errors.ConfigError(
-        f"input_path: cannot tell what {params.input_path!r} holds. Set file_format to 'tsv' or "
-        "'tfrecord', or give the translated text files in target_path."
-    )
-
-
-def _find_stream_format(params: WMTDataConfig) -> StreamFormat | None:
-    """Returns what training streams; None if it holds the pairs in memory."""
-    if params.tfds_name:
-        return "tfds"
-    parts = _split_sources(params) if _is_mapping(params.input_path) else [params]
-    formats = {"bundled" if _bundled_name(part) else _find_format(part) for part in parts}
-    is_served = params.enable_tf_data_service
-    if formats == {"tfrecord"} or (formats == {"tsv"} and (is_served or len(parts) > 1)):
-        return "tfrecord" if formats == {"tfrecord"} else "tsv"
-    if len(parts) > 1 or is_served:
-        raise errors.ConfigError(
-            f"input_path: got {' and '.join(sorted(formats))} data, expected all sources to be "
-            "TFRecord files or all TSV files in a mixture by weight and with "
-            "enable_tf_data_service. Write the pairs to TSV files, `source<TAB>target` lines."
-        )
-    return None
-
-
-def _record_format(params: WMTDataConfig) -> translation_records.RecordFormat:
-    for name, content in (("src_lang", "source"), ("tgt_lang", "target")):
-        if not getattr(params, name):
-            raise errors.ConfigError(
-                f"{name}: got '', expected the name of the feature that holds the {content} text "
-                "in the TFRecord files or the TensorFlow Datasets entry."
-            )
-    return translation_records.RecordFormat(
-        source=params.src_lang, target=params.tgt_lang, has_unique_id=params.has_unique_id
-    )
+    record_format = pair_formats.get_record_format(params)
+    return translation_records.read_pairs(paths, record_format, keep_empty=keep_empty)
 
 
 @data_loader_factory.register_data_loader_cls(WMTDataConfig)
@@ -304,65 +239,81 @@ class WMTDataLoader(data_loader.DataLoader):
         self, input_context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
         params = self._params
-        token_budget = input_reader.per_replica_batch_size(params, input_context)
-        boundaries = length_buckets.get_boundaries(params.max_seq_length)
-        if params.static_batch:
-            boundaries = [params.max_seq_length]
-        batch_sizes = length_buckets.get_batch_sizes(boundaries, token_budget)
-        stream_format = _find_stream_format(params)
-        if stream_format:
-            return self._stream(stream_format, boundaries, batch_sizes, input_context)
-
-        packed = packed_pairs.pack_for_training(
-            read_pairs(params), self._tokenizer, max_length=params.max_seq_length
-        )
-        packed = self._shard(packed, input_context)
+        pair_formats.check_one_source(params)
+        batching = self._plan_batches(input_context)
         seed = input_reader.get_seed(params, input_context)
-        if params.static_batch:
+        if params.mixture:
+            examples = pair_mixture.draw(
+                pair_mixture.get_parts(params),
+                lambda part: WMTDataLoader(part.params)._build_examples(input_context),
+                seed=seed,
+            )
+            return batching.batch(examples)
+        stream_format = pair_formats.find_stream_format(params)
+        if stream_format:
+            return self._stream(stream_format, batching.batch, input_context)
+        packed = self._pack_for_training(input_context)
+        if batching.padded_length is not None:
             return packed_pairs.build_static_training_dataset(
-                packed, batch_size=batch_sizes[0], padded_length=params.max_seq_length, seed=seed
+                packed,
+                batch_size=batching.batch_sizes[0],
+                padded_length=batching.padded_length,
+                seed=seed,
             )
         return packed_pairs.build_dynamic_training_dataset(
-            packed, boundaries=boundaries, batch_sizes=batch_sizes, seed=seed
+            packed, boundaries=batching.boundaries, batch_sizes=batching.batch_sizes, seed=seed
         )
+
+    def _plan_batches(
+        self, input_context: tf.distribute.InputContext | None
+    ) -> length_buckets.Batching:
+        return length_buckets.plan(
+            self._params.max_seq_length,
+            input_reader.per_replica_batch_size(self._params, input_context),
+            is_static=self._params.static_batch,
+        )
+
+    def _build_examples(self, input_context: tf.distribute.InputContext | None) -> tf.data.Dataset:
+        """Returns endless single pairs, `inputs` `[S]` and `targets` `[T]`."""
+        stream_format = pair_formats.find_stream_format(self._params)
+        if stream_format:
+            return self._stream(stream_format, lambda dataset: dataset, input_context)
+        return packed_pairs.build_example_dataset(
+            self._pack_for_training(input_context),
+            seed=input_reader.get_seed(self._params, input_context),
+        )
+
+    def _pack_for_training(
+        self, input_context: tf.distribute.InputContext | None
+    ) -> packed_pairs.PackedPairs:
+        packed = packed_pairs.pack_for_training(
+            read_pairs(self._params), self._tokenizer, max_length=self._params.max_seq_length
+        )
+        return self._shard(packed, input_context)
 
     def _stream(
         self,
-        stream_format: StreamFormat,
-        boundaries: list[int],
-        batch_sizes: list[int],
+        stream_format: pair_formats.StreamFormat,
+        batch: Callable[[tf.data.Dataset], tf.data.Dataset],
         input_context: tf.distribute.InputContext | None,
     ) -> tf.data.Dataset:
-        params = self._params
-        max_length = params.max_seq_length
-
-        def batch(dataset: tf.data.Dataset) -> tf.data.Dataset:
-            if params.static_batch:
-                return dataset.padded_batch(
-                    batch_sizes[0],
-                    padded_shapes={"inputs": [max_length], "targets": [max_length]},
-                    drop_remainder=True,
-                    name="batch",
-                )
-            return length_buckets.group_by_length(
-                dataset, boundaries=boundaries, batch_sizes=batch_sizes
-            )
-
         return streamed_pairs.stream(
-            params,
+            self._params,
             tf.data.TextLineDataset if stream_format == "tsv" else tf.data.TFRecordDataset,
             self._build_text_decoder(stream_format),
             self._tokenizer,
-            max_length=max_length,
+            max_length=self._params.max_seq_length,
             batch=batch,
             input_context=input_context,
         )
 
-    def _build_text_decoder(self, stream_format: StreamFormat) -> streamed_pairs.TextDecoder:
+    def _build_text_decoder(
+        self, stream_format: pair_formats.StreamFormat
+    ) -> streamed_pairs.TextDecoder:
         """Checks the data, and returns what maps a record of it to text."""
         params = self._params
         if stream_format == "tfds":
-            record_format = _record_format(params)
+            record_format = pair_formats.get_record_format(params)
             for source in input_sources.get_sources(params):
                 builder = tfds_source.build_builder(source, params)
                 streamed_pairs.check_tfds_features(
@@ -378,7 +329,7 @@ class WMTDataLoader(data_loader.DataLoader):
         if stream_format == "tsv":
             streamed_pairs.check_tsv(paths)
             return streamed_pairs.decode_tsv
-        record_format = _record_format(params)
+        record_format = pair_formats.get_record_format(params)
         translation_records.check_usable(
             paths,
             record_format,

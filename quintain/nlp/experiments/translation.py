@@ -8,9 +8,16 @@ from quintain.core import exp_factory
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
 
-_NEEDS_DATA = (
-    "task.train_data.input_path != ''",
-    "task.validation_data.input_path != ''",
+_NEEDS_DATA = tuple(
+    " or ".join(
+        [
+            f"task.{data}.input_path != ''",
+            f"task.{data}.tfds_name != ''",
+            f"task.{data}.hf_name != ''",
+            f"task.{data}.mixture != None",
+        ]
+    )
+    for data in ("train_data", "validation_data")
 )
 
 _WMT_MAX_SEQ_LENGTH = 64

@@ -32,9 +32,16 @@ def test_the_others_need_the_paths_of_the_data(name):
     with pytest.raises(errors.ConfigError, match=r"task\.train_data\.input_path"):
         config.validate()
 
-    data = {"input_path": "pairs.tsv"}
-    config.override({"task": {"train_data": data, "validation_data": data}})
-    config.validate()
+    mixture = [{"input_path": "pairs.tsv"}]
+    for data in (
+        {"input_path": "pairs.tsv"},
+        {"tfds_name": "wmt14_translate/de-en", "tfds_split": "train"},
+        {"hf_name": "wmt14"},
+        {"mixture": mixture},
+    ):
+        config = exp_factory.get_exp_config(name)
+        config.override({"task": {"train_data": data, "validation_data": data}})
+        config.validate()
 
 
 def test_large_has_the_values_of_the_reference():
