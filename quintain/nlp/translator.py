@@ -1,10 +1,12 @@
 """Translates text with a trained model: everything it needs is in the run's directory."""
 
+import dataclasses
+import difflib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-import keras
+import numpy as np
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
@@ -14,35 +16,69 @@ from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs
 from quintain.core.progressive import staged_policy
 from quintain.nlp.data import tokenizers
+from quintain.nlp.modeling import beam_search, decoding, sampling, seq2seq_transformer
 from quintain.nlp.tasks import translation, vocabulary
 
-BATCH_SIZE = 64
+BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
+
+MAX_SOURCE_LENGTH: Final = 1_000
+"""Most tokens of a sentence unless the caller says otherwise: memory grows by the square."""
+
+_MAX_BATCH_TOKENS: Final = 16_384
+"""Most source tokens translated together, padding included."""
+
+_PAD_ID: Final = 0
 
 _logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translation and how sure the model is of it."""
+
+    text: str
+    """The text."""
+
+    score: float
+    """Its length-normalised log-probability."""
+
+
+class SourceTooLongError(errors.DataError):
+    """A sentence has more tokens than the model should be asked to read."""
+
+    def __init__(self, place: int, num_tokens: int, limit: int) -> None:
+        """Says which sentence, counted from 0, and how long it is."""
+        self.place = place
+        self.detail = f"has {num_tokens:,} tokens, expected at most {limit:,}"
+        super().__init__(
+            f"sentence {place + 1}: {self.detail}. Cut it into sentences, or raise "
+            "max_source_length."
+        )
+
+
 class Translator:
-    """Translates sentences by beam search.
+    """Translates sentences by beam search, or by sampling.
 
     Example:
         translator = Translator.from_model_dir("runs/local")
         translator.translate(["twenty-one", "the third of May"])
     """
 
-    def __init__(self, model: keras.Model, tokenizer: tokenizers.SentencePieceTokenizer) -> None:
+    def __init__(
+        self,
+        model: seq2seq_transformer.Seq2SeqTransformer,
+        tokenizer: tokenizers.SentencePieceTokenizer,
+    ) -> None:
         """Stores the parts.
 
         Args:
-            model: Maps `{"inputs": [B, S]}` to `{"outputs": [B, L], "scores": [B]}`.
+            model: The model.
             tokenizer: The tokenizer that the model was trained with.
         """
+        self._model = model
         self._tokenizer = tokenizer
-        # One signature for all shapes: a new sentence length must not trace the search anew.
-        self._search = tf.function(
-            lambda inputs: model({"inputs": inputs}, training=False)["outputs"],
-            input_signature=[tf.TensorSpec([None, None], tf.int32)],
-        )
+        self._searches: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
 
     @classmethod
     def from_model_dir(
@@ -75,58 +111,227 @@ class Translator:
         trained_weights.restore_trained(model, task, params, path)
         return cls(model, task.tokenizer)
 
-    def translate(self, sentences: Sequence[str], batch_size: int = BATCH_SIZE) -> list[str]:
+    def translate(
+        self,
+        sentences: Sequence[str],
+        batch_size: int = BATCH_SIZE,
+        *,
+        prefixes: Sequence[str] | None = None,
+        max_source_length: int = MAX_SOURCE_LENGTH,
+        seed: int | None = None,
+        **options: Any,
+    ) -> list[str]:
         """Translates sentences.
 
         Sentences of similar length are translated together, which saves padding.
 
         Args:
             sentences: Texts to translate, one sentence each. Blank ones stay blank.
-            batch_size: Sentences translated at the same time.
+            batch_size: Sentences translated at the same time. Very long ones come in smaller
+                batches.
+            prefixes: For each sentence, the text that its translation starts with; "" for none.
+            max_source_length: Most tokens of a sentence.
+            seed: Seed of samples. The same sentences with the same `batch_size` and seed give the
+                same translations; None gives others every time.
+            **options: Fields of `decoding.DecodingOptions`; those left out are the model's own.
 
         Returns:
-            The translations, in the order of `sentences`.
+            The best translations, in the order of `sentences`.
 
         Raises:
-            ValueError: If `batch_size` is less than 1.
+            ValueError: If `batch_size` is less than 1, or there are not as many prefixes as
+                sentences.
+            ConfigError: If an option is unknown or out of its range.
+            SourceTooLongError: If a sentence has more tokens than `max_source_length`.
+        """
+        found = self.translate_with_scores(
+            sentences,
+            batch_size,
+            prefixes=prefixes,
+            max_source_length=max_source_length,
+            seed=seed,
+            **options,
+        )
+        return [translations[0].text for translations in found]
+
+    def translate_with_scores(
+        self,
+        sentences: Sequence[str],
+        batch_size: int = BATCH_SIZE,
+        *,
+        prefixes: Sequence[str] | None = None,
+        max_source_length: int = MAX_SOURCE_LENGTH,
+        seed: int | None = None,
+        **options: Any,
+    ) -> list[list[Translation]]:
+        """Translates sentences in several ways, `num_outputs` of each.
+
+        Args:
+            sentences: As for `translate`, and the others too.
+            batch_size: See there.
+            prefixes: See there.
+            max_source_length: See there.
+            seed: See there.
+            **options: See there.
+
+        Returns:
+            For each sentence its translations, the best first; samples in the order that they were
+            drawn. Fewer than `num_outputs` where the search found no more.
+
+        Raises:
+            ValueError: As for `translate`.
+            ConfigError: As for `translate`.
+            SourceTooLongError: As for `translate`.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: got {batch_size!r}, expected an integer >= 1.")
-        translations = [""] * len(sentences)
-        order = [i for i in _by_length(sentences) if sentences[i].strip()]
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            outputs = self._translate_batch([sentences[i] for i in chosen])
-            for i, output in zip(chosen, outputs, strict=True):
-                translations[i] = output
-        return translations
+        if prefixes is not None and len(prefixes) != len(sentences):
+            raise ValueError(
+                f"prefixes: got {len(prefixes)} for {len(sentences)} sentences, expected as many."
+            )
+        settings = self._choose_options(options)
+        sources = self._tokenize(sentences, max_source_length)
+        starts = self._tokenize_prefixes(prefixes)
+        found = [[Translation("", 0.0)] for _ in sentences]
+        order = [place for place, text in enumerate(sentences) if text.strip()]
+        order.sort(key=lambda place: -len(sources[place]))
+        for number, places in enumerate(_cut_batches(order, sources, batch_size)):
+            translations = self._translate_batch(
+                _stack([sources[place] for place in places]),
+                None if starts is None else _stack([starts[place] for place in places]),
+                settings,
+                None if seed is None else seed + number,
+            )
+            for place, ways in zip(places, translations, strict=True):
+                found[place] = ways
+        return found
 
     def translate_stream(
-        self, sentences: Iterable[str], batch_size: int = BATCH_SIZE
+        self,
+        sentences: Iterable[str],
+        batch_size: int = BATCH_SIZE,
+        *,
+        window: int | None = None,
+        **options: Any,
     ) -> Iterator[str]:
-        """Yields translations one by one, reading `batch_size` sentences ahead.
+        """Yields translations one by one, reading a window of sentences ahead.
 
         Args:
             sentences: Texts to translate, such as the lines of a file too large for memory.
             batch_size: Sentences translated at the same time.
+            window: Sentences read ahead; those of similar length among them are translated
+                together. None reads `batch_size`.
+            **options: As for `translate`, without prefixes.
         """
         waiting: list[str] = []
         for sentence in sentences:
             waiting.append(sentence)
-            if len(waiting) == batch_size:
-                yield from self.translate(waiting, batch_size)
+            if len(waiting) == (window or batch_size):
+                yield from self.translate(waiting, batch_size, **options)
                 waiting = []
-        yield from self.translate(waiting, batch_size)
+        yield from self.translate(waiting, batch_size, **options)
 
-    def _translate_batch(self, sentences: Sequence[str]) -> list[str]:
-        inputs = self._tokenizer.tokenize(tf.constant(sentences)).to_tensor()  # [B, S]
-        outputs = self._tokenizer.detokenize(self._search(inputs))
-        return [text.decode() for text in outputs.numpy()]
+    def count_tokens(self, sentences: Sequence[str]) -> list[int]:
+        """Returns how many tokens each sentence has, its end included."""
+        if not sentences:
+            return []
+        lengths = self._tokenizer.tokenize(tf.constant(sentences)).row_lengths()
+        return [int(length) for length in lengths.numpy()]
+
+    def _choose_options(self, options: dict[str, Any]) -> decoding.DecodingOptions:
+        """Returns the model's own settings with some replaced.
+
+        Raises:
+            ConfigError: If there is no such option, or its value is out of its range.
+        """
+        known = [field.name for field in dataclasses.fields(decoding.DecodingOptions)]
+        for name in options:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                raise errors.ConfigError(f"{name}: there is no such decoding option{hint}")
+        own = self._model.decoding
+        num_outputs = options.get("num_outputs", own.num_outputs)
+        if "beam_size" not in options and num_outputs > own.beam_size:
+            options = {**options, "beam_size": num_outputs}
+        return dataclasses.replace(own, **options)
+
+    def _tokenize(self, sentences: Sequence[str], limit: int) -> list[np.ndarray]:
+        if not sentences:
+            return []
+        tokens = self._tokenizer.tokenize(tf.constant(sentences))
+        lengths = tokens.row_lengths().numpy()
+        for place, length in enumerate(lengths):
+            if length > limit:
+                raise SourceTooLongError(place, int(length), limit)
+        return np.split(tokens.values.numpy(), np.cumsum(lengths)[:-1])
+
+    def _tokenize_prefixes(self, prefixes: Sequence[str] | None) -> list[np.ndarray] | None:
+        """Returns the tokens of prefixes, without the ends; None if all are empty."""
+        if not prefixes or not any(prefixes):
+            return None
+        return [
+            tokens[:-1] if prefix else tokens[:0]
+            for prefix, tokens in zip(
+                prefixes, self._tokenize(prefixes, MAX_SOURCE_LENGTH), strict=True
+            )
+        ]
+
+    def _translate_batch(
+        self,
+        inputs: np.ndarray,
+        prefix: np.ndarray | None,
+        options: decoding.DecodingOptions,
+        seed: int | None,
+    ) -> list[list[Translation]]:
+        search = self._get_search(options, has_prefix=prefix is not None)
+        arguments = [inputs] if prefix is None else [inputs, prefix]
+        found = search(sampling.build_seed(seed), *arguments)
+        ids, scores = found["outputs"], found["scores"].numpy()  # [B, N, L], [B, N]
+        texts = self._tokenizer.detokenize(tf.reshape(ids, [-1, tf.shape(ids)[2]])).numpy()
+        texts = texts.reshape(scores.shape)
+        return [
+            [
+                Translation(text.decode(errors="replace"), float(score))
+                for text, score in zip(row_texts, row_scores, strict=True)
+                if score > beam_search.WORST_SCORE
+            ]
+            or [Translation("", float("-inf"))]
+            for row_texts, row_scores in zip(texts, scores, strict=True)
+        ]
+
+    def _get_search(self, options: decoding.DecodingOptions, *, has_prefix: bool) -> Any:
+        """Returns the graph of some options; one for all shapes, so that none is traced anew."""
+        key = (options, has_prefix)
+        if key not in self._searches:
+            ids = tf.TensorSpec([None, None], tf.int32)
+
+            def search(seed: tf.Tensor, source: tf.Tensor, prefix: Any = None) -> Any:
+                return self._model.decode(source, options, prefix=prefix, seed=seed)
+
+            signature = [tf.TensorSpec([2], tf.int32), ids, *([ids] if has_prefix else [])]
+            self._searches[key] = tf.function(search, input_signature=signature)
+        return self._searches[key]
 
 
-def _by_length(sentences: Sequence[str]) -> list[int]:
-    """Returns the positions of sentences, the shortest sentence first."""
-    return sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+def _cut_batches(
+    order: Sequence[int], sources: Sequence[np.ndarray], batch_size: int
+) -> Iterator[Sequence[int]]:
+    """Yields places in batches, given the longest first; fewer together where they are long."""
+    start = 0
+    while start < len(order):
+        length = len(sources[order[start]])
+        size = max(1, min(batch_size, _MAX_BATCH_TOKENS // length))
+        yield order[start : start + size]
+        start += size
+
+
+def _stack(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns rows of ids as `[B, S]` int32, padded with 0."""
+    stacked = np.full([len(rows), max(map(len, rows))], _PAD_ID, np.int32)
+    for place, row in enumerate(rows):
+        stacked[place, : len(row)] = row
+    return stacked
 
 
 def _build_task(

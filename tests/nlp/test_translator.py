@@ -92,7 +92,8 @@ def test_the_search_is_traced_once_for_all_shapes(trained):
     trained.translate(["red"])
     trained.translate(["red house " * 7, "tree"])
 
-    assert trained._search.experimental_get_tracing_count() == 1
+    (search,) = trained._searches.values()
+    assert search.experimental_get_tracing_count() == 1
 
 
 def test_the_newest_checkpoint_is_used_unless_another_is_given(model_dir, trained):

@@ -156,48 +156,6 @@ class SelfAttention(_Attention):
         queries, keys, values = map(self.split_heads, parts)
         return self.attend(queries, keys, values, bias, training)
 
-    def step(
-        self,
-        inputs: tf.Tensor,
-        cache: dict[str, tf.Tensor],
-        index: tf.Tensor,
-        bias: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Attends from one new position to itself and those before it.
-
-        Args:
-            inputs: `[B, 1, D]`, the new position.
-            cache: `keys` and `values` of the positions before, `[B, K, D]` each.
-            index: Scalar int32: number of positions before this one.
-            bias: None for a cache that grows by one position. For a cache of fixed size K, which is
-                zero from `index` on, a `[1, 1, 1, K]` mask of the positions after `index`.
-
-        Returns:
-            The output `[B, 1, D]` and the cache with this position.
-        """
-        queries, keys, values = tf.split(self.query_key_value(inputs), 3, axis=-1)
-        cache = {
-            "keys": _add_position(cache["keys"], keys, index, is_fixed=bias is not None),
-            "values": _add_position(cache["values"], values, index, is_fixed=bias is not None),
-        }
-        outputs = self.attend(
-            self.split_heads(queries),
-            self.split_heads(cache["keys"]),
-            self.split_heads(cache["values"]),
-            bias,
-            training=False,
-        )
-        return outputs, cache
-
-
-def _add_position(
-    cached: tf.Tensor, new: tf.Tensor, index: tf.Tensor, *, is_fixed: bool
-) -> tf.Tensor:
-    if not is_fixed:
-        return tf.concat([cached, new], axis=1)
-    place = tf.one_hot(index, tf.shape(cached)[1], dtype=cached.dtype)  # [K]
-    return cached + place[tf.newaxis, :, tf.newaxis] * new
-
 
 class CrossAttention(_Attention):
     """Attention of one sequence to another, the memory."""

@@ -10,13 +10,14 @@ Shapes:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import attention, beam_search
+from quintain.nlp.modeling import attention, cached_decoder, decoding
 from quintain.nlp.modeling.transformer_stacks import TransformerDecoder, TransformerEncoder
 
 PAD_ID: Final = 0
@@ -44,8 +45,10 @@ class Seq2SeqTransformer(keras.Model):
         alpha: float = 0.6,
         encoder_layer: TransformerEncoder | None = None,
         decoder_layer: TransformerDecoder | None = None,
-        eos_id: int = 1,
+        eos_id: int | Sequence[int] = 1,
         position_repeats: int = 1,
+        min_length: int = 0,
+        no_repeat_ngram_size: int = 0,
         **kwargs: Any,
     ) -> None:
         """Creates the model and its variables.
@@ -55,21 +58,24 @@ class Seq2SeqTransformer(keras.Model):
             embedding_width: Width of the model.
             dropout_rate: Share of the embeddings' values that training drops.
             padded_decode: Whether decoding keeps fixed shapes. Needs `decode_max_length`.
-            decode_max_length: Longest output. None allows the padded source's length plus
+            decode_max_length: Longest output. None allows the source's length plus
                 `extra_decode_length`.
             extra_decode_length: How many ids longer than its source an output may be.
             beam_size: Candidates kept for each example while decoding.
             alpha: Strength of the length normalisation while decoding.
             encoder_layer: The encoder; None for the published base model's.
             decoder_layer: The decoder; None for the published base model's.
-            eos_id: Id that ends a sequence.
+            eos_id: Id, or ids, that end a sequence.
             position_repeats: Copies of the positions' sinusoids, each of a part of the width. More
                 than 1 in a model that grew from a narrower one, see `growth`.
+            min_length: Fewest ids of an output, its end not counted.
+            no_repeat_ngram_size: No output holds the same so many ids in a row twice; 0 allows all.
             **kwargs: Arguments of a Keras model.
 
         Raises:
             ConfigError: If the width is odd or no multiple of the number of heads, does not part
-                into `position_repeats` even numbers, or `padded_decode` lacks `decode_max_length`.
+                into `position_repeats` even numbers, `padded_decode` lacks `decode_max_length`, or
+                a number of the decoding is out of its range.
         """
         super().__init__(**kwargs)
         if embedding_width % 2:
@@ -93,6 +99,12 @@ class Seq2SeqTransformer(keras.Model):
         self.beam_size = beam_size
         self.alpha = alpha
         self.eos_id = eos_id
+        self.decoding = decoding.DecodingOptions(
+            beam_size=beam_size,
+            alpha=alpha,
+            min_length=min_length,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+        )
         self.position_repeats = position_repeats
         self.encoder = encoder_layer or TransformerEncoder()
         self.decoder = decoder_layer or TransformerDecoder()
@@ -150,44 +162,75 @@ class Seq2SeqTransformer(keras.Model):
         )
         return self._compute_logits(outputs)
 
+    def decode(
+        self,
+        source: tf.Tensor,
+        options: decoding.DecodingOptions | None = None,
+        *,
+        prefix: tf.Tensor | None = None,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Finds outputs for sources.
+
+        Args:
+            source: `[B, S]` ids padded with 0.
+            options: How to; None for the model's own settings.
+            prefix: `[B, P]` ids padded with 0: what outputs start with. None for nothing.
+            seed: `[2]` integers: equal ones draw the same samples from the same batch.
+
+        Returns:
+            `outputs`, `[B, N, L]` int32 ids padded with 0, and `scores`, `[B, N]` float32, best
+            first, N being `options.num_outputs`. Where fewer were found, the last scores are at
+            most `beam_search.WORST_SCORE`.
+        """
+        memory_bias = self._mask_padding(source)
+        memory = self._encode(source, memory_bias, training=False)
+        options = options or self.decoding
+        return self._decode(source, memory, memory_bias, options, prefix, seed)
+
     def _search(
         self, source: tf.Tensor, memory: tf.Tensor, memory_bias: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        batch_size = tf.shape(source)[0]
-        if self.decode_max_length is None:
-            max_length = tf.shape(source)[1] + self.extra_decode_length
-        else:
-            max_length = self.decode_max_length
-        memories = self.decoder.start(memory)
-        num_cached = max_length if self.padded_decode else 0
-        empty = tf.zeros([batch_size, num_cached, self.embedding_width], memory.dtype)
+        """Returns the best output `[B, L]` of each source, and its score `[B]`."""
+        found = self._decode(source, memory, memory_bias, self.decoding)
+        return {"outputs": found["outputs"][:, 0], "scores": found["scores"][:, 0]}
 
-        def compute_next(ids: tf.Tensor, index: tf.Tensor, caches: Any) -> tuple[tf.Tensor, Any]:
-            last = tf.reshape(ids[:, -1], [batch_size, -1])  # [B, C]
-            x = self._embed(last) + self._encode_positions(index[tf.newaxis])
-            outputs, caches = self.decoder.step(
-                x,
-                caches,
-                memories,
-                index=index,
-                bias=self._mask_future(index, max_length) if self.padded_decode else None,
-                memory_bias=memory_bias,
-            )
-            return tf.reshape(self._compute_logits(outputs), [-1, self.vocab_size]), caches
-
-        ids, scores = beam_search.sequence_beam_search(
-            compute_next,
-            initial_ids=tf.zeros([batch_size], tf.int32),
-            initial_cache=[{"keys": empty, "values": empty} for _ in memories],
-            vocab_size=self.vocab_size,
-            beam_size=self.beam_size,
-            alpha=self.alpha,
-            max_decode_length=max_length,
-            eos_id=self.eos_id,
-            padded_decode=self.padded_decode,
-            num_results=1,
+    def _decode(
+        self,
+        source: tf.Tensor,
+        memory: tf.Tensor,
+        memory_bias: tf.Tensor,
+        options: decoding.DecodingOptions,
+        prefix: tf.Tensor | None = None,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        loop = options.build_loop(
+            cached_decoder.CachedDecoder(self, options.precision),
+            eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
+            max_length=self._limit_lengths(source, prefix),
+            has_fixed_shapes=self.padded_decode,
+            seed=seed,
         )
-        return {"outputs": ids[:, 0, 1:], "scores": scores[:, 0]}
+        initial_ids = tf.zeros([tf.shape(source)[0]], tf.int32)
+        ids, scores = loop.run(initial_ids, (memory, memory_bias), prefix)
+        num_outputs = options.num_outputs
+        return {"outputs": ids[:, :num_outputs, 1:], "scores": scores[:, :num_outputs]}
+
+    def _limit_lengths(self, source: tf.Tensor, prefix: tf.Tensor | None) -> int | tf.Tensor:
+        """Returns how long outputs may be; each source's own limit, whatever batch it is in."""
+        if self.padded_decode:
+            return self.decode_max_length
+        if self.decode_max_length is None:
+            limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + self.extra_decode_length
+        else:
+            limit = tf.fill([tf.shape(source)[0]], self.decode_max_length)
+        if prefix is None:
+            return limit
+        return tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
+
+    def embed_position(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns the decoder's inputs `[N, D]` for ids `[N]` at place `index` of the target."""
+        return self._embed(ids) + self._encode_positions(index[tf.newaxis])
 
     def _embed(self, ids: tf.Tensor) -> tf.Tensor:
         """Looks ids up, scaled by the square root of the width; padding is zero."""
@@ -216,8 +259,3 @@ class Seq2SeqTransformer(keras.Model):
         """Returns `[B, 1, 1, S]`, far below 0 at padding."""
         is_padding = tf.cast(tf.equal(source, PAD_ID), self.compute_dtype)
         return (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
-
-    def _mask_future(self, index: tf.Tensor, length: int) -> tf.Tensor:
-        """Returns `[1, 1, 1, length]`, far below 0 after `index`."""
-        is_later = tf.cast(tf.range(length) > index, self.compute_dtype)
-        return (is_later * attention.MASKED_SCORE)[tf.newaxis, tf.newaxis, tf.newaxis, :]

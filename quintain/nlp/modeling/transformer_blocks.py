@@ -195,39 +195,6 @@ class TransformerDecoderBlock(_Block):
         )
         return self.add_feed_forward(x, training)
 
-    def step(
-        self,
-        inputs: tf.Tensor,
-        cache: dict[str, tf.Tensor],
-        memory: tuple[tf.Tensor, tf.Tensor],
-        *,
-        index: tf.Tensor,
-        bias: tf.Tensor | None,
-        memory_bias: tf.Tensor,
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Decodes one new position of several candidates for each example.
-
-        The candidates of an example share its memory, which is neither copied nor reordered.
-
-        Args:
-            inputs: `[B, C, D]`, the new position of each of C candidates.
-            cache: Keys and values of the positions before, of B * C candidates; see
-                `SelfAttention.step`.
-            memory: Keys and values of the source, see `CrossAttention.read_memory`.
-            index: Scalar int32: number of positions before this one.
-            bias: As for `SelfAttention.step`.
-            memory_bias: `[B, 1, 1, S]`, masking the source's padding.
-
-        Returns:
-            The output `[B, C, D]` and the cache with this position.
-        """
-        norm = self.self_attention_norm
-        candidates = tf.reshape(self.enter(inputs, norm), [-1, 1, inputs.shape[-1]])
-        output, cache = self.self_attention.step(candidates, cache, index, bias)
-        x = self.leave(inputs, tf.reshape(output, tf.shape(inputs)), norm, training=False)
-        x = self._add_cross_attention(x, memory, memory_bias, training=False)
-        return self.add_feed_forward(x, training=False), cache
-
     def _add_cross_attention(
         self,
         x: tf.Tensor,

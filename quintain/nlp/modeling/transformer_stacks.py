@@ -123,18 +123,3 @@ class TransformerDecoder(_Stack):
     def start(self, memory: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Returns each block's keys and values of the memory, computed once for all steps."""
         return [block.cross_attention.read_memory(memory) for block in self.blocks]
-
-    def step(
-        self,
-        inputs: tf.Tensor,
-        caches: list[dict[str, tf.Tensor]],
-        memories: list[tuple[tf.Tensor, tf.Tensor]],
-        **kwargs: tf.Tensor,
-    ) -> tuple[tf.Tensor, list[dict[str, tf.Tensor]]]:
-        """Decodes one new position; arguments as for `TransformerDecoderBlock.step`."""
-        x = inputs
-        filled = []
-        for block, cache, memory in zip(self.blocks, caches, memories, strict=True):
-            x, cache = block.step(x, cache, memory, **kwargs)
-            filled.append(cache)
-        return self.finish(x), filled

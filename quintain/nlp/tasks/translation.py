@@ -107,6 +107,12 @@ class ModelConfig(base_config.Config):
     alpha: Annotated[float, Ge(0)] = 0.6
     """Strength of the length normalisation that keeps the search from preferring short output."""
 
+    min_length: Annotated[int, Ge(0)] = 0
+    """Fewest tokens of a translation, its end not counted."""
+
+    no_repeat_ngram_size: Annotated[int, Ge(0)] = 0
+    """No translation holds the same so many tokens in a row twice. 0 allows all."""
+
     position_repeats: Annotated[int, Gt(0)] = 1
     """Copies of the positions' sinusoids, each of a part of the width. A model that grew from a
     narrower one has as many as its width was multiplied by."""
@@ -200,6 +206,8 @@ class TranslationTask(base_task.Task):
             decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
             eos_id=self.tokenizer.eos_id,
             position_repeats=config.position_repeats,
+            min_length=config.min_length,
+            no_repeat_ngram_size=config.no_repeat_ngram_size,
         )
 
     @override

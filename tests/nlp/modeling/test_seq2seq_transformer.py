@@ -118,14 +118,16 @@ def test_scores_are_the_normalised_log_probabilities_of_the_outputs(model):
         np.testing.assert_allclose(decoded["scores"][row], total / norm, rtol=1e-4)
 
 
-def test_decoding_with_fixed_shapes_gives_the_same_outputs():
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_decoding_with_fixed_shapes_gives_the_same_outputs(jit_compile):
     keras.utils.set_random_seed(4)
     dynamic = build_model(decode_max_length=7)
     fixed = build_model(decode_max_length=7, padded_decode=True)
     fixed.set_weights(dynamic.get_weights())
 
     expected = dynamic({"inputs": tf.constant(SOURCE)})
-    found = tf.function(lambda source: fixed({"inputs": source}))(tf.constant(SOURCE))
+    search = tf.function(lambda source: fixed({"inputs": source}), jit_compile=jit_compile)
+    found = search(tf.constant(SOURCE))
 
     length = expected["outputs"].shape[1]
     np.testing.assert_array_equal(found["outputs"][:, :length], expected["outputs"])
