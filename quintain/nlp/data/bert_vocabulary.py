@@ -221,13 +221,16 @@ class WordPieceVocabulary(BertVocabulary):
         return self._words.tokenize(texts)
 
 
-def load(path: str, tokenization: Tokenization, *, lower_case: bool) -> BertVocabulary:
+def load(
+    path: str, tokenization: Tokenization, *, lower_case: bool, field: str = "vocab_file"
+) -> BertVocabulary:
     """Loads a vocabulary.
 
     Args:
         path: WordPiece text file or SentencePiece model.
         tokenization: Which of the two it is.
         lower_case: Whether case does not count; WordPiece then drops accents as well.
+        field: The config field that gives the path, for messages.
 
     Raises:
         ConfigError: If there is no path, or the vocabulary can't be used.
@@ -235,11 +238,11 @@ def load(path: str, tokenization: Tokenization, *, lower_case: bool) -> BertVoca
     """
     if not path:
         raise errors.ConfigError(
-            "vocab_file: got '', expected a SentencePiece model or a WordPiece vocabulary. "
+            f"{field}: got '', expected a SentencePiece model or a WordPiece vocabulary. "
             "`quintain data sentencepiece` trains one."
         )
     if not tf.io.gfile.exists(path):
-        raise errors.DataError(f"vocab_file: no file {path!r}. Check the path.")
+        raise errors.DataError(f"{field}: no file {path!r}. Check the path.")
     if tokenization == "SentencePiece":
         return SentencePieceVocabulary(path, lower_case=lower_case)
     return WordPieceVocabulary(path, lower_case=lower_case)

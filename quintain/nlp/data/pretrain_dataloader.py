@@ -1,7 +1,7 @@
 """Examples of masked words in the fixed-length TFRecord format of BERT."""
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tensorflow as tf
 from annotated_types import Gt
@@ -18,6 +18,9 @@ Size = Annotated[int, Gt(0)]
 class BertPretrainDataConfig(cfg.DataConfig):
     """Where the examples are, and their sizes."""
 
+    global_batch_size: int = 512
+    """Examples in a batch over all replicas."""
+
     is_training: bool | None = True
     """Whether the data is shuffled and repeated for training."""
 
@@ -30,9 +33,15 @@ class BertPretrainDataConfig(cfg.DataConfig):
     use_next_sentence_label: bool = True
     """Whether examples say if their second sentence follows the first."""
 
+    use_position_id: bool = False
+    """Whether examples give the positions of their tokens, in `position_ids`."""
+
     use_v2_feature_names: bool = False
     """Whether features are called `input_word_ids`, `input_type_ids` instead of `input_ids`,
     `segment_ids`."""
+
+    file_type: Literal["tfrecord"] = "tfrecord"
+    """Format of the files."""
 
 
 @data_loader_factory.register_data_loader_cls(BertPretrainDataConfig)
@@ -42,28 +51,7 @@ class BertPretrainDataLoader(data_loader.DataLoader):
     def __init__(self, params: BertPretrainDataConfig) -> None:
         """Stores the config."""
         self._params = params
-        word_ids, type_ids = (
-            ("input_word_ids", "input_type_ids")
-            if params.use_v2_feature_names
-            else ("input_ids", "segment_ids")
-        )
-        length, num_masked = params.seq_length, params.max_predictions_per_seq
-        self._features = {
-            word_ids: ("input_word_ids", tf.io.FixedLenFeature([length], tf.int64)),
-            "input_mask": ("input_mask", tf.io.FixedLenFeature([length], tf.int64)),
-            type_ids: ("input_type_ids", tf.io.FixedLenFeature([length], tf.int64)),
-            **{
-                name: (name, tf.io.FixedLenFeature([num_masked], dtype))
-                for name, dtype in (
-                    ("masked_lm_positions", tf.int64),
-                    ("masked_lm_ids", tf.int64),
-                    ("masked_lm_weights", tf.float32),
-                )
-            },
-        }
-        if params.use_next_sentence_label:
-            label = tf.io.FixedLenFeature([1], tf.int64)
-            self._features["next_sentence_labels"] = ("next_sentence_labels", label)
+        self._features = build_features(params, params.seq_length, params.max_predictions_per_seq)
 
     @override
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -83,3 +71,36 @@ class BertPretrainDataLoader(data_loader.DataLoader):
             name: tf.cast(example[key], tf.int32 if feature.dtype == tf.int64 else feature.dtype)
             for key, (name, feature) in self._features.items()
         }
+
+
+def build_features(
+    params: Any, length: int, num_masked: int
+) -> dict[str, tuple[str, tf.io.FixedLenFeature]]:
+    """Returns the features of a record: what the model calls each, and its form.
+
+    Args:
+        params: A config with `use_v2_feature_names`, `use_next_sentence_label` and
+            `use_position_id`.
+        length: Positions of an example.
+        num_masked: Masked positions of an example.
+    """
+    ids = tf.io.FixedLenFeature([length], tf.int64)
+    masked = tf.io.FixedLenFeature([num_masked], tf.int64)
+    is_v2 = params.use_v2_feature_names
+    features = {
+        "input_word_ids" if is_v2 else "input_ids": ("input_word_ids", ids),
+        "input_mask": ("input_mask", ids),
+        "input_type_ids" if is_v2 else "segment_ids": ("input_type_ids", ids),
+        "masked_lm_positions": ("masked_lm_positions", masked),
+        "masked_lm_ids": ("masked_lm_ids", masked),
+        "masked_lm_weights": (
+            "masked_lm_weights",
+            tf.io.FixedLenFeature([num_masked], tf.float32),
+        ),
+    }
+    if params.use_next_sentence_label:
+        label = tf.io.FixedLenFeature([1], tf.int64)
+        features["next_sentence_labels"] = ("next_sentence_labels", label)
+    if params.use_position_id:
+        features["position_ids"] = ("position_ids", ids)
+    return features

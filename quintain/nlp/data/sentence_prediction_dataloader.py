@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_reader, input_sources
+from quintain.core import input_files, input_reader, input_sources
 from quintain.nlp.data import (
     bert_inputs,
     bert_vocabulary,
@@ -295,7 +295,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         parse_row = labelled_files.build_row_parser(columns, self._fields)
 
         def read(path: str | tf.Tensor) -> tf.data.Dataset:
-            lines = input_reader.input_files.read_lines(path)
+            lines = input_files.read_lines(path)
             lines = lines.filter(lambda line: tf.strings.length(tf.strings.strip(line)) > 0)
             return lines.skip(1) if columns.has_header else lines
 

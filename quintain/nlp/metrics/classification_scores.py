@@ -7,6 +7,8 @@ Shapes:
     N  examples
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -72,12 +74,12 @@ def matthews_corrcoef(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> floa
     """
     truth, found = _to_classes(labels), _to_classes(predictions)
     classes = np.union1d(truth, found)
-    num_true = np.sum(truth[:, np.newaxis] == classes, axis=0, dtype=np.float64)
-    num_found = np.sum(found[:, np.newaxis] == classes, axis=0, dtype=np.float64)
+    num_true: _Floats = np.sum(truth[:, np.newaxis] == classes, axis=0, dtype=np.float64)
+    num_found: _Floats = np.sum(found[:, np.newaxis] == classes, axis=0, dtype=np.float64)
     total, right = float(truth.size), float(np.sum(truth == found))
     covariance = right * total - float(num_true @ num_found)
-    spread = (total**2 - num_found @ num_found) * (total**2 - num_true @ num_true)
-    return _ratio(covariance, float(np.sqrt(spread)))
+    spread = (total**2 - float(num_found @ num_found)) * (total**2 - float(num_true @ num_true))
+    return _ratio(covariance, math.sqrt(spread))
 
 
 def pearson(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:

@@ -225,7 +225,8 @@ class EncoderScaffold(keras.Model):
 
         Args:
             inputs: `input_word_ids` `[B, S]`; `input_mask` `[B, S]`, 1 for words and 0 for padding;
-                `input_type_ids` `[B, S]`.
+                `input_type_ids` `[B, S]`; and, where they do not count from 0, `position_ids`
+                `[B, S]`.
             training: Whether to apply dropout.
 
         Returns:
@@ -245,7 +246,7 @@ class EncoderScaffold(keras.Model):
         embedded = (
             tf.gather(tf.convert_to_tensor(self.word_table), ids)
             + tf.gather(tf.convert_to_tensor(self.type_table), inputs["input_type_ids"])
-            + tf.convert_to_tensor(self.position_table)[: tf.shape(ids)[1]]
+            + self._embed_positions(inputs, tf.shape(ids)[1])
         )
         x = self.dropout(self.embedding_norm(embedded), training=training)
         is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)
@@ -259,6 +260,12 @@ class EncoderScaffold(keras.Model):
             "pooled_output": self.pooler(x[:, 0]),
             "encoder_outputs": outputs,
         }
+
+    def _embed_positions(self, inputs: Mapping[str, tf.Tensor], length: tf.Tensor) -> tf.Tensor:
+        table = tf.convert_to_tensor(self.position_table)
+        if "position_ids" in inputs:
+            return tf.gather(table, inputs["position_ids"])
+        return table[:length]
 
     def get_embedding_table(self) -> keras.Variable:
         """Returns the word embeddings, `[vocab_size, D]`."""

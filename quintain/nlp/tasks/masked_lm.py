@@ -17,8 +17,16 @@ from typing_extensions import override
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
-from quintain.nlp.data import data_loader_factory, pretrain_dataloader
+from quintain.nlp.data import (
+    bert_vocabulary,
+    data_loader_factory,
+    pretrain_dataloader,
+    pretrain_text_dataloader,
+)
 from quintain.nlp.modeling import bert_pretrainer
+from quintain.nlp.tasks import vocabulary
+
+TextConfig = pretrain_text_dataloader.BertPretrainTextDataConfig
 
 DUMMY_PATH: Final = "dummy"
 """Input path of examples of zeros, to try a model without data."""
@@ -77,7 +85,22 @@ class MaskedLMTask(base_task.Task):
     ) -> tf.data.Dataset:
         if params.input_path == DUMMY_PATH:
             return _build_dummy_data(params)
+        if isinstance(params, TextConfig):
+            params = params.replace(vocab_file_path=self._prepare_vocabulary(params))
         return data_loader_factory.get_data_loader(params).load(input_context)
+
+    def _prepare_vocabulary(self, params: TextConfig) -> str:
+        """Checks that the encoder knows all tokens, and keeps a copy beside the checkpoints."""
+        suffix = ".model" if params.tokenization == "SentencePiece" else ".txt"
+        path = vocabulary.keep(
+            params.vocab_file_path,
+            self.logging_dir,
+            field="task.train_data.vocab_file_path",
+            name=f"vocabulary{suffix}",
+        )
+        loaded = bert_vocabulary.load(path, params.tokenization, lower_case=params.lower_case)
+        encoders.check_vocabulary(self._model_config.encoder, loaded)
+        return path
 
     @override
     def build_losses(
@@ -93,14 +116,29 @@ class MaskedLMTask(base_task.Task):
 
         Returns:
             Scalar: the weighted mean over the masked words, and the mean over the sentence pairs.
+            Of several replicas, the mean of what they return is that over all words: it does not
+            depend on how many there are, nor on which has how many words.
         """
         weights = tf.cast(labels["masked_lm_weights"], tf.float32)
         words = _cross_entropy(labels["masked_lm_ids"], model_outputs["mlm_logits"])
-        total = tf.math.divide_no_nan(tf.reduce_sum(words * weights), tf.reduce_sum(weights))
+        total = tf.math.divide_no_nan(
+            tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
+        )
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
             sentences = tf.reshape(labels["next_sentence_labels"], [-1])
             total += tf.reduce_mean(_cross_entropy(sentences, model_outputs["next_sentence"]))
         return total + tf.add_n(aux_losses) if aux_losses else total
+
+    def _average(self, weight: tf.Tensor) -> tf.Tensor:
+        """Returns the mean of a weight over all replicas.
+
+        Differentially private training computes the loss of each example alone.
+        """
+        context = tf.distribute.get_replica_context()
+        is_alone = context is None or context.num_replicas_in_sync == 1
+        if is_alone or self._private_step is not None:
+            return weight
+        return context.all_reduce(tf.distribute.ReduceOp.MEAN, weight)
 
     @override
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:

@@ -86,7 +86,8 @@ def _find_differences(parts: Mapping[str, keras.layers.Layer], path: str, field:
 
 def _compare(name: str, part: keras.layers.Layer, saved: "_SavedGraph", root: int) -> list[str]:
     """Returns where a part differs from what was saved of it."""
-    differences, seen = [], set()
+    differences: list[str] = []
+    seen: set[int] = set()
     checkpoint = tf.train.Checkpoint(part=part)
     tensors, *_ = checkpoint._saver._gather_serialized_tensors()
     for values in tensors.values():
@@ -105,9 +106,9 @@ def _compare(name: str, part: keras.layers.Layer, saved: "_SavedGraph", root: in
             if found != shape:
                 differences.append(f"{label}: in the model {shape}, in the checkpoint {found}")
     for node, label in saved.walk(root, name):
-        shape = saved.get_shape(node)
-        if shape is not None and node not in seen:
-            differences.append(f"{label}: in the checkpoint {shape}, not in the model")
+        extra = saved.get_shape(node)
+        if extra is not None and node not in seen:
+            differences.append(f"{label}: in the checkpoint {extra}, not in the model")
     return sorted(differences)
 
 

@@ -1,0 +1,136 @@
+"""Examples of masked words of different lengths, batched with others of about their length.
+
+Shapes:
+    B  examples in the batch
+    S  positions, one of a few lengths
+    M  masked positions
+"""
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import tensorflow as tf
+from annotated_types import Gt
+from typing_extensions import override
+
+from quintain import errors
+from quintain.core import config_definitions as cfg
+from quintain.core import input_reader
+from quintain.nlp.data import data_loader_factory, pretrain_dataloader
+
+_MASK_FIELDS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+
+
+@dataclasses.dataclass
+class BertPretrainDataConfig(cfg.DataConfig):
+    """TFRecords with sequences of different lengths."""
+
+    global_batch_size: int = 512
+    """Examples in a batch over all replicas, whatever their length."""
+
+    is_training: bool | None = True
+    """Whether the data is shuffled and repeated for training."""
+
+    seq_bucket_lengths: list[Annotated[int, Gt(0)]] = dataclasses.field(
+        default_factory=lambda: [128, 256, 384, 512]
+    )
+    """Lengths to which sequences are padded: the shortest that holds them."""
+
+    seq_bucket_window_scale: Annotated[int, Gt(0)] = 8
+    """How many batches of one length for each replica follow each other under a tf.data service,
+    whose consumers do not take them in turn."""
+
+    use_next_sentence_label: bool = True
+    """Whether examples say if their second sentence follows the first."""
+
+    use_position_id: bool = False
+    """Whether examples give the positions of their tokens, in `position_ids`."""
+
+    use_v2_feature_names: bool = False
+    """Whether features are called `input_word_ids`, `input_type_ids` instead of `input_ids`,
+    `segment_ids`."""
+
+    file_type: Literal["tfrecord"] = "tfrecord"
+    """Format of the files."""
+
+
+@data_loader_factory.register_data_loader_cls(BertPretrainDataConfig)
+class PretrainingDynamicDataLoader(pretrain_dataloader.BertPretrainDataLoader):
+    """Reads examples, and gives all replicas sequences of the same length in a step."""
+
+    def __init__(self, params: BertPretrainDataConfig) -> None:
+        """Stores the config.
+
+        Raises:
+            ConfigError: If the lengths are not in ascending order.
+        """
+        lengths = list(params.seq_bucket_lengths)
+        if not lengths or lengths != sorted(set(lengths)):
+            raise errors.ConfigError(
+                f"seq_bucket_lengths: got {lengths}, expected lengths in ascending order."
+            )
+        self._params: Any = params
+        self._lengths = lengths
+        self._features = {
+            key: (name, tf.io.VarLenFeature(feature.dtype))
+            for key, (name, feature) in pretrain_dataloader.build_features(params, 1, 1).items()
+        }
+
+    @override
+    def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        """Returns batches whose number of positions is one of `seq_bucket_lengths`."""
+        reader = input_reader.InputReader(
+            self._params,
+            decoder_fn=self._decode,
+            parser_fn=self._parse,
+            transform_and_batch_fn=self._batch_by_length,
+        )
+        return reader.read(input_context)
+
+    @override
+    def _parse(self, example: dict[str, Any]) -> dict[str, tf.Tensor]:
+        dense = {
+            name: tf.sparse.to_dense(example[key]) for key, (name, _) in self._features.items()
+        }
+        # Some writers fill up with -1 instead of a weight of 0.
+        is_word = dense["masked_lm_ids"] >= 0
+        for name in _MASK_FIELDS:
+            dense[name] = tf.where(is_word, dense[name], tf.zeros_like(dense[name]))
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in dense.items()
+        }
+
+    def _batch_by_length(
+        self, dataset: tf.data.Dataset, input_context: tf.distribute.InputContext | None
+    ) -> tf.data.Dataset:
+        params = self._params
+        batch_size = input_reader.per_replica_batch_size(params, input_context)
+        num_batches = input_context.num_replicas_in_sync if input_context else 1
+        if params.enable_tf_data_service:
+            num_batches *= params.seq_bucket_window_scale
+        lengths = tf.constant(self._lengths, tf.int64)
+        fixed = {"next_sentence_labels": [1]}
+
+        def find_bucket(example: dict[str, tf.Tensor]) -> tf.Tensor:
+            length = tf.size(example["input_word_ids"], tf.int64)
+            message = (
+                f"seq_bucket_lengths: an example is longer than the longest, {self._lengths[-1]}"
+            )
+            with tf.control_dependencies(
+                [tf.debugging.Assert(length <= lengths[-1], [message, length])]
+            ):
+                return tf.searchsorted(lengths, [length], "left", tf.int64)[0]
+
+        def pad(bucket: tf.Tensor, window: tf.data.Dataset) -> tf.data.Dataset:
+            shapes = {
+                name: fixed.get(name, [-1] if name in _MASK_FIELDS else [lengths[bucket]])
+                for name, _ in self._features.values()
+            }
+            return window.padded_batch(
+                batch_size,
+                padded_shapes={name: tf.cast(tf.stack(s), tf.int64) for name, s in shapes.items()},
+                drop_remainder=bool(params.is_training) and params.drop_remainder,
+            )
+
+        return dataset.group_by_window(find_bucket, pad, window_size=batch_size * num_batches)
