@@ -79,3 +79,100 @@ def sentencepiece(
     symbols = [name.strip() for name in control_symbols.split(",") if name.strip()]
     paths = train_sentencepiece.train(lines, output, control_symbols=symbols, **settings)
     click.echo(f"Wrote {' and '.join(paths)}.")
+
+
+@data.command(cls=FlagCommand)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="[LANG=]FILES",
+    help="Text files and patterns, a text a line; repeat it for several languages.",
+)
+@click.option("--output", required=True, metavar="PREFIX", help="Start of the files to write.")
+@click.option("--vocab_file", required=True, metavar="FILE")
+@click.option(
+    "--tokenization",
+    type=click.Choice(["SentencePiece", "WordPiece"]),
+    default="SentencePiece",
+    show_default=True,
+    help="What kind of vocabulary it is.",
+)
+@click.option("--lower_case/--nolower_case", default=True, show_default=True)
+@click.option("--seq_length", type=click.IntRange(min=8), default=512, show_default=True)
+@click.option(
+    "--max_predictions_per_seq", type=click.IntRange(min=1), default=76, show_default=True
+)
+@click.option(
+    "--masking_rate", type=click.FloatRange(0, 1, min_open=True), default=0.15, show_default=True
+)
+@click.option("--whole_words", is_flag=True, help="Mask all tokens of a word together.")
+@click.option("--next_sentence", is_flag=True, help="Write pairs of segments.")
+@click.option(
+    "--dupe_factor",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Times each sequence is written, with other masks.",
+)
+@click.option(
+    "--smoothing",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Exponent of a language's share; less than 1 writes small languages more often.",
+)
+@click.option("--num_shards", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--use_v2_feature_names", is_flag=True, help="Name features input_word_ids ...")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--skip_bad", is_flag=True, help="Leave out lines that are not UTF-8, and say which.")
+@options.traceback_option
+def mlm(
+    inputs: tuple[str, ...],
+    output: str,
+    vocab_file: str,
+    tokenization: str,
+    lower_case: bool,
+    max_predictions_per_seq: int,
+    masking_rate: float,
+    whole_words: bool,
+    next_sentence: bool,
+    **settings: Any,
+) -> None:
+    r"""Pack text files into TFRecords of masked words, to pretrain BERT on.
+
+    \b
+    quintain data mlm --input='wiki/*.txt.gz' --vocab_file=v.model --output=records/wiki
+    quintain data mlm --input=de='de/*.txt' --input=fr='fr/*.txt' --smoothing=0.5 \
+        --vocab_file=v.model --output=records/both --num_shards=8
+    """
+    tensorflow_import.import_quietly()
+    from quintain.nlp.data import bert_vocabulary, masking, mlm_records
+
+    vocabulary = bert_vocabulary.load(
+        vocab_file, tokenization, lower_case=lower_case, field="--vocab_file"
+    )
+    rules = masking.MaskingRules.from_vocabulary(
+        vocabulary,
+        max_predictions=max_predictions_per_seq,
+        masking_rate=masking_rate,
+        whole_words=whole_words,
+    )
+    report = mlm_records.write(
+        mlm_records.parse_inputs(inputs),
+        output,
+        vocabulary=vocabulary,
+        rules=rules,
+        settings=mlm_records.RecordSettings(has_next_sentence=next_sentence, **settings),
+    )
+    for language, num_examples in report.num_examples.items():
+        name = f"{language}: " if language else ""
+        click.echo(f"{name}{report.num_texts[language]} texts, {num_examples} examples")
+    if report.num_skipped:
+        click.echo(f"Left out {report.num_skipped} lines that are not UTF-8.", err=True)
+    first, last = report.paths[0], report.paths[-1]
+    click.echo(
+        f"Wrote {first if first == last else f'{first} to {last}'}; "
+        f"{report.num_tokens / report.num_positions:.0%} of the positions are tokens."
+    )

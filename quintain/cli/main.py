@@ -23,7 +23,7 @@ COMMANDS: Final = {
         "Show, copy and delete saved states of trials; average those of a run.",
     ),
     "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
-    "data": ("quintain.cli.data:data", "Prepare data: train a SentencePiece vocabulary."),
+    "data": ("quintain.cli.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
     "experiment": (
         "quintain.cli.experiment:experiment",
         "Search hyperparameters: create, show and steer experiments.",

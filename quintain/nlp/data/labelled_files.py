@@ -142,7 +142,7 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
     """
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
             text = line.decode("utf-8").rstrip("\r\n")
@@ -155,7 +155,12 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
             yield number, text.split("\t")
 
 
-def _read_lines(path: str) -> Iterator[bytes]:
+def read_raw_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, compressed with gzip if its name ends in `.gz`.
+
+    Raises:
+        DataError: If it can't be read.
+    """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             yield from gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file

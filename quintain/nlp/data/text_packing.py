@@ -21,7 +21,9 @@ _NO_TEXT: Final = -1
 _OTHER_RATE: Final = 0.5
 
 
-def pack(texts: Iterable[Sequence[int] | Ids], *, seq_length: int, sep_id: int) -> Iterator[Ids]:
+def pack(
+    texts: Iterable[Sequence[int] | Ids], *, seq_length: int, sep_id: int | None
+) -> Iterator[Ids]:
     """Joins whole texts to sequences, each text followed by `[SEP]`.
 
     A text that does not fit starts the next sequence. One too long for any sequence is cut into
@@ -30,7 +32,7 @@ def pack(texts: Iterable[Sequence[int] | Ids], *, seq_length: int, sep_id: int) 
     Args:
         texts: Tokens of each text.
         seq_length: Most tokens of a sequence, without the `[CLS]` before it.
-        sep_id: The token `[SEP]`.
+        sep_id: The token `[SEP]`; None to join texts without one.
 
     Yields:
         Sequences, no longer than `seq_length`.
@@ -39,13 +41,14 @@ def pack(texts: Iterable[Sequence[int] | Ids], *, seq_length: int, sep_id: int) 
         >>> [part.tolist() for part in pack([[5], [6, 7], [8]], seq_length=5, sep_id=3)]
         [[5, 3, 6, 7, 3], [8, 3]]
     """
+    end = [] if sep_id is None else [sep_id]
     held: list[int] = []
     for text in texts:
         if len(text) == 0 and held:
             yield np.array(held, np.int32)
             held = []
-        for start in range(0, len(text), seq_length - 1):
-            piece = [*text[start : start + seq_length - 1], sep_id]
+        for start in range(0, len(text), seq_length - len(end)):
+            piece = [*text[start : start + seq_length - len(end)], *end]
             if held and len(held) + len(piece) > seq_length:
                 yield np.array(held, np.int32)
                 held = []
