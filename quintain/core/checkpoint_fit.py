@@ -1,7 +1,7 @@
 """Which variables a checkpoint holds, and whether they fit a model."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -70,12 +70,9 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     differences = list(_differences(_expected_variables(checkpoint), found))
     if not differences:
         return
-    more = len(differences) - MAX_SHOWN_MISMATCHES
     raise errors.CheckpointError(
-        f"The checkpoint {path!r} does not fit this model:\n"
-        + "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES])
-        + (f"\n  and {more} more differences" if more > 0 else "")
-        + "\nUse the settings it was trained with, or another model_dir."
+        f"The checkpoint {path!r} does not fit this model:\n{_list_some(differences)}"
+        "\nUse the settings it was trained with, or another model_dir."
     )
 
 
@@ -104,12 +101,20 @@ def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None
     Raises:
         CheckpointError: If a variable of the model has no matching value in the file.
     """
+    checkpoint = tf.train.Checkpoint(**(items or model_items(model)))
     try:
-        status = tf.train.Checkpoint(**(items or model_items(model))).read(path)
+        status = checkpoint.read(path)
         status.expect_partial().assert_existing_objects_matched()
-    except (tf.errors.OpError, ValueError, AssertionError) as error:
+    except tf.errors.OpError as error:
         raise errors.CheckpointError(
-            f"The checkpoint {path!r} does not fit the model: {describe_error(error)}"
+            f"The checkpoint {path!r} can't be read: {describe_error(error)}"
+        ) from error
+    except (ValueError, AssertionError) as error:
+        lacking = list(_find_lacking(checkpoint, path))
+        raise errors.CheckpointError(
+            f"The checkpoint {path!r} does not fit the model: "
+            + (f"\n{_list_some(lacking)}" if lacking else describe_error(error))
+            + "\nIt is of a model with other settings, or of another vocabulary."
         ) from error
 
 
@@ -209,6 +214,22 @@ def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]
         for key, value in values.items()
         if is_variable(key)
     }
+
+
+def _list_some(differences: Sequence[str]) -> str:
+    """Returns the first differences, one a line, and how many more there are."""
+    more = len(differences) - MAX_SHOWN_MISMATCHES
+    return "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES]) + (
+        f"\n  and {more} more differences" if more > 0 else ""
+    )
+
+
+def _find_lacking(checkpoint: tf.train.Checkpoint, path: str) -> Iterator[str]:
+    """Yields the variables of `checkpoint` for which a file, which may hold more, has no value."""
+    found = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    expected = _expected_variables(checkpoint)
+    shapes = {key: tuple(found[key]) for key in expected if key in found}
+    return _differences(expected, shapes)
 
 
 def _differences(

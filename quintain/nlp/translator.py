@@ -69,15 +69,18 @@ class Translator:
         self,
         model: seq2seq_transformer.Seq2SeqTransformer,
         tokenizer: tokenizers.SentencePieceTokenizer,
+        target_tokenizer: tokenizers.SentencePieceTokenizer | None = None,
     ) -> None:
         """Stores the parts.
 
         Args:
             model: The model.
             tokenizer: The tokenizer that the model was trained with.
+            target_tokenizer: That of the target, if it has another.
         """
         self._model = model
         self._tokenizer = tokenizer
+        self._target_tokenizer = target_tokenizer or tokenizer
         self._searches: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
 
     @classmethod
@@ -109,7 +112,7 @@ class Translator:
         task = _build_task(params, model_dir, path, search)
         model = task.build_model()
         trained_weights.restore_trained(model, task, params, path)
-        return cls(model, task.tokenizer)
+        return cls(model, task.tokenizer, task.target_tokenizer)
 
     def translate(
         self,
@@ -256,10 +259,13 @@ class Translator:
             options = {**options, "beam_size": num_outputs}
         return dataclasses.replace(own, **options)
 
-    def _tokenize(self, sentences: Sequence[str], limit: int) -> list[np.ndarray]:
+    def _tokenize(
+        self, sentences: Sequence[str], limit: int, *, is_target: bool = False
+    ) -> list[np.ndarray]:
         if not sentences:
             return []
-        tokens = self._tokenizer.tokenize(tf.constant(sentences))
+        tokenizer = self._target_tokenizer if is_target else self._tokenizer
+        tokens = tokenizer.tokenize(tf.constant(sentences))
         lengths = tokens.row_lengths().numpy()
         for place, length in enumerate(lengths):
             if length > limit:
@@ -273,7 +279,9 @@ class Translator:
         return [
             tokens[:-1] if prefix else tokens[:0]
             for prefix, tokens in zip(
-                prefixes, self._tokenize(prefixes, MAX_SOURCE_LENGTH), strict=True
+                prefixes,
+                self._tokenize(prefixes, MAX_SOURCE_LENGTH, is_target=True),
+                strict=True,
             )
         ]
 
@@ -288,7 +296,7 @@ class Translator:
         arguments = [inputs] if prefix is None else [inputs, prefix]
         found = search(sampling.build_seed(seed), *arguments)
         ids, scores = found["outputs"], found["scores"].numpy()  # [B, N, L], [B, N]
-        texts = self._tokenizer.detokenize(tf.reshape(ids, [-1, tf.shape(ids)[2]])).numpy()
+        texts = self._target_tokenizer.detokenize(tf.reshape(ids, [-1, tf.shape(ids)[2]])).numpy()
         texts = texts.reshape(scores.shape)
         return [
             [
@@ -339,12 +347,16 @@ def _build_task(
 ) -> translation.TranslationTask:
     """Returns the run's task as of a checkpoint, bound to the vocabulary that the run kept."""
     task_config = _find_translation(params, model_dir, path)
-    if vocabulary.find(model_dir) is None:
-        raise errors.CheckpointError(
-            f"model_dir: got {model_dir!r}, which holds no {vocabulary.FILE_NAME}, without which "
-            "the weights mean nothing. Copy it from where the run was trained."
-        )
-    config = task_config.replace(sentencepiece_model_path="", model=search)
+    sides: tuple[vocabulary.Side, ...] = ("source", "target")
+    for side in sides[:1] if task_config.share_vocabulary else sides:
+        if vocabulary.find(model_dir, side) is None:
+            raise errors.CheckpointError(
+                f"model_dir: got {model_dir!r}, which holds no {vocabulary.get_file_name(side)}, "
+                "without which the weights mean nothing. Copy it from where the run was trained."
+            )
+    config = task_config.replace(
+        sentencepiece_model_path="", target_sentencepiece_model_path="", model=search
+    )
     return translation.TranslationTask(config, logging_dir=model_dir)
 
 

@@ -50,7 +50,7 @@ class PackedPairs:
 
 def pack_for_training(
     pairs: Sequence[tuple[str, str]],
-    tokenizer: tokenizers.SentencePieceTokenizer,
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
     *,
     max_length: int,
 ) -> PackedPairs:
@@ -58,7 +58,7 @@ def pack_for_training(
 
     Args:
         pairs: Sentence pairs.
-        tokenizer: Cuts both sides into tokens.
+        tokenizer: Cuts both sides into tokens; or two, one for each.
         max_length: Most tokens on a side, EOS included. The log says how many pairs are longer,
             in a warning if it is more than one in a hundred.
 
@@ -91,7 +91,7 @@ def pack_for_training(
 
 def pack_for_evaluation(
     pairs: Sequence[tuple[str, str]],
-    tokenizer: tokenizers.SentencePieceTokenizer,
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
     *,
     max_length: int,
 ) -> PackedPairs:
@@ -99,7 +99,7 @@ def pack_for_evaluation(
 
     Args:
         pairs: Sentence pairs.
-        tokenizer: Cuts both sides into tokens.
+        tokenizer: Cuts both sides into tokens; or two, one for each.
         max_length: Most tokens on a side, EOS included.
     """
     packed = _pack(pairs, tokenizer)
@@ -114,15 +114,16 @@ def pack_for_evaluation(
 
 
 def _pack(
-    pairs: Sequence[tuple[str, str]], tokenizer: tokenizers.SentencePieceTokenizer
+    pairs: Sequence[tuple[str, str]],
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
 ) -> PackedPairs:
     if not pairs:
         raise errors.DataError("input_path: no sentence pairs. Check the path.")
     sides = []
     with tf.device("CPU:0"):
-        for side in range(2):
+        for side, side_tokenizer in enumerate(tokenizers.both_sides(tokenizer)):
             chunks = [
-                tokenizer.tokenize(tf.constant([pair[side] for pair in pairs[i : i + _CHUNK]]))
+                side_tokenizer.tokenize(tf.constant([pair[side] for pair in pairs[i : i + _CHUNK]]))
                 for i in range(0, len(pairs), _CHUNK)
             ]
             sides.append(tf.concat(chunks, axis=0))

@@ -101,7 +101,7 @@ def stream(
     params: cfg.DataConfig,
     dataset_fn: Callable[..., tf.data.Dataset],
     decode: TextDecoder,
-    tokenizer: tokenizers.SentencePieceTokenizer,
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
     *,
     max_length: int,
     batch: Callable[[tf.data.Dataset], tf.data.Dataset],
@@ -116,15 +116,13 @@ def stream(
         params: Where the data is, and how to shuffle it.
         dataset_fn: Makes a dataset of records from a file name.
         decode: Maps a record to two strings, `inputs` and `targets`.
-        tokenizer: Cuts text into tokens.
+        tokenizer: Cuts text into tokens; or two, one for each side.
         max_length: Most tokens of a sentence; longer pairs are left out, and so are empty ones.
         batch: Maps the dataset of examples, `inputs` `[S]` and `targets` `[T]`, to one of batches.
         input_context: Which part of the data this worker reads.
     """
     is_usable = translation_records.build_length_filter(max_length)
-
-    def tokenize(example: Example) -> Example:
-        return {name: tokenizer.tokenize(text) for name, text in example.items()}
+    tokenize = translation_records.build_tokenization(tokenizer)
 
     def finish_served(dataset: tf.data.Dataset, context: Any) -> tf.data.Dataset:
         del context  # The sizes are those of a replica already.

@@ -226,6 +226,15 @@ def build_pieces(model: bytes, *, add_eos: bool) -> tf_text.SentencepieceTokeniz
     return pieces
 
 
+Sides = tuple[SentencePieceTokenizer, SentencePieceTokenizer]
+"""The tokenizers of source and target; the same one twice if they share a vocabulary."""
+
+
+def both_sides(given: "SentencePieceTokenizer | Sides") -> Sides:
+    """Returns the tokenizers of source and target, from one for both or one for each."""
+    return given if isinstance(given, tuple) else (given, given)
+
+
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
     """A model that lives in the runtime's table of resources, under a name of its own.
 

@@ -118,16 +118,32 @@ def build_text_decoder(record_format: RecordFormat) -> Callable[[tf.Tensor], Exa
     return decode
 
 
+def build_tokenization(
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
+) -> Callable[[Example], Example]:
+    """Returns the function that cuts the strings `inputs` and `targets` into `[S]` and `[T]`.
+
+    Args:
+        tokenizer: For both sides; or two, one for each.
+    """
+    source, target = tokenizers.both_sides(tokenizer)
+
+    def tokenize(example: Example) -> Example:
+        return {
+            "inputs": source.tokenize(example["inputs"]),
+            "targets": target.tokenize(example["targets"]),
+        }
+
+    return tokenize
+
+
 def build_decoder(
-    record_format: RecordFormat, tokenizer: tokenizers.SentencePieceTokenizer
+    record_format: RecordFormat,
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
 ) -> Callable[[tf.Tensor], Example]:
     """Returns the function that maps a record to `inputs` `[S]` and `targets` `[T]`, int32."""
-    to_text = build_text_decoder(record_format)
-
-    def decode(record: tf.Tensor) -> Example:
-        return {name: tokenizer.tokenize(text) for name, text in to_text(record).items()}
-
-    return decode
+    to_text, tokenize = build_text_decoder(record_format), build_tokenization(tokenizer)
+    return lambda record: tokenize(to_text(record))
 
 
 def build_length_filter(max_length: int) -> Callable[[Example], tf.Tensor]:

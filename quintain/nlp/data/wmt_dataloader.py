@@ -65,6 +65,9 @@ class WMTDataConfig(cfg.DataConfig):
     sentencepiece_model_path: str = ""
     """SentencePiece model that cuts text into tokens. The task fills it in."""
 
+    target_sentencepiece_model_path: str = ""
+    """SentencePiece model of the target, if it is another. The task fills it in."""
+
     src_lang: str = ""
     """Name of the source text in TFRecord files and in TensorFlow Datasets."""
 
@@ -166,13 +169,18 @@ class WMTDataLoader(data_loader.DataLoader):
         self._params = params
 
     @functools.cached_property
-    def _tokenizer(self) -> tokenizers.SentencePieceTokenizer:
+    def _tokenizers(self) -> tokenizers.Sides:
+        """The tokenizers of source and target."""
         if not self._params.sentencepiece_model_path:
             raise errors.ConfigError(
                 "sentencepiece_model_path: got '', expected a SentencePiece model. "
                 "`tokenizers.train_sentencepiece` makes one; a translation task does so by itself."
             )
-        return tokenizers.SentencePieceTokenizer(self._params.sentencepiece_model_path)
+        source = tokenizers.SentencePieceTokenizer(self._params.sentencepiece_model_path)
+        target_path = self._params.target_sentencepiece_model_path
+        if not target_path:
+            return source, source
+        return source, tokenizers.SentencePieceTokenizer(target_path)
 
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Returns the batches of this worker.
@@ -203,7 +211,7 @@ class WMTDataLoader(data_loader.DataLoader):
                     "this process, without the service."
                 )
             packed = packed_pairs.pack_for_evaluation(
-                read_pairs(params), self._tokenizer, max_length=params.max_seq_length
+                read_pairs(params), self._tokenizers, max_length=params.max_seq_length
             )
             dataset = packed_pairs.build_evaluation_dataset(
                 self._shard(packed, input_context),
@@ -287,7 +295,7 @@ class WMTDataLoader(data_loader.DataLoader):
         self, input_context: tf.distribute.InputContext | None
     ) -> packed_pairs.PackedPairs:
         packed = packed_pairs.pack_for_training(
-            read_pairs(self._params), self._tokenizer, max_length=self._params.max_seq_length
+            read_pairs(self._params), self._tokenizers, max_length=self._params.max_seq_length
         )
         return self._shard(packed, input_context)
 
@@ -301,7 +309,7 @@ class WMTDataLoader(data_loader.DataLoader):
             self._params,
             tf.data.TextLineDataset if stream_format == "tsv" else tf.data.TFRecordDataset,
             self._build_text_decoder(stream_format),
-            self._tokenizer,
+            self._tokenizers,
             max_length=self._params.max_seq_length,
             batch=batch,
             input_context=input_context,
@@ -333,7 +341,7 @@ class WMTDataLoader(data_loader.DataLoader):
         translation_records.check_usable(
             paths,
             record_format,
-            translation_records.build_decoder(record_format, self._tokenizer),
+            translation_records.build_decoder(record_format, self._tokenizers),
             translation_records.build_length_filter(params.max_seq_length),
         )
         return translation_records.build_text_decoder(record_format)

@@ -175,7 +175,7 @@ class CachedDecoder(candidate_loop.Predictor):
         decoder = model.decoder
         self._blocks = [_Block(block, self._dtype) for block in decoder.blocks]
         self._norm = None if decoder.output_norm is None else _Norm.read(decoder.output_norm)
-        self._logits = _read_logits(model.embedding)
+        self._logits = _read_logits(model.output_embedding)
 
     @override
     def start(self, cache: Any, num_candidates: int) -> Cache:

@@ -55,8 +55,11 @@ def grow(
     """
     factor = _check_width(old, new)
     grower = _Grower(factor, noise, np.random.default_rng(seed))
-    table = old.embedding.numpy()  # [V, D]
-    new.embedding.assign(np.tile(table, (1, factor)) / factor**0.5)
+    grown = [(old.embedding, new.embedding)]
+    if old.target_embedding is not None:
+        grown.append((old.target_embedding, new.target_embedding))
+    for old_table, new_table in grown:  # [V, D]
+        new_table.assign(np.tile(old_table.numpy(), (1, factor)) / factor**0.5)
     grower.write_stack(old.encoder, new.encoder, "encoder")
     grower.write_stack(old.decoder, new.decoder, "decoder")
     last = new.decoder.output_norm or new.decoder.blocks[-1].feed_forward_norm
@@ -71,6 +74,12 @@ def _check_width(
     if old.vocab_size != new.vocab_size:
         raise errors.ConfigError(
             f"vocab_size: got {new.vocab_size} after {old.vocab_size}; a vocabulary can't grow."
+        )
+    has_own = [model.target_embedding is not None for model in (old, new)]
+    if has_own[0] != has_own[1] or old.target_vocab_size != new.target_vocab_size:
+        raise errors.ConfigError(
+            f"target_vocab_size: got {new.target_vocab_size} after {old.target_vocab_size}; the "
+            "target's vocabulary can't grow, be parted from the source's or be joined with it."
         )
     factor, rest = divmod(new.embedding_width, old.embedding_width)
     if rest or not factor:

@@ -49,6 +49,7 @@ class Seq2SeqTransformer(keras.Model):
         position_repeats: int = 1,
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
+        target_vocab_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         """Creates the model and its variables.
@@ -70,6 +71,8 @@ class Seq2SeqTransformer(keras.Model):
                 than 1 in a model that grew from a narrower one, see `growth`.
             min_length: Fewest ids of an output, its end not counted.
             no_repeat_ngram_size: No output holds the same so many ids in a row twice; 0 allows all.
+            target_vocab_size: Number of ids of the target, which then has embeddings of its own;
+                id 0 is padding. None: source and target share ids and embeddings.
             **kwargs: Arguments of a Keras model.
 
         Raises:
@@ -92,6 +95,7 @@ class Seq2SeqTransformer(keras.Model):
                 "decode_max_length: got None with padded_decode; fixed shapes need a fixed length."
             )
         self.vocab_size = vocab_size
+        self.target_vocab_size = target_vocab_size or vocab_size
         self.embedding_width = embedding_width
         self.padded_decode = padded_decode
         self.decode_max_length = decode_max_length
@@ -114,6 +118,13 @@ class Seq2SeqTransformer(keras.Model):
             initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
             name="embedding",
         )
+        self.target_embedding = None
+        if target_vocab_size is not None:
+            self.target_embedding = self.add_weight(
+                shape=(target_vocab_size, embedding_width),
+                initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
+                name="target_embedding",
+            )
         self.encoder.build((None, None, embedding_width))
         self.decoder.build((None, None, embedding_width))
         self.built = True
@@ -154,7 +165,7 @@ class Seq2SeqTransformer(keras.Model):
     ) -> tf.Tensor:
         length = tf.shape(target)[1]
         shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]
-        x = self._embed(shifted) + self._encode_positions(tf.range(length))
+        x = self._embed(shifted, is_target=True) + self._encode_positions(tf.range(length))
         is_earlier = tf.linalg.band_part(tf.ones([length, length], memory.dtype), -1, 0)
         bias = (1 - is_earlier) * attention.MASKED_SCORE
         outputs = self.decoder(
@@ -230,11 +241,17 @@ class Seq2SeqTransformer(keras.Model):
 
     def embed_position(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns the decoder's inputs `[N, D]` for ids `[N]` at place `index` of the target."""
-        return self._embed(ids) + self._encode_positions(index[tf.newaxis])
+        return self._embed(ids, is_target=True) + self._encode_positions(index[tf.newaxis])
 
-    def _embed(self, ids: tf.Tensor) -> tf.Tensor:
+    @property
+    def output_embedding(self) -> keras.Variable:
+        """The embeddings `[V, D]` of the target, which compute the logits as well."""
+        return self.embedding if self.target_embedding is None else self.target_embedding
+
+    def _embed(self, ids: tf.Tensor, *, is_target: bool = False) -> tf.Tensor:
         """Looks ids up, scaled by the square root of the width; padding is zero."""
-        table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
+        embedding = self.output_embedding if is_target else self.embedding
+        table = tf.cast(tf.convert_to_tensor(embedding), self.compute_dtype)
         is_token = tf.cast(tf.not_equal(ids, PAD_ID), table.dtype)
         scale = is_token * tf.cast(self.embedding_width**0.5, table.dtype)
         return tf.gather(table, ids) * scale[..., tf.newaxis]
@@ -249,11 +266,11 @@ class Seq2SeqTransformer(keras.Model):
         return tf.cast(waves, self.compute_dtype)
 
     def _compute_logits(self, outputs: tf.Tensor) -> tf.Tensor:
-        table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
+        table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
         flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])
         logits = tf.cast(tf.matmul(flat, table, transpose_b=True), tf.float32)
         shape = tf.shape(outputs)
-        return tf.reshape(logits, [shape[0], shape[1], self.vocab_size])
+        return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
 
     def _mask_padding(self, source: tf.Tensor) -> tf.Tensor:
         """Returns `[B, 1, 1, S]`, far below 0 at padding."""

@@ -13,7 +13,7 @@ import functools
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import keras
@@ -142,8 +142,16 @@ class TranslationConfig(cfg.TaskConfig):
     """SentencePiece model that cuts text into tokens. Empty: one is trained from `train_data` and
     kept as `vocabulary.model` in the model directory."""
 
+    share_vocabulary: bool = True
+    """Whether source and target have the same vocabulary and embeddings. Otherwise
+    `sentencepiece_model_path` is for the source, and the target has its own."""
+
+    target_sentencepiece_model_path: str = ""
+    """SentencePiece model of the target language, where it has its own. Empty: one is trained and
+    kept as `target_vocabulary.model` in the model directory."""
+
     vocab_size: Annotated[int, Gt(3)] = 8000
-    """Tokens of the vocabulary to train. Not used with `sentencepiece_model_path`."""
+    """Tokens of each vocabulary to train. Not used with `sentencepiece_model_path`."""
 
     max_vocab_pairs: Annotated[int, Gt(0)] = 1_000_000
     """Most pairs that a vocabulary is trained from. Of more, as many are taken, evenly spread."""
@@ -151,6 +159,17 @@ class TranslationConfig(cfg.TaskConfig):
     print_translations: bool | None = None
     """Whether each evaluation shows three translations beside their references, the same every
     time. None shows them as well; False does not. All are in `translations/step-N.tsv`."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what does not fit together."""
+        yield from super().check()
+        if self.share_vocabulary and self.target_sentencepiece_model_path:
+            yield (
+                "target_sentencepiece_model_path",
+                f"got {self.target_sentencepiece_model_path!r}, but share_vocabulary is true; set "
+                "it to false to give the target a vocabulary of its own",
+            )
 
 
 @task_factory.register_task_cls(TranslationConfig)
@@ -171,7 +190,7 @@ class TranslationTask(base_task.Task):
 
     @functools.cached_property
     def tokenizer(self) -> tokenizers.SentencePieceTokenizer:
-        """The tokenizer that source and target share.
+        """The tokenizer of the source, and of the target as well if they share a vocabulary.
 
         Raises:
             ConfigError: If there is no vocabulary, nothing to train one from, or it has no EOS.
@@ -179,15 +198,49 @@ class TranslationTask(base_task.Task):
         return tokenizers.SentencePieceTokenizer(self.vocabulary_path)
 
     @functools.cached_property
+    def target_tokenizer(self) -> tokenizers.SentencePieceTokenizer:
+        """The tokenizer of the target; the one of the source if they share a vocabulary."""
+        if self.task_config.share_vocabulary:
+            return self.tokenizer
+        return tokenizers.SentencePieceTokenizer(self.target_vocabulary_path)
+
+    @functools.cached_property
     def vocabulary_path(self) -> str:
-        """File of the vocabulary, which is trained if it does not exist yet."""
+        """File of the source's vocabulary, which is trained if it does not exist yet."""
+        config = self.task_config
+        side: vocabulary.Side = "both" if config.share_vocabulary else "source"
+        return self._prepare_vocabulary(side, config.sentencepiece_model_path)
+
+    @functools.cached_property
+    def target_vocabulary_path(self) -> str:
+        """File of the target's vocabulary, which is trained if it does not exist yet."""
+        if self.task_config.share_vocabulary:
+            return self.vocabulary_path
+        return self._prepare_vocabulary("target", self.task_config.target_sentencepiece_model_path)
+
+    def _prepare_vocabulary(self, side: vocabulary.Side, model_path: str) -> str:
         return vocabulary.prepare(
             self.task_config.train_data,
-            model_path=self.task_config.sentencepiece_model_path,
+            model_path=model_path,
             vocab_size=self.task_config.vocab_size,
             max_pairs=self.task_config.max_vocab_pairs,
             model_dir=self.logging_dir,
+            side=side,
         )
+
+    @override
+    def initialize(self, model: keras.Model) -> None:
+        """Loads `task.init_checkpoint` into a new model, if it is set.
+
+        Raises:
+            CheckpointError: If it does not fit the model.
+            ConfigError: If it was trained with another vocabulary than the run's.
+        """
+        checkpoint = self.task_config.init_checkpoint
+        if checkpoint and self.logging_dir:
+            for side in ("source", "target"):
+                vocabulary.check_same(self.logging_dir, checkpoint, side)
+        super().initialize(model)
 
     @override
     def build_model(self) -> keras.Model:
@@ -204,10 +257,13 @@ class TranslationTask(base_task.Task):
             alpha=config.alpha,
             encoder_layer=transformer_stacks.TransformerEncoder(**config.encoder.as_dict()),
             decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
-            eos_id=self.tokenizer.eos_id,
+            eos_id=self.target_tokenizer.eos_id,
             position_repeats=config.position_repeats,
             min_length=config.min_length,
             no_repeat_ngram_size=config.no_repeat_ngram_size,
+            target_vocab_size=(
+                None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
+            ),
         )
 
     @override
@@ -243,7 +299,12 @@ class TranslationTask(base_task.Task):
             raise errors.ConfigError(
                 f"params: got a {type(params).__name__}, expected a WMTDataConfig."
             )
-        params = params.replace(sentencepiece_model_path=self.vocabulary_path)
+        params = params.replace(
+            sentencepiece_model_path=self.vocabulary_path,
+            target_sentencepiece_model_path=(
+                "" if self.task_config.share_vocabulary else self.target_vocabulary_path
+            ),
+        )
         return wmt_dataloader.WMTDataLoader(params).load(input_context)
 
     @override
@@ -471,9 +532,9 @@ class TranslationTask(base_task.Task):
             translation_report.show(step, rows, scores, path)
 
     def _detokenize(self, ids: Sequence[np.ndarray]) -> list[str]:
-        """Returns the text of each row of ids up to its first EOS."""
+        """Returns the text of each row of target ids up to its first EOS."""
         ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(ids), [len(row) for row in ids])
-        texts = self.tokenizer.detokenize(ragged).numpy()
+        texts = self.target_tokenizer.detokenize(ragged).numpy()
         # Pieces of single bytes need not add up to characters.
         return [text.decode("utf-8", errors="replace") for text in texts]
 

@@ -1,12 +1,17 @@
 """The vocabulary of a translation run: the one that was given, or one trained from the data.
 
 Either way the run's directory ends up with a copy, `vocabulary.model`, so that the directory alone
-is enough to resume, evaluate and translate.
+is enough to resume, evaluate and translate. Where the target language has a vocabulary of its own,
+its copy is `target_vocabulary.model`. `vocabulary.json` holds their hashes: the weights depend on
+every token, and a file exchanged later is an error instead of nonsense.
 """
 
+import hashlib
+import json
 import logging
 import math
 import os
+from typing import Final, Literal
 
 import tensorflow as tf
 
@@ -14,17 +19,23 @@ from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
 
 FILE_NAME = "vocabulary.model"
+TARGET_FILE_NAME: Final = "target_vocabulary.model"
+RECORD_NAME: Final = "vocabulary.json"
+
+Side = Literal["both", "source", "target"]
+"""Which language a vocabulary is of."""
 
 _logger = logging.getLogger(__name__)
 
 
-def find(model_dir: str) -> str | None:
+def find(model_dir: str, side: Side = "both") -> str | None:
     """Returns the path of the vocabulary kept in a run's directory, or None if there is none.
 
     Args:
         model_dir: The run's directory; may be empty.
+        side: Which one.
     """
-    path = os.path.join(model_dir, FILE_NAME) if model_dir else ""
+    path = os.path.join(model_dir, get_file_name(side)) if model_dir else ""
     return path if path and tf.io.gfile.exists(path) else None
 
 
@@ -35,6 +46,7 @@ def prepare(
     vocab_size: int,
     max_pairs: int,
     model_dir: str,
+    side: Side = "both",
 ) -> str:
     """Returns the path of the run's vocabulary, training or copying it first where needed.
 
@@ -47,6 +59,7 @@ def prepare(
         vocab_size: Tokens of the vocabulary to train.
         max_pairs: Most pairs to train it from; of more, as many are taken, evenly spread.
         model_dir: Directory to keep the vocabulary in; may be empty if `model_path` is not.
+        side: Which language it is of. One of both is trained from both.
 
     Returns:
         A file below `model_dir`, or `model_path` if there is no `model_dir`.
@@ -54,25 +67,112 @@ def prepare(
     Raises:
         ConfigError: If `model_path` does not exist, or differs from the vocabulary that the run
             started with; or if both `model_path` and `model_dir` are empty.
+        DataError: If the kept file is not the one that the run started with.
     """
-    kept = find(model_dir)
+    kept = find(model_dir, side)
+    if kept:
+        check_kept(kept)
     if model_path:
-        return _use_given(model_path, model_dir, kept)
+        return _use_given(model_path, model_dir, kept, side)
     if kept:
         return kept
     if not model_dir:
         raise errors.ConfigError(
-            "task.sentencepiece_model_path: got '', and there is no directory to keep a vocabulary "
+            f"{_field(side)}: got '', and there is no directory to keep a vocabulary "
             "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
             "directory (`--model_dir`, or `logging_dir` where the task is built in Python)."
         )
     pairs = wmt_dataloader.read_pairs(train_data)
     sample = pairs[:: math.ceil(len(pairs) / max_pairs)]
-    _logger.info("Training a vocabulary of %d tokens from %d pairs.", vocab_size, len(sample))
-    path = os.path.join(model_dir, FILE_NAME)
-    lines = (side for pair in sample for side in pair)
+    _logger.info(
+        "Training a vocabulary of %d tokens from %d pairs (%s).", vocab_size, len(sample), side
+    )
+    path = os.path.join(model_dir, get_file_name(side))
+    sides = {"both": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[side]
+    lines = (text for pair in sample for text in pair[sides])
     tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
+    _record(path)
     return path
+
+
+def get_file_name(side: Side) -> str:
+    """Returns the name of a vocabulary in a run's directory."""
+    return TARGET_FILE_NAME if side == "target" else FILE_NAME
+
+
+def _field(side: Side) -> str:
+    return f"task.{'target_' if side == 'target' else ''}sentencepiece_model_path"
+
+
+def check_kept(path: str) -> None:
+    """Checks that a vocabulary in a run's directory is still the one that the run started with.
+
+    Args:
+        path: The vocabulary.
+
+    Raises:
+        DataError: If the hash on record is another.
+    """
+    expected = _read_record(os.path.dirname(path)).get(os.path.basename(path))
+    if expected is not None and _hash(path) != expected:
+        raise errors.DataError(
+            f"{path}: is not the vocabulary that this run was trained with; its weights mean "
+            f"nothing with another one. {RECORD_NAME} beside it has the SHA-256 of the right one, "
+            f"{expected}: copy that back."
+        )
+
+
+def check_same(model_dir: str, checkpoint: str, side: Side) -> None:
+    """Checks that a checkpoint to start from was trained with a run's vocabulary.
+
+    A checkpoint without a vocabulary beside it is not checked.
+
+    Args:
+        model_dir: The run's directory.
+        checkpoint: Prefix of the checkpoint, or its directory.
+        side: Which vocabulary.
+
+    Raises:
+        ConfigError: If the vocabularies differ.
+    """
+    directory = checkpoint if tf.io.gfile.isdir(checkpoint) else os.path.dirname(checkpoint)
+    theirs, ours = find(directory, side), find(model_dir, side)
+    if theirs and ours and _read(theirs) != _read(ours):
+        raise errors.ConfigError(
+            f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
+            f"{theirs!r}, but this run has another one, so that its tokens would mean something "
+            f"else. Set {_field(side)}={theirs!r}, in a new model directory."
+        )
+
+
+def _record(path: str) -> None:
+    """Keeps the hash of a vocabulary beside it."""
+    directory = os.path.dirname(path)
+    record = {**_read_record(directory), os.path.basename(path): _hash(path)}
+    scratch = os.path.join(directory, f"{RECORD_NAME}.{os.getpid()}.tmp")
+    with tf.io.gfile.GFile(scratch, "w") as file:
+        file.write(f"{json.dumps(record, indent=2)}\n")
+    tf.io.gfile.rename(scratch, os.path.join(directory, RECORD_NAME), overwrite=True)
+
+
+def _read_record(directory: str) -> dict[str, str]:
+    """Returns the hashes of the vocabularies of a run; none for runs of earlier versions."""
+    path = os.path.join(directory, RECORD_NAME)
+    if not tf.io.gfile.exists(path):
+        return {}
+    with tf.io.gfile.GFile(path) as file:
+        text = file.read()
+    try:
+        record: dict[str, str] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise errors.DataError(
+            f"{path}: is no JSON ({error}). Delete it if the vocabulary beside it is the right one."
+        ) from error
+    return record
+
+
+def _hash(path: str) -> str:
+    return hashlib.sha256(_read(path)).hexdigest()
 
 
 def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
@@ -110,21 +210,23 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     return kept
 
 
-def _use_given(model_path: str, model_dir: str, kept: str | None) -> str:
+def _use_given(model_path: str, model_dir: str, kept: str | None, side: Side) -> str:
     if not tf.io.gfile.exists(model_path):
         raise errors.ConfigError(
-            f"task.sentencepiece_model_path: got {model_path!r}, but there is no such file. Leave "
-            "it empty to train a vocabulary from the training data."
+            f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
+            "train a vocabulary from the training data."
         )
     if not model_dir:
         return model_path
     if kept is None:
         tokenizers.SentencePieceTokenizer(model_path)  # Fails before anything is written.
-        return _copy(model_path, model_dir)
+        path = _copy(model_path, model_dir, get_file_name(side))
+        _record(path)
+        return path
     if _read(kept) != _read(model_path):
         raise errors.ConfigError(
-            f"task.sentencepiece_model_path: got {model_path!r}, but the run in {model_dir!r} was "
-            f"started with another vocabulary ({FILE_NAME}), which its weights depend on. Use the "
+            f"{_field(side)}: got {model_path!r}, but the run in {model_dir!r} was started with "
+            f"another vocabulary ({get_file_name(side)}), which its weights depend on. Use the "
             "same vocabulary, or another model directory."
         )
     return kept

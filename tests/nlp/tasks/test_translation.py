@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import checkpoint_fit, task_factory
 from quintain.core import config_definitions as cfg
-from quintain.core import task_factory
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
 from quintain.optimization.configs import optimization_config
@@ -399,3 +399,91 @@ def test_private_step_clips_each_pair_whatever_the_bucket(config, task, batch):
 
 def test_largest_number_of_pairs_in_a_batch_is_that_of_the_shortest(task):
     assert task.count_batch_examples(task.task_config.train_data) == 400 // 8
+
+
+@pytest.fixture(scope="module")
+def parted(config, tmp_path_factory):
+    """A task whose languages have vocabularies of different sizes."""
+    directory = str(tmp_path_factory.mktemp("parted"))
+    parted = config.replace(share_vocabulary=False, vocab_size=48)
+    task = translation.TranslationTask(parted, logging_dir=directory)
+    assert task.tokenizer.vocab_size != task.target_tokenizer.vocab_size
+    return task
+
+
+def test_separate_vocabularies_have_embeddings_of_their_own(parted):
+    model = parted.build_model()
+    batch = next(iter(parted.build_inputs(parted.task_config.train_data)))
+
+    logits = model(batch, training=False)
+
+    assert model.embedding.shape == (parted.tokenizer.vocab_size, 16)
+    assert model.target_embedding.shape == (parted.target_tokenizer.vocab_size, 16)
+    assert logits.shape[-1] == parted.target_tokenizer.vocab_size
+    sources = parted.tokenizer.detokenize(batch["inputs"]).numpy()
+    targets = parted.target_tokenizer.detokenize(batch["targets"]).numpy()
+    pairs = {
+        (source.decode(), target.decode()) for source, target in zip(sources, targets, strict=True)
+    }
+    assert pairs <= set(_PAIRS)
+
+
+def test_logits_of_separate_vocabularies_come_from_the_targets_embedding(parted):
+    model = parted.build_model()
+    batch = next(iter(parted.build_inputs(parted.task_config.train_data)))
+    before = model(batch, training=False)
+
+    model.target_embedding.assign(tf.concat([model.target_embedding[:-1], tf.zeros([1, 16])], 0))
+    after = model(batch, training=False)
+
+    assert tf.reduce_max(tf.abs(after[..., -1])) == 0.0
+    assert tf.reduce_max(tf.abs(before[..., -1])) > 0.0
+
+
+def test_evaluation_and_training_of_separate_vocabularies_work(parted):
+    model = parted.build_model()
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    batch = next(iter(parted.build_inputs(parted.task_config.train_data)))
+    before = model.target_embedding.numpy(), model.embedding.numpy()
+
+    logs = parted.train_step(batch, model, optimizer)
+
+    assert np.isfinite(float(logs["loss"]))
+    for old, new in zip(before, (model.target_embedding, model.embedding), strict=True):
+        assert np.abs(new.numpy() - old).max() > 0
+    validation = list(parted.build_inputs(parted.task_config.validation_data))
+    scores = parted.reduce_aggregated_logs(_aggregate(parted, _perfect_logs(parted, validation)))
+    assert scores["exact_match"] == 1.0
+    found = parted.validation_step(validation[0], model)
+    assert int(tf.reduce_max(found["outputs"])) < parted.target_tokenizer.vocab_size
+
+
+def test_a_target_vocabulary_beside_a_shared_one_is_an_error(config):
+    wrong = config.replace(target_sentencepiece_model_path="de.model")
+
+    with pytest.raises(
+        errors.ConfigError, match=r"target_sentencepiece_model_path: got 'de.model'"
+    ):
+        wrong.validate()
+
+
+def test_a_checkpoint_with_another_vocabulary_is_not_started_from(parted, task, tmp_path):
+    path = tf.train.Checkpoint(model=parted.build_model()).write(f"{parted.logging_dir}/ckpt-1")
+    config = parted.task_config.replace(init_checkpoint=path)
+    other = translation.TranslationTask(
+        config.replace(target_sentencepiece_model_path=task.vocabulary_path),
+        logging_dir=str(tmp_path),
+    )
+
+    with pytest.raises(errors.ConfigError, match=r"task\.init_checkpoint: got .* another one"):
+        other.initialize(other.build_model())
+
+
+def test_a_checkpoint_of_another_architecture_names_what_differs(parted, task, tmp_path):
+    path = tf.train.Checkpoint(model=parted.build_model()).write(str(tmp_path / "ckpt-1"))
+
+    with pytest.raises(
+        errors.CheckpointError, match=r"embedding: in the model \[\d+, 16\], in the"
+    ):
+        checkpoint_fit.restore_model(task.build_model(), path)

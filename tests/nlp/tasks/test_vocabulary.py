@@ -1,6 +1,11 @@
+import hashlib
+import json
 import logging
+import os
+import pathlib
 
 import pytest
+import sentencepiece
 
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
@@ -18,13 +23,14 @@ def train_data(tmp_path):
 
 @pytest.fixture
 def prepare(train_data):
-    def call(model_path="", model_dir="", max_pairs=1000):
+    def call(model_path="", model_dir="", max_pairs=1000, side="both"):
         return vocabulary.prepare(
             train_data,
             model_path=model_path,
             vocab_size=40,
             max_pairs=max_pairs,
             model_dir=str(model_dir),
+            side=side,
         )
 
     return call
@@ -34,7 +40,8 @@ def test_a_vocabulary_is_trained_and_kept_in_the_directory(prepare, tmp_path):
     path = prepare(model_dir=tmp_path / "run")
 
     assert path == str(tmp_path / "run" / "vocabulary.model")
-    assert [file.name for file in (tmp_path / "run").iterdir()] == ["vocabulary.model"]
+    names = sorted(file.name for file in (tmp_path / "run").iterdir())
+    assert names == ["vocabulary.json", "vocabulary.model"]
 
 
 def test_a_kept_vocabulary_is_used_again_without_the_data(prepare, tmp_path):
@@ -97,3 +104,66 @@ def test_neither_vocabulary_nor_directory_is_an_error(prepare):
 def test_no_vocabulary_is_found_where_there_is_none(tmp_path):
     assert vocabulary.find(str(tmp_path)) is None
     assert vocabulary.find("") is None
+
+
+def _get_pieces(path):
+    processor = sentencepiece.SentencePieceProcessor(model_file=path)
+    return {processor.id_to_piece(index) for index in range(processor.vocab_size())}
+
+
+def test_each_side_has_the_pieces_of_its_own_language(prepare, tmp_path):
+    source = prepare(model_dir=tmp_path / "run", side="source")
+    target = prepare(model_dir=tmp_path / "run", side="target")
+
+    assert os.path.basename(target) == "target_vocabulary.model"
+    assert "Z" not in "".join(_get_pieces(source))
+    assert "Z" in "".join(_get_pieces(target))
+    record = json.loads((tmp_path / "run" / "vocabulary.json").read_text())
+    assert record == {
+        os.path.basename(path): hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+        for path in (source, target)
+    }
+
+
+@pytest.mark.parametrize("side", ["both", "target"])
+def test_a_vocabulary_exchanged_later_is_an_error(prepare, tmp_path, side):
+    path = prepare(model_dir=tmp_path / "run", side=side)
+    other = tmp_path / "other.model"
+    tokenizers.train_sentencepiece(["others", "altogether"] * 9, str(other), vocab_size=15)
+    pathlib.Path(path).write_bytes(other.read_bytes())
+
+    with pytest.raises(errors.DataError, match=r"is not the vocabulary that this run was trained"):
+        prepare(model_dir=tmp_path / "run", side=side)
+    with pytest.raises(errors.DataError, match=r"is not the vocabulary that this run was trained"):
+        prepare(model_path=str(other), model_dir=tmp_path / "run", side=side)
+
+
+def test_a_given_vocabulary_of_the_target_is_copied(prepare, tmp_path):
+    given = prepare(model_dir=tmp_path / "first", side="target")
+
+    path = prepare(model_path=given, model_dir=tmp_path / "second", side="target")
+
+    assert path == str(tmp_path / "second" / "target_vocabulary.model")
+    with pytest.raises(errors.ConfigError, match=r"task\.target_sentencepiece_model_path: got"):
+        prepare(model_path="nowhere", model_dir=tmp_path / "second", side="target")
+
+
+def test_a_record_that_is_damaged_is_an_error(prepare, tmp_path):
+    prepare(model_dir=tmp_path / "run")
+    (tmp_path / "run" / "vocabulary.json").write_text("{")
+
+    with pytest.raises(errors.DataError, match="is no JSON"):
+        prepare(model_dir=tmp_path / "run")
+
+
+def test_starting_from_a_checkpoint_with_another_vocabulary_is_an_error(prepare, tmp_path):
+    prepare(model_dir=tmp_path / "run")
+    (tmp_path / "old").mkdir()
+    other = str(tmp_path / "old" / "vocabulary.model")
+    tokenizers.train_sentencepiece(["others", "altogether"] * 9, other, vocab_size=15)
+
+    for checkpoint in (tmp_path / "old", tmp_path / "old" / "ckpt-7"):
+        with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path='.*old/vocabulary"):
+            vocabulary.check_same(str(tmp_path / "run"), str(checkpoint), "source")
+    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "elsewhere"), "source")
+    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "run" / "ckpt-1"), "source")
