@@ -1,13 +1,21 @@
 """`quintain translate`: translates arguments or lines of standard input."""
 
+import dataclasses
+import json
+import os
+import stat
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from quintain import errors
-from quintain.cli import logs, options, tensorflow_import
+from quintain.cli import logs, options, tensorflow_import, translation_lines
 from quintain.cli.lazy_group import FlagCommand
+
+_PROGRESS_SECS = 0.5
 
 
 @click.command(cls=FlagCommand)
@@ -15,18 +23,69 @@ from quintain.cli.lazy_group import FlagCommand
 @click.option("--model_dir", required=True, metavar="DIR", help="Directory of a trained run.")
 @click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
 @click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
-@click.option("--alpha", type=float, help="Strength of the length normalisation.")
+@click.option("--alpha", type=float, help="Strength of the length normalisation; 0 is none.")
+@click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
+@click.option(
+    "--no_repeat_ngram_size",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="No translation holds the same N tokens in a row twice.",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="What every translation starts with.")
+@click.option("--n_best", type=click.IntRange(min=1), help="Translations of each line.")
+@click.option("--with_scores", is_flag=True, help="Write the score and a tab before each.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object for each line.")
+@click.option(
+    "--sampling_temperature",
+    type=float,
+    metavar="T",
+    help="Draw tokens instead of searching, logits divided by T; 0 takes the most probable.",
+)
+@click.option("--top_k", type=click.IntRange(min=0), help="Draw from the K most probable tokens.")
+@click.option("--top_p", type=float, help="Draw from the most probable tokens that make up P.")
+@click.option("--seed", type=int, help="Equal seeds draw equal translations.")
+@click.option(
+    "--precision", type=click.Choice(["float32", "bfloat16"]), help="Float type of the decoder."
+)
+@click.option("--skip_bad", is_flag=True, help="An empty line for each line that can't be read.")
+@click.option(
+    "--max_source_length",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    help="Most tokens of a line.",
+)
 @click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=2_048,
+    show_default=True,
+    help="Lines read ahead; similar ones among them are translated together.",
+)
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
 def translate(
-    text: tuple[str, ...], model_dir: str, batch_size: int, alsologtostderr: bool, **search: Any
+    text: tuple[str, ...],
+    model_dir: str,
+    checkpoint: str | None,
+    alsologtostderr: bool,
+    as_json: bool,
+    with_scores: bool,
+    skip_bad: bool,
+    window: int,
+    n_best: int | None,
+    **settings: Any,
 ) -> None:
     r"""Translate TEXTs, or each line of standard input, one line each.
 
     \b
     quintain translate --model_dir=runs/local "the third of May"
     quintain translate --model_dir=runs/local < source.txt > translation.txt
+
+    Empty lines stay empty. A line that is not UTF-8 or is too long ends the translation after the
+    lines before it; with --skip_bad its translation is an empty line, and it is reported. With
+    --n_best=N there are N lines for each, which start with its number and a tab.
     """
     logs.set_up(is_verbose=alsologtostderr)
     if not text and sys.stdin.isatty():
@@ -38,17 +97,177 @@ def translate(
     import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain.nlp import translator
 
-    model = translator.Translator.from_model_dir(model_dir, **search)
-    for translation in model.translate_stream(text or _read_lines(), batch_size):
-        click.echo(translation)
+    given = {name: value for name, value in settings.items() if value is not None}
+    if n_best is not None:
+        given["num_outputs"] = n_best
+    if ("top_k" in given or "top_p" in given) and "sampling_temperature" not in given:
+        given["sampling_temperature"] = 1.0
+    model = translator.Translator.from_model_dir(model_dir, checkpoint=checkpoint)
+    lines = _Lines(model, window=window, is_skipping=skip_bad, settings=given)
+    source = _number(text) if text else translation_lines.read_lines(sys.stdin.buffer)
+    writer = _Writer(as_json=as_json, with_scores=with_scores, has_several=n_best is not None)
+    with _Progress(_measure_input(text)) as progress:
+        for line, translations in lines.translate(source):
+            writer.write(line, translations)
+            progress.show(line)
+    lines.report()
 
 
-def _read_lines() -> Any:
-    """Yields the lines of standard input, which must be UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
+@dataclasses.dataclass
+class _Lines:
+    """Translates lines, a window at a time."""
+
+    model: Any
+    window: int
+    is_skipping: bool
+    settings: dict[str, Any]
+    num_skipped: int = 0
+    num_read: int = 0
+
+    def translate(
+        self, lines: Iterable[translation_lines.Line]
+    ) -> Iterator[tuple[translation_lines.Line, list[Any]]]:
+        """Yields lines and their translations in order.
+
+        Raises:
+            DataError: At a bad line, after all before it, unless bad lines are skipped.
+        """
+        waiting: list[translation_lines.Line] = []
+        for line in lines:
+            waiting.append(line)
+            is_end = bool(line.problem) and not self.is_skipping
+            if len(waiting) == self.window or is_end:
+                yield from self._translate_window(waiting)
+                waiting = []
+        yield from self._translate_window(waiting)
+
+    def report(self) -> None:
+        """Says how many lines were skipped."""
+        if self.num_skipped:
+            click.echo(
+                f"{self.num_skipped:,} of {self.num_read:,} lines were skipped; their translations "
+                "are empty.",
+                err=True,
+            )
+
+    def _translate_window(
+        self, lines: list[translation_lines.Line]
+    ) -> Iterator[tuple[translation_lines.Line, list[Any]]]:
+        checked = self._check_lengths(lines)
+        first_bad = next((place for place, line in enumerate(checked) if line.problem), None)
+        usable = checked
+        if first_bad is not None and not self.is_skipping:
+            usable = checked[:first_bad]
+        arguments = dict(self.settings)
+        prefix = arguments.pop("prefix", "")
+        found = self.model.translate_with_scores(
+            [line.text for line in usable],
+            prefixes=[prefix] * len(usable) if prefix else None,
+            **arguments,
+        )
+        for line, translations in zip(usable, found, strict=True):
+            self.num_read += 1
+            if line.problem:
+                self.num_skipped += 1
+                click.echo(f"line {line.number}: {line.problem}; skipped.", err=True)
+            yield line, translations
+        if len(usable) < len(checked):
+            bad = checked[len(usable)]
             raise errors.DataError(
-                f"standard input, line {number}: not UTF-8 at byte {error.start}."
-            ) from error
+                f"line {bad.number}: {bad.problem}. The {self.num_read:,} lines before it are "
+                "translated. Mend the line, or give --skip_bad to leave such lines out."
+            )
+
+    def _check_lengths(self, lines: list[translation_lines.Line]) -> list[translation_lines.Line]:
+        """Returns lines, those with too many tokens marked as bad."""
+        limit = self.settings["max_source_length"]
+        lengths = self.model.count_tokens([line.text for line in lines])
+        return [
+            line
+            if length <= limit
+            else translation_lines.Line(
+                line.number, "", f"has {length:,} tokens, expected at most {limit:,}"
+            )
+            for line, length in zip(lines, lengths, strict=True)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Writer:
+    """Writes translations to standard output."""
+
+    as_json: bool
+    with_scores: bool
+    has_several: bool
+
+    def write(self, line: translation_lines.Line, translations: list[Any]) -> None:
+        """Writes those of a line."""
+        if self.as_json:
+            click.echo(json.dumps(self._describe(line, translations), ensure_ascii=False))
+            return
+        for translation in translations if self.has_several else translations[:1]:
+            columns = [str(line.number)] if self.has_several else []
+            columns += [f"{translation.score:.4f}"] if self.with_scores else []
+            # A translation is a line, whatever the vocabulary holds.
+            click.echo("\t".join([*columns, " ".join(translation.text.splitlines())]))
+
+    def _describe(self, line: translation_lines.Line, translations: list[Any]) -> dict[str, Any]:
+        if line.problem:
+            return {"line": line.number, "error": line.problem, "translations": []}
+        return {
+            "line": line.number,
+            "source": line.text,
+            "translations": [dataclasses.asdict(translation) for translation in translations],
+        }
+
+
+class _Progress:
+    """Says on standard error how far the translation is, where that is a terminal."""
+
+    def __init__(self, num_bytes: int | None) -> None:
+        """Stores how much there is, if that is known."""
+        self._num_bytes = num_bytes
+        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._start = self._last = time.monotonic()
+        self._num_done = self._bytes_done = 0
+
+    def __enter__(self) -> "_Progress":
+        """Returns itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes the line."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+
+    def show(self, line: translation_lines.Line) -> None:
+        """Counts a line, and says from time to time how far things are."""
+        self._num_done += 1
+        self._bytes_done += len(line.text.encode()) + 1
+        now = time.monotonic()
+        if not self._is_shown or now - self._last < _PROGRESS_SECS:
+            return
+        self._last = now
+        secs = now - self._start
+        text = f"{self._num_done:,} lines  {self._num_done / secs:,.1f} lines/s"
+        if self._num_bytes:
+            left = secs * max(self._num_bytes / self._bytes_done - 1, 0)
+            text += f"  ETA {int(left) // 3600}:{int(left) // 60 % 60:02}:{int(left) % 60:02}"
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def _number(texts: Iterable[str]) -> Iterator[translation_lines.Line]:
+    for number, text in enumerate(texts, start=1):
+        yield translation_lines.Line(number, text)
+
+
+def _measure_input(texts: tuple[str, ...]) -> int | None:
+    """Returns the bytes of standard input, if it is a file."""
+    if texts:
+        return None
+    try:
+        status = os.fstat(sys.stdin.fileno())
+    except OSError:  # Not a file of the operating system.
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

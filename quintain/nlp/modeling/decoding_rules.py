@@ -64,13 +64,15 @@ class Rules:
         Returns:
             `[B, K, V]`, minus infinity at what is ruled out.
         """
+        free = log_probs
         if self.no_repeat_ngram_size:
             log_probs = self._forbid_repeats(log_probs, sequences, index)
         if self.min_length:
             is_end = self.is_end(tf.range(tf.shape(log_probs)[-1]))
             log_probs = _exclude(log_probs, is_end & (index < self.min_length))
         if prefix.shape[-1] != 0:
-            log_probs = _force(log_probs, index, prefix)
+            is_forced, is_next = _follow(prefix, index, tf.shape(log_probs)[-1])
+            log_probs = tf.where(is_forced, _exclude(free, ~is_next), log_probs)
         return log_probs
 
     def _forbid_repeats(
@@ -104,10 +106,10 @@ def _exclude(log_probs: tf.Tensor, is_excluded: tf.Tensor) -> tf.Tensor:
     return tf.where(is_excluded, tf.constant(-float("inf"), log_probs.dtype), log_probs)
 
 
-def _force(log_probs: tf.Tensor, index: tf.Tensor, prefix: tf.Tensor) -> tf.Tensor:
-    """Leaves of each example only the prefix's id at `index`, with the probability it has."""
+def _follow(
+    prefix: tf.Tensor, index: tf.Tensor, vocab_size: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns whether the prefix says what comes at `index`, `[B, 1, 1]`, and what `[B, 1, V]`."""
     length = tf.shape(prefix)[1]
     forced = tf.gather(prefix, tf.minimum(index, length - 1), axis=1)[:, tf.newaxis, tf.newaxis]
-    is_forced = (forced != 0) & (index < length)  # [B, 1, 1]
-    is_other = forced != tf.range(tf.shape(log_probs)[-1])
-    return _exclude(log_probs, is_forced & is_other)
+    return (forced != 0) & (index < length), forced == tf.range(vocab_size)
