@@ -4,10 +4,15 @@ from quintain import optimization
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
 from quintain.nlp.configs import bert
-from quintain.nlp.data import pretrain_dataloader
+from quintain.nlp.data import (
+    pretrain_dataloader,
+    pretrain_dynamic_dataloader,
+    pretrain_text_dataloader,
+)
 from quintain.nlp.tasks import masked_lm
 
 _TRAIN_STEPS = 1_000_000
+_WIKI = "wikipedia/20230601.en"
 _NEEDS_DATA = (
     "task.train_data.input_path != ''",
     "task.validation_data.input_path != ''",
@@ -26,11 +31,48 @@ def bert_pretraining() -> cfg.ExperimentConfig:
             ),
         ),
         trainer=cfg.TrainerConfig(
-            optimizer_config=_build_optimizer(1e-4, _TRAIN_STEPS, warmup_steps=10_000),
+            optimizer_config=build_optimizer(1e-4, _TRAIN_STEPS, warmup_steps=10_000),
             train_steps=_TRAIN_STEPS,
         ),
         restrictions=[*_NEEDS_DATA],
     )
+
+
+@exp_factory.register_config_factory("bert/pretraining_dynamic")
+def bert_pretraining_dynamic() -> cfg.ExperimentConfig:
+    """Pretrains BERT on sequences of different lengths, each padded to one of four."""
+    config = bert_pretraining()
+    config.task.train_data = pretrain_dynamic_dataloader.BertPretrainDataConfig()
+    return config
+
+
+@exp_factory.register_config_factory("bert/pretraining_text")
+def bert_pretraining_text() -> cfg.ExperimentConfig:
+    """Pretrains BERT on your own text files, masked on the fly; no sentence pairs."""
+    config = bert_pretraining()
+    config.task.model = bert.PretrainerConfig()
+    config.task.train_data, config.task.validation_data = (
+        pretrain_text_dataloader.BertPretrainTextDataConfig(
+            is_training=is_training, use_next_sentence_label=False, tokenization="SentencePiece"
+        )
+        for is_training in (True, False)
+    )
+    config.restrictions = [*_NEEDS_DATA, "task.train_data.vocab_file_path != ''"]
+    return config
+
+
+@exp_factory.register_config_factory("bert/text_wiki_pretraining")
+def bert_text_wiki_pretraining() -> cfg.ExperimentConfig:
+    """Pretrains BERT on the English Wikipedia of TensorFlow Datasets, masked on the fly."""
+    config = bert_pretraining()
+    config.task.train_data, config.task.validation_data = (
+        pretrain_text_dataloader.BertPretrainTextDataConfig(
+            tfds_name=_WIKI, tfds_split=split, is_training=is_training
+        )
+        for split, is_training in (("train[:99%]", True), ("train[99%:]", False))
+    )
+    config.restrictions = ["task.train_data.vocab_file_path != ''"]
+    return config
 
 
 @exp_factory.register_config_factory("bert/local")
@@ -57,7 +99,7 @@ def bert_local() -> cfg.ExperimentConfig:
                 "validation_data": {"input_path": masked_lm.DUMMY_PATH},
             },
             "trainer": {
-                "optimizer_config": _build_optimizer(1e-3, train_steps, warmup_steps=5).as_dict(),
+                "optimizer_config": build_optimizer(1e-3, train_steps, warmup_steps=5).as_dict(),
                 "train_steps": train_steps,
                 "steps_per_loop": 5,
                 "summary_interval": 5,
@@ -70,9 +112,14 @@ def bert_local() -> cfg.ExperimentConfig:
     return config
 
 
-def _build_optimizer(
+def build_optimizer(
     rate: float, train_steps: int, *, warmup_steps: int
 ) -> optimization.OptimizationConfig:
+    """Returns Adam with weight decay; its rate rises to `rate`, then falls to 0 in a line.
+
+    Source:
+        Devlin et al., 2019, appendix A.2 (https://arxiv.org/abs/1810.04805).
+    """
     return optimization.OptimizationConfig(
         {
             "optimizer": {
