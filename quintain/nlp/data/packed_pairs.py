@@ -65,22 +65,30 @@ def pack_for_training(
     Raises:
         DataError: If all pairs are too long, or there are none.
     """
-    packed = _pack(pairs, tokenizer)
-    is_short = np.max(packed.lengths, axis=1, initial=0) <= max_length
-    num_dropped = int(np.sum(~is_short))
+    if not pairs:
+        raise errors.DataError("input_path: no sentence pairs. Check the path.")
+    limit = max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
+    candidates = [pair for pair in pairs if max(len(pair[0]), len(pair[1])) <= limit]
+    packed = _pack(candidates, tokenizer)
+    lengths = packed.lengths
+    # A text of which the vocabulary keeps nothing has only its EOS.
+    is_usable = np.all((lengths > 1) & (lengths <= max_length), axis=1)
+    num_dropped = len(pairs) - int(np.sum(is_usable))
     if num_dropped == len(pairs):
         raise errors.DataError(
-            f"max_seq_length: got {max_length}, but all {len(pairs)} training pairs are longer. "
+            f"max_seq_length: got {max_length}, but all {len(pairs)} training pairs are longer, or "
+            "have no token on one side. "
             "Give a larger max_seq_length, or a vocabulary that fits the data."
         )
     if num_dropped:
         is_much = num_dropped > _DROPPED_WARNING_RATIO * len(pairs)
         _logger.log(
             logging.WARNING if is_much else logging.INFO,
-            "Left out %d of %d training pairs (%.1f %%) with more than max_seq_length=%d tokens.",
+            "Left out %d of %d training pairs (%.1f %%) with more than max_seq_length=%d tokens on "
+            "one side, or with none.",
             num_dropped, len(pairs), 100 * num_dropped / len(pairs), max_length,
         )  # fmt: skip
-    kept = np.flatnonzero(is_short)
+    kept = np.flatnonzero(is_usable)
     with tf.device("CPU:0"):
         return PackedPairs(
             sources=tf.gather(packed.sources, kept),
@@ -97,12 +105,17 @@ def pack_for_evaluation(
 ) -> PackedPairs:
     """Tokenises pairs, cutting what is too long so that it still ends with EOS.
 
+    Only the first `tokenizers.MAX_CHARACTERS_PER_TOKEN` characters for each token are looked at.
+
     Args:
         pairs: Sentence pairs.
         tokenizer: Cuts both sides into tokens; or two, one for each.
         max_length: Most tokens on a side, EOS included.
     """
-    packed = _pack(pairs, tokenizer)
+    if not pairs:
+        raise errors.DataError("input_path: no sentence pairs. Check the path.")
+    limit = max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
+    packed = _pack([(source[:limit], target[:limit]) for source, target in pairs], tokenizer)
 
     def truncate(ids: tf.RaggedTensor) -> tf.RaggedTensor:
         return tf.concat([ids[:, :-1][:, : max_length - 1], ids[:, -1:]], axis=1)
@@ -117,14 +130,14 @@ def _pack(
     pairs: Sequence[tuple[str, str]],
     tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
 ) -> PackedPairs:
-    if not pairs:
-        raise errors.DataError("input_path: no sentence pairs. Check the path.")
     sides = []
     with tf.device("CPU:0"):
         for side, side_tokenizer in enumerate(tokenizers.both_sides(tokenizer)):
             chunks = [
-                side_tokenizer.tokenize(tf.constant([pair[side] for pair in pairs[i : i + _CHUNK]]))
-                for i in range(0, len(pairs), _CHUNK)
+                side_tokenizer.tokenize(
+                    tf.constant([pair[side] for pair in pairs[i : i + _CHUNK]], tf.string)
+                )
+                for i in range(0, max(len(pairs), 1), _CHUNK)
             ]
             sides.append(tf.concat(chunks, axis=0))
     return PackedPairs(sides[0], sides[1], np.arange(len(pairs), dtype=np.int64))

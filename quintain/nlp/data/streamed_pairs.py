@@ -27,14 +27,62 @@ def decode_tsv(line: tf.Tensor) -> Example:
     return {"inputs": parts[0], "targets": parts[1]}
 
 
-def check_tsv(paths: Sequence[str]) -> None:
+def check_tsv(
+    paths: Sequence[str],
+    tokenize: Callable[[Example], Example],
+    is_usable: Callable[[Example], tf.Tensor],
+) -> None:
     """Reads whole TSV files once, so that a wrong line is named before training starts.
 
+    Args:
+        paths: The files.
+        tokenize: From `translation_records.build_tokenization`.
+        is_usable: From `translation_records.build_length_filter`.
+
     Raises:
-        DataError: If a file can't be read or has a line that is no pair.
+        DataError: If a file can't be read, has a line that is no pair, or has no pair at its start
+            that may be used for training.
     """
     for path in paths:
-        parallel_text.read_tsv([path])
+        start = parallel_text.read_tsv([path])[:_CHUNK]
+        sides = [[pair[side] for pair in start] for side in range(2)]
+        examples = tf.data.Dataset.from_tensor_slices({"inputs": sides[0], "targets": sides[1]})
+        translation_records.check_usable(path, examples.map(tokenize), is_usable)
+
+
+def check_tfds(
+    params: cfg.DataConfig,
+    src_lang: str,
+    tgt_lang: str,
+    tokenize: Callable[[Example], Example],
+    is_usable: Callable[[Example], tf.Tensor],
+) -> None:
+    """Checks the start of every TensorFlow Datasets entry that a config names.
+
+    Args:
+        params: Names and splits.
+        src_lang: Feature with the source text.
+        tgt_lang: Feature with the target text.
+        tokenize: From `translation_records.build_tokenization`.
+        is_usable: From `translation_records.build_length_filter`.
+
+    Raises:
+        ConfigError: If an entry is unknown or lacks one of the features.
+        DataError: If an entry is not prepared, or has no pair at its start that may be used.
+    """
+    plain = _to_plain(params)
+    for source in input_sources.get_sources(params):
+        builder = tfds_source.build_builder(source, plain)
+        check_tfds_features(builder, source, src_lang, tgt_lang)
+        texts = tfds_source.read(builder, source, plain, seed=None).map(
+            build_tfds_decoder(src_lang, tgt_lang)
+        )
+        translation_records.check_usable(str(source.location), texts.map(tokenize), is_usable)
+
+
+def _to_plain(params: cfg.DataConfig) -> cfg.DataConfig:
+    """Returns a config that reads entries in their own order."""
+    return cfg.DataConfig(tfds_data_dir=params.tfds_data_dir, tfds_download=params.tfds_download)
 
 
 def build_tfds_decoder(src_lang: str, tgt_lang: str) -> TextDecoder:
@@ -66,7 +114,7 @@ def read_tfds_pairs(
         ConfigError: If an entry is unknown or lacks one of the features.
         DataError: If an entry is not prepared.
     """
-    plain = cfg.DataConfig(tfds_data_dir=params.tfds_data_dir, tfds_download=params.tfds_download)
+    plain = _to_plain(params)
     pairs: list[tuple[str, str]] = []
     for source in input_sources.get_sources(params):
         builder = tfds_source.build_builder(source, plain)
@@ -122,7 +170,7 @@ def stream(
         input_context: Which part of the data this worker reads.
     """
     is_usable = translation_records.build_length_filter(max_length)
-    tokenize = translation_records.build_tokenization(tokenizer)
+    tokenize = translation_records.build_tokenization(tokenizer, max_length=max_length)
 
     def finish_served(dataset: tf.data.Dataset, context: Any) -> tf.data.Dataset:
         del context  # The sizes are those of a replica already.

@@ -29,6 +29,10 @@ PAD_ID: Final = 0
 EOS_ID: Final = 1
 UNK_ID: Final = 2
 
+MAX_CHARACTERS_PER_TOKEN: Final = 100
+"""Text with more characters for each token it may have is too long without a look at its tokens:
+the time to find them grows with the square of the length of a text without spaces."""
+
 # The trainer adds up floats per thread: a fixed number gives the same vocabulary on every machine.
 _NUM_THREADS = 4
 

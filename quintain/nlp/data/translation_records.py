@@ -6,6 +6,7 @@ Shapes:
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -18,6 +19,9 @@ Example = dict[str, tf.Tensor]
 Pair = tuple[str, str]
 
 _CHUNK = 1_024
+_DROPPED_WARNING_RATIO = 0.01
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,31 +123,27 @@ def build_text_decoder(record_format: RecordFormat) -> Callable[[tf.Tensor], Exa
 
 
 def build_tokenization(
-    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides, *, max_length: int
 ) -> Callable[[Example], Example]:
     """Returns the function that cuts the strings `inputs` and `targets` into `[S]` and `[T]`.
 
     Args:
         tokenizer: For both sides; or two, one for each.
+        max_length: Most tokens that anybody wants. A text too long for so few becomes an empty one,
+            see `tokenizers.MAX_CHARACTERS_PER_TOKEN`.
     """
-    source, target = tokenizers.both_sides(tokenizer)
+    sides = dict(zip(("inputs", "targets"), tokenizers.both_sides(tokenizer), strict=True))
+    limit = max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
 
     def tokenize(example: Example) -> Example:
-        return {
-            "inputs": source.tokenize(example["inputs"]),
-            "targets": target.tokenize(example["targets"]),
-        }
+        tokens = {}
+        for name, side in sides.items():
+            text = example[name]
+            is_long = tf.strings.length(text, unit="UTF8_CHAR") > limit
+            tokens[name] = side.tokenize(tf.where(is_long, "", text))
+        return tokens
 
     return tokenize
-
-
-def build_decoder(
-    record_format: RecordFormat,
-    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides,
-) -> Callable[[tf.Tensor], Example]:
-    """Returns the function that maps a record to `inputs` `[S]` and `targets` `[T]`, int32."""
-    to_text, tokenize = build_text_decoder(record_format), build_tokenization(tokenizer)
-    return lambda record: tokenize(to_text(record))
 
 
 def build_length_filter(max_length: int) -> Callable[[Example], tf.Tensor]:
@@ -158,33 +158,59 @@ def build_length_filter(max_length: int) -> Callable[[Example], tf.Tensor]:
 
 
 def check_usable(
-    paths: Sequence[str],
-    record_format: RecordFormat,
-    decode: Callable[[tf.Tensor], Example],
-    is_usable: Callable[[Example], tf.Tensor],
+    where: str, examples: tf.data.Dataset, is_usable: Callable[[Example], tf.Tensor]
 ) -> None:
-    """Checks the start of every file, so that an endless stream of nothing can't come of it.
+    """Checks the start of a source, so that an endless stream of nothing can't come of it.
+
+    Where more than one pair in a hundred can't be used, a warning says how many.
 
     Args:
-        paths: TFRecord files.
+        where: File or entry, for messages.
+        examples: Its examples, `inputs` `[S]` and `targets` `[T]`.
+        is_usable: The filter of `build_length_filter`.
+
+    Raises:
+        DataError: If there is no example, or none of the first may be used for training.
+    """
+    flags = examples.take(_CHUNK).map(is_usable).as_numpy_iterator()
+    usable = [bool(flag) for flag in flags]
+    if not usable:
+        raise errors.DataError(f"{where}: no records, the file is empty. Check the path.")
+    if not any(usable):
+        raise errors.DataError(
+            f"{where}: none of the first {len(usable)} pairs can be used, all are empty on one "
+            "side or longer than max_seq_length. Check the file, or give a larger one."
+        )
+    num_dropped = len(usable) - sum(usable)
+    if num_dropped > _DROPPED_WARNING_RATIO * len(usable):
+        _logger.warning(
+            "%s: training leaves out pairs that are empty on one side or longer than "
+            "max_seq_length, %d of the first %d (%.1f %%).",
+            where, num_dropped, len(usable), 100 * num_dropped / len(usable),
+        )  # fmt: skip
+
+
+def check_files(
+    paths: Sequence[str],
+    record_format: RecordFormat,
+    tokenize: Callable[[Example], Example],
+    is_usable: Callable[[Example], tf.Tensor],
+) -> None:
+    """Checks the start of every TFRecord file.
+
+    Args:
+        paths: The files.
         record_format: Names of the features.
-        decode: The decoder of `build_decoder`.
+        tokenize: From `build_tokenization`.
         is_usable: The filter of `build_length_filter`.
 
     Raises:
         DataError: If a file has no record, one of its first records can't be decoded, or none of
             them may be used for training.
     """
+    decode = build_text_decoder(record_format)
     for path in paths:
-        examples = input_reader.read_records(path).take(_CHUNK).map(decode)
         try:
-            usable = [bool(flag) for flag in examples.map(is_usable).as_numpy_iterator()]
+            check_usable(path, input_reader.read_records(path).map(decode).map(tokenize), is_usable)
         except tf.errors.OpError as error:
             raise _unreadable(f"{path}: one of the first records", error, record_format) from error
-        if not usable:
-            raise errors.DataError(f"{path}: no records, the file is empty. Check the path.")
-        if not any(usable):
-            raise errors.DataError(
-                f"{path}: none of the first {len(usable)} pairs can be used, all are empty on one "
-                "side or longer than max_seq_length. Check the file, or give a larger one."
-            )

@@ -28,7 +28,7 @@ from annotated_types import Ge
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_reader, input_sources, tfds_source
+from quintain.core import input_reader, input_sources
 from quintain.nlp.data import (
     bundled_corpora,
     data_loader,
@@ -320,28 +320,22 @@ class WMTDataLoader(data_loader.DataLoader):
     ) -> streamed_pairs.TextDecoder:
         """Checks the data, and returns what maps a record of it to text."""
         params = self._params
+        max_length = params.max_seq_length
+        tokenize = translation_records.build_tokenization(self._tokenizers, max_length=max_length)
+        is_usable = translation_records.build_length_filter(max_length)
         if stream_format == "tfds":
             record_format = pair_formats.get_record_format(params)
-            for source in input_sources.get_sources(params):
-                builder = tfds_source.build_builder(source, params)
-                streamed_pairs.check_tfds_features(
-                    builder, source, record_format.source, record_format.target
-                )
-            return streamed_pairs.build_tfds_decoder(record_format.source, record_format.target)
-        sources = input_sources.get_sources(params)
+            languages = record_format.source, record_format.target
+            streamed_pairs.check_tfds(params, *languages, tokenize, is_usable)
+            return streamed_pairs.build_tfds_decoder(*languages)
         paths = [
             path
-            for source in sources
+            for source in input_sources.get_sources(params)
             for path in input_reader.match_files(source.location, name=source.field)
         ]
         if stream_format == "tsv":
-            streamed_pairs.check_tsv(paths)
+            streamed_pairs.check_tsv(paths, tokenize, is_usable)
             return streamed_pairs.decode_tsv
         record_format = pair_formats.get_record_format(params)
-        translation_records.check_usable(
-            paths,
-            record_format,
-            translation_records.build_decoder(record_format, self._tokenizers),
-            translation_records.build_length_filter(params.max_seq_length),
-        )
+        translation_records.check_files(paths, record_format, tokenize, is_usable)
         return translation_records.build_text_decoder(record_format)

@@ -86,10 +86,10 @@ class _Characters:
 
 
 def _check(path, max_length):
-    translation_records.check_usable(
+    translation_records.check_files(
         [path],
         _FORMAT,
-        translation_records.build_decoder(_FORMAT, _Characters()),
+        translation_records.build_tokenization(_Characters(), max_length=max_length),
         translation_records.build_length_filter(max_length),
     )
 
@@ -111,3 +111,21 @@ def test_a_file_that_would_give_an_endless_stream_of_nothing_is_an_error(write, 
 
     with pytest.raises(errors.DataError, match=message):
         _check(path, 3)
+
+
+def test_how_many_pairs_at_the_start_are_left_out_is_said(write, caplog):
+    examples = [{"en": b"a", "de": b"b"}] * 3 + [{"en": b"too long", "de": b"x"}]
+
+    _check(write("a.tfrecord", examples), 2)
+
+    assert "1 of the first 4 (25.0 %)" in caplog.text
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(200, False), (201, True)])
+def test_a_text_that_can_only_be_too_long_is_not_cut_into_tokens(length, is_cut):
+    tokenize = translation_records.build_tokenization(_Characters(), max_length=2)
+
+    tokens = tokenize({"inputs": tf.constant("\u00fc" * length), "targets": tf.constant("x")})
+
+    assert tokens["inputs"].shape[0] == (1 if is_cut else 401)
+    assert tokens["targets"].shape[0] == 2

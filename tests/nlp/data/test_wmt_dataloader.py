@@ -409,3 +409,61 @@ def test_a_missing_file_names_the_nearest(make_params, tsv):
         errors.DataError, match=r"no file '.*pair\.tsv'. Did you mean '.*pairs\.tsv'"
     ):
         _load(make_params(input_path=tsv.replace("pairs", "pair")))
+
+
+# Odd text
+
+_ODD = [
+    "a" * 100_000,
+    "one two " * 12_500,
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd",
+    "\u202eabc\u202c",
+    "\U0001f469\u200d\U0001f680 \U0001f525",
+    "bell\x07 escape\x1b[2J nul\x00 feed\x0c",
+    "next\x85 line\u2028 paragraph\u2029",
+    "\u200b",
+    "   ",
+    "",
+]
+
+
+@pytest.fixture
+def odd(tmp_path):
+    path = tmp_path / "odd.tsv"
+    rows = [*((text, "eins") for text in _ODD), *(("one", text) for text in _ODD), ("two", "zwei")]
+    path.write_bytes("".join(f"{source}\t{target}\n" for source, target in rows).encode())
+    return str(path), rows
+
+
+def test_evaluation_keeps_every_odd_line_in_its_place(make_params, odd, tokenizer):
+    path, rows = odd
+    params = make_params(input_path=path, is_training=False, global_batch_size=4)
+
+    batches = _take(iter(_load(params)), 100)
+
+    assert wmt_dataloader.read_pairs(params) == rows
+    assert np.concatenate([batch["unique_id"] for batch in batches]).tolist() == list(range(21))
+    for batch in batches:
+        for name in ("inputs", "targets"):
+            assert batch[name].shape[1] <= 64
+            assert (np.sum(batch[name] == tokenizer.eos_id, axis=1) == 1).all()
+    assert b"".join(tokenizer.detokenize(batches[-1]["targets"]).numpy()) == b"zwei"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_training_leaves_out_what_is_empty_or_too_long_and_takes_the_rest(
+    make_params, odd, tokenizer, caplog, is_streamed
+):
+    path, _ = odd
+    source = {"odd": {"path": path, "weight": 1}, "again": {"path": path, "weight": 1}}
+    params = make_params(input_path=source if is_streamed else path)
+
+    batches = _take(iter(_load(params)), 30)
+
+    sources = {
+        text.decode() for batch in batches for text in tokenizer.detokenize(batch["inputs"]).numpy()
+    }
+    assert {"one", "two"} <= sources
+    assert max(batch["inputs"].shape[1] for batch in batches) <= 64
+    assert "left out 4 of 21 pairs because one side is empty" in caplog.text
+    assert ("of the first 17" if is_streamed else "Left out 6 of 17 training pairs") in caplog.text
