@@ -1,5 +1,7 @@
 """BERT pretraining: the reference's settings, and a tiny model to try the code with."""
 
+from collections.abc import Sequence
+
 from quintain import optimization
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
@@ -17,62 +19,76 @@ _NEEDS_DATA = (
     "task.train_data.input_path != ''",
     "task.validation_data.input_path != ''",
 )
+_NEEDS_VOCABULARY = "task.train_data.vocab_file_path != ''"
 
 
 @exp_factory.register_config_factory("bert/pretraining")
 def bert_pretraining() -> cfg.ExperimentConfig:
     """Pretrains BERT on masked words and sentence pairs, from TFRecord files."""
-    return cfg.ExperimentConfig(  # type: ignore[call-arg]
-        task=masked_lm.MaskedLMConfig(
-            model=bert.PretrainerConfig(cls_heads=[bert.ClsHeadConfig(name="next_sentence")]),
-            train_data=pretrain_dataloader.BertPretrainDataConfig(global_batch_size=512),
-            validation_data=pretrain_dataloader.BertPretrainDataConfig(
-                is_training=False, global_batch_size=512
-            ),
-        ),
-        trainer=cfg.TrainerConfig(
-            optimizer_config=build_optimizer(1e-4, _TRAIN_STEPS, warmup_steps=10_000),
-            train_steps=_TRAIN_STEPS,
-        ),
-        restrictions=[*_NEEDS_DATA],
+    return _build_config(
+        pretrain_dataloader.BertPretrainDataConfig(),
+        pretrain_dataloader.BertPretrainDataConfig(is_training=False),
     )
 
 
 @exp_factory.register_config_factory("bert/pretraining_dynamic")
 def bert_pretraining_dynamic() -> cfg.ExperimentConfig:
     """Pretrains BERT on sequences of different lengths, each padded to one of four."""
-    config = bert_pretraining()
-    config.task.train_data = pretrain_dynamic_dataloader.BertPretrainDataConfig()
-    return config
+    return _build_config(
+        pretrain_dynamic_dataloader.BertPretrainDataConfig(),
+        pretrain_dataloader.BertPretrainDataConfig(is_training=False),
+    )
 
 
 @exp_factory.register_config_factory("bert/pretraining_text")
 def bert_pretraining_text() -> cfg.ExperimentConfig:
     """Pretrains BERT on your own text files, masked on the fly; no sentence pairs."""
-    config = bert_pretraining()
-    config.task.model = bert.PretrainerConfig()
-    config.task.train_data, config.task.validation_data = (
+    train_data, validation_data = (
         pretrain_text_dataloader.BertPretrainTextDataConfig(
             is_training=is_training, use_next_sentence_label=False, tokenization="SentencePiece"
         )
         for is_training in (True, False)
     )
-    config.restrictions = [*_NEEDS_DATA, "task.train_data.vocab_file_path != ''"]
-    return config
+    return _build_config(
+        train_data,
+        validation_data,
+        has_next_sentence=False,
+        restrictions=(*_NEEDS_DATA, _NEEDS_VOCABULARY),
+    )
 
 
 @exp_factory.register_config_factory("bert/text_wiki_pretraining")
 def bert_text_wiki_pretraining() -> cfg.ExperimentConfig:
     """Pretrains BERT on the English Wikipedia of TensorFlow Datasets, masked on the fly."""
-    config = bert_pretraining()
-    config.task.train_data, config.task.validation_data = (
+    train_data, validation_data = (
         pretrain_text_dataloader.BertPretrainTextDataConfig(
             tfds_name=_WIKI, tfds_split=split, is_training=is_training
         )
         for split, is_training in (("train[:99%]", True), ("train[99%:]", False))
     )
-    config.restrictions = ["task.train_data.vocab_file_path != ''"]
-    return config
+    return _build_config(train_data, validation_data, restrictions=(_NEEDS_VOCABULARY,))
+
+
+def _build_config(
+    train_data: cfg.DataConfig,
+    validation_data: cfg.DataConfig,
+    *,
+    has_next_sentence: bool = True,
+    restrictions: Sequence[str] = _NEEDS_DATA,
+) -> cfg.ExperimentConfig:
+    heads = [bert.ClsHeadConfig(name="next_sentence")] if has_next_sentence else []
+    return cfg.ExperimentConfig(  # type: ignore[call-arg]
+        task=masked_lm.MaskedLMConfig(
+            model=bert.PretrainerConfig(cls_heads=heads),
+            train_data=train_data,
+            validation_data=validation_data,
+        ),
+        trainer=cfg.TrainerConfig(
+            optimizer_config=build_optimizer(1e-4, _TRAIN_STEPS, warmup_steps=10_000),
+            train_steps=_TRAIN_STEPS,
+        ),
+        restrictions=list(restrictions),
+    )
 
 
 @exp_factory.register_config_factory("bert/local")
