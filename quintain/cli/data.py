@@ -132,7 +132,7 @@ def mlm(
     inputs: tuple[str, ...],
     output: str,
     vocab_file: str,
-    tokenization: str,
+    tokenization: Any,
     lower_case: bool,
     max_predictions_per_seq: int,
     masking_rate: float,

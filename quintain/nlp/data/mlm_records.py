@@ -249,7 +249,9 @@ def _write_examples(
                 for name, index in places
             ]
             seed = tf.constant([settings.seed, start], tf.int64)
-            ids = tf.constant(np.stack([example["input_word_ids"] for example in examples]))
+            ids = tf.constant(
+                np.stack([example["input_word_ids"] for example in examples]), tf.int32
+            )
             masked = {
                 name: value.numpy() for name, value in masking.mask_words(ids, rules, seed).items()
             }
@@ -289,7 +291,7 @@ def _build_inputs(
 
 def _pad(ids: Sequence[int], num_first: int, seq_length: int) -> dict[str, npt.NDArray[np.int64]]:
     places = np.arange(seq_length)
-    padded = np.zeros(seq_length, np.int32)
+    padded = np.zeros(seq_length, np.int64)
     padded[: len(ids)] = ids
     return {
         "input_word_ids": padded,
