@@ -30,7 +30,7 @@ quintain data mlm --input="$directory/corpus/text/*.txt" --vocab_file="$vocabula
 
 quintain train --experiment=bert/pretraining --config_file="$here/pretrain.yaml" \
   --model_dir="$directory/pretraining" --quiet --params_override="${PRETRAIN_SET:+$PRETRAIN_SET,}\
-task.train_data.input_path=$directory/records/train-*,\
+task.vocab_file=$vocabulary,task.train_data.input_path=$directory/records/train-*,\
 task.validation_data.input_path=$directory/records/check-*,\
 trainer.validation_steps=20,trainer.train_steps=$pretrain_steps,\
 trainer.optimizer_config.learning_rate.polynomial.decay_steps=$pretrain_steps"

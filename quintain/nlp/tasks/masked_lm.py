@@ -45,6 +45,10 @@ class MaskedLMConfig(cfg.TaskConfig):
     scale_loss: bool = True
     """Kept for configs of the reference; the loss is always a mean over all replicas."""
 
+    vocab_file: str = ""
+    """Vocabulary that records of ids were made with. A copy is kept beside the checkpoints, so
+    that fine-tuning with another one is an error. Text data names its own."""
+
     train_data: cfg.DataConfig = dataclasses.field(
         default_factory=pretrain_dataloader.BertPretrainDataConfig
     )
@@ -68,6 +72,10 @@ class MaskedLMTask(base_task.Task):
     def _model_config(self) -> bert.PretrainerConfig:
         return typing.cast(bert.PretrainerConfig, self.task_config.model)
 
+    @property
+    def _vocab_file(self) -> str:
+        return typing.cast(MaskedLMConfig, self.task_config).vocab_file
+
     @override
     def build_model(self) -> keras.Model:
         config = self._model_config
@@ -87,6 +95,13 @@ class MaskedLMTask(base_task.Task):
             return _build_dummy_data(params)
         if isinstance(params, TextConfig):
             params = params.replace(vocab_file_path=self._prepare_vocabulary(params))
+        elif self._vocab_file:
+            vocabulary.keep(
+                self._vocab_file,
+                self.logging_dir,
+                field="task.vocab_file",
+                name=f"vocabulary{'.txt' if self._vocab_file.endswith('.txt') else '.model'}",
+            )
         return data_loader_factory.get_data_loader(params).load(input_context)
 
     def _prepare_vocabulary(self, params: TextConfig) -> str:

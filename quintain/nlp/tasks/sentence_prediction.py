@@ -131,6 +131,7 @@ class SentencePredictionTask(base_task.Task):
 
         Raises:
             CheckpointError: If there is no checkpoint, or its encoder is of another shape.
+            ConfigError: If it was trained with another vocabulary.
         """
         if not self.task_config.init_checkpoint:
             return
@@ -138,6 +139,13 @@ class SentencePredictionTask(base_task.Task):
         if self.task_config.init_cls_pooler:
             pooler = model.checkpoint_items["sentence_prediction.pooler_dense"]
             parts["next_sentence.pooler_dense"] = pooler
+        if isinstance(self.task_config.train_data, TextConfig):
+            vocabulary.check_same_copy(
+                self.vocabulary_path,
+                self.task_config.init_checkpoint,
+                name=self._vocabulary_name,
+                field="task.train_data.vocab_file",
+            )
         pretrained.restore_parts(parts, self.task_config.init_checkpoint, "task.init_checkpoint")
 
     @override
@@ -353,14 +361,17 @@ class SentencePredictionTask(base_task.Task):
         Raises:
             ConfigError: If there is none, or the directory holds another one.
         """
-        params = self._text_config
-        suffix = ".model" if params.tokenization == "SentencePiece" else ".txt"
         return vocabulary.keep(
-            params.vocab_file,
+            self._text_config.vocab_file,
             self.logging_dir,
             field="task.train_data.vocab_file",
-            name=f"vocabulary{suffix}",
+            name=self._vocabulary_name,
         )
+
+    @property
+    def _vocabulary_name(self) -> str:
+        is_pieces = self._text_config.tokenization == "SentencePiece"
+        return "vocabulary.model" if is_pieces else "vocabulary.txt"
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:

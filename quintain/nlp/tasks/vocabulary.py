@@ -200,7 +200,10 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     if not model_dir:
         return path
     if not is_kept:
-        return _copy(path, model_dir, name)
+        kept = _copy(path, model_dir, name)
+        _record(kept)
+        return kept
+    check_kept(kept)
     if _read(kept) != _read(path):
         raise errors.ConfigError(
             f"{field}: got {path!r}, but the run in {model_dir!r} was started with another "
@@ -208,6 +211,30 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
             "or another model directory."
         )
     return kept
+
+
+def check_same_copy(path: str, checkpoint: str, *, name: str, field: str) -> None:
+    """Checks that a checkpoint to start from was trained with a vocabulary.
+
+    A checkpoint without a copy of its vocabulary beside it is not checked.
+
+    Args:
+        path: The vocabulary.
+        checkpoint: Prefix of the checkpoint, or its directory.
+        name: Name of the copy.
+        field: The config field that gives `path`, for messages.
+
+    Raises:
+        ConfigError: If the vocabularies differ.
+    """
+    directory = checkpoint if tf.io.gfile.isdir(checkpoint) else os.path.dirname(checkpoint)
+    theirs = os.path.join(directory, name)
+    if tf.io.gfile.exists(theirs) and _read(theirs) != _read(path):
+        raise errors.ConfigError(
+            f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
+            f"{theirs!r}, but {field} is another one, so that its tokens would mean something "
+            f"else. Set {field}={theirs!r}."
+        )
 
 
 def _use_given(model_path: str, model_dir: str, kept: str | None, side: Side) -> str:

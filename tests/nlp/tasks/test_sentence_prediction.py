@@ -315,3 +315,27 @@ def test_weights_that_a_checkpoint_does_not_see_are_an_error(tmp_path):
 
     with pytest.raises(errors.CheckpointError, match="2 weights of encoder are in no checkpoint"):
         pretrained.restore_parts({"encoder": encoder}, path, "task.init_checkpoint")
+
+
+def test_a_pretraining_with_another_vocabulary_is_an_error(tmp_path, vocab_file):
+    save_pretraining(tmp_path)
+    (tmp_path / "vocabulary.model").write_bytes(b"another one")
+    data = make_text_config(vocab_file)
+    task = make_task(train_data=data, init_checkpoint=str(tmp_path))
+
+    with pytest.raises(errors.ConfigError, match=r"was trained with the vocabulary '.*\.model'"):
+        task.initialize(task.build_model())
+
+
+def test_a_run_keeps_to_its_vocabulary(tmp_path, vocab_file):
+    run = str(tmp_path / "run")
+    other = str(tmp_path / "other.model")
+    tokenizers.train_sentencepiece(
+        TEXTS * 3, other, vocab_size=50, control_symbols=bert_vocabulary.SPECIAL_TOKENS
+    )
+    kept = make_task(train_data=make_text_config(vocab_file), logging_dir=run).vocabulary_path
+    gone = make_task(train_data=make_text_config("/gone.model"), logging_dir=run)
+
+    assert gone.vocabulary_path == kept
+    with pytest.raises(errors.ConfigError, match="was started with another vocabulary"):
+        _ = make_task(train_data=make_text_config(other), logging_dir=run).vocabulary_path
