@@ -359,3 +359,47 @@ def test_a_lost_process_is_no_bad_input(quintain, monkeypatch, tmp_path):
 
     assert code == 1
     assert stderr.endswith("Error: A worker is gone.\n")
+
+
+def test_a_run_with_two_vocabularies_is_trained_averaged_evaluated_and_translated(
+    tmp_path, quintain, tiny
+):
+    pairs = [(f"one two {number}", f"eins zwei {number}") for number in range(80)]
+    train = write_pairs(tmp_path / "t.tsv", pairs)
+    run = tmp_path / "run"
+    flags = [SMALL, tiny, "--set=task.share_vocabulary=false"]
+    flags.append(
+        f"--set=task.train_data.mixture=[{{input_path: {train}}}, {{input_path: {train}}}]"
+    )
+    flags.append(f"--set=task.validation_data.input_path={train}")
+
+    code, _, stderr = quintain("train", *flags, f"--model_dir={run}")
+
+    assert code == 0, stderr
+    assert stderr.count("  hypothesis  ") == 3
+    assert f"Translations at step 4 (64 in {run}/translations/step-4.tsv):" in stderr
+    assert "perplexity" in stderr
+    assert {"vocabulary.model", "target_vocabulary.model", "vocabulary.json"} <= {
+        path.name for path in run.iterdir()
+    }
+
+    code, stdout, stderr = quintain("checkpoint", "average", f"--model_dir={run}")
+    assert code == 0, stderr
+    average = run / "averaged"
+    assert f"Averaged 2 checkpoints; wrote {average / 'ckpt-4'}." in stdout
+
+    code, stdout, stderr = quintain("train", "--mode=eval", f"--model_dir={average}", "--json")
+    assert code == 0, stderr
+    assert json.loads(stdout)["perplexity"] > 1
+    assert "hypothesis" not in stderr
+
+    code, stdout, stderr = quintain(
+        "translate", f"--model_dir={run}", f"--checkpoint={average / 'ckpt-4'}", "one two 7"
+    )
+    assert code == 0, stderr
+    assert len(stdout.splitlines()) == 1
+
+    (run / "target_vocabulary.model").write_bytes((run / "vocabulary.model").read_bytes())
+    code, _, stderr = quintain("translate", f"--model_dir={run}", "one two 7")
+    assert code == 2
+    assert "target_vocabulary.model: is not the vocabulary that this run was trained with" in stderr
