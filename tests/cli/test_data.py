@@ -44,3 +44,13 @@ def test_wrong_arguments_are_named(arguments, message, tmp_path, capfd):
     assert code == main.EXIT_BAD_INPUT
     assert message in capfd.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_tokens_that_no_text_gives_can_be_added(corpus, tmp_path):
+    flags = ["--vocab_size=80", "--control_symbols=[CLS], [SEP],[MASK]"]
+
+    code = _run(f"--input={corpus}", f"--output={tmp_path}/v.model", *flags)
+
+    assert code == 0
+    tokens = [line.split("\t")[0] for line in (tmp_path / "v.vocab").read_text().splitlines()]
+    assert tokens[:6] == ["<pad>", "</s>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]

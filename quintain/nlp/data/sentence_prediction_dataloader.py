@@ -273,7 +273,10 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
             stages = self._build_tsv_stages()
         processor = self.text_processor  # Fails before any data is read.
         del processor
-        reader = input_reader.InputReader(self._params, parser_fn=self._bert_preprocess, **stages)
+        # A batch is cut into tokens at once: much faster than one text after the other.
+        reader = input_reader.InputReader(
+            self._params, postprocess_fn=self._bert_preprocess, **stages
+        )
         return reader.read(input_context)
 
     @property
@@ -332,7 +335,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         return _to_int32(decoded)
 
     def _bert_preprocess(self, record: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Turns the texts of an example into the inputs of the model."""
+        """Turns the texts of a batch into the inputs of the model."""
         inputs = self.text_processor([record[field] for field in self._text_fields])
         others = {name: value for name, value in record.items() if name not in self._text_fields}
         return {**inputs, **others}

@@ -7,6 +7,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from quintain import errors
+from quintain.cli import main
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.data import bert_vocabulary, sentence_prediction_dataloader, tokenizers
 from quintain.nlp.modeling import bert_pretrainer
@@ -339,3 +340,29 @@ def test_a_run_keeps_to_its_vocabulary(tmp_path, vocab_file):
     assert gone.vocabulary_path == kept
     with pytest.raises(errors.ConfigError, match="was started with another vocabulary"):
         _ = make_task(train_data=make_text_config(other), logging_dir=run).vocabulary_path
+
+
+def test_a_label_outside_the_range_stops_a_run_before_it_starts(tmp_path, vocab_file, capsys):
+    rows = ["text\tlanguage", "ein Haus\t0", "a house\t2"]
+    (tmp_path / "train.tsv").write_text("\n".join(rows))
+    data = "text_fields: [text], label_field: language, tokenization: SentencePiece"
+    data = f"{{input_path: {tmp_path}/train.tsv, vocab_file: {vocab_file}, {data}}}"
+    (tmp_path / "a.yaml").write_text(
+        "task:\n"
+        "  model: {num_classes: 2, encoder: {bert: {hidden_size: 8, num_layers: 1, "
+        "num_attention_heads: 2, intermediate_size: 8}}}\n"
+        f"  train_data: {data}\n  validation_data: {data}\n"
+    )
+
+    code = main.run(
+        [
+            "train",
+            "--experiment=bert/sentence_prediction_text",
+            f"--model_dir={tmp_path / 'run'}",
+            f"--config_file={tmp_path / 'a.yaml'}",
+            "--quiet",
+        ]
+    )
+
+    assert code == main.EXIT_BAD_INPUT
+    assert "train.tsv:3: language: got 2, expected a class from 0 to 1" in capsys.readouterr().err
