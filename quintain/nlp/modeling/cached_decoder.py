@@ -111,7 +111,13 @@ class _Heads(NamedTuple):
 class _Block:
     """One block of the decoder, its weights read."""
 
-    def __init__(self, block: transformer_blocks.TransformerDecoderBlock, dtype: tf.DType) -> None:
+    def __init__(
+        self,
+        block: transformer_blocks.TransformerDecoderBlock,
+        dtype: tf.DType,
+        *,
+        is_compiled: bool,
+    ) -> None:
         own, source, inner = block.self_attention, block.cross_attention, block.feed_forward
         self._heads = _Heads(own.num_heads, own.width)
         self._query_key_value = Dense.read(own.query_key_value, dtype)
@@ -130,6 +136,7 @@ class _Block:
             )
         ]
         self._norm_first = block.norm_first
+        self._is_compiled = is_compiled
 
     def step(
         self, x: tf.Tensor, index: tf.Tensor, bias: tf.Tensor, cache: Cache, number: int
@@ -139,8 +146,8 @@ class _Block:
         entered = self._enter(x, 0)
         parts = tf.split(self._query_key_value.apply(entered), 3, axis=-1)
         queries, keys, values = (self._heads.split(part, num_candidates) for part in parts)
-        keys = _put(cache.keys[number], keys, index)
-        values = _put(cache.values[number], values, index)
+        keys = _put(cache.keys[number], keys, index, is_compiled=self._is_compiled)
+        values = _put(cache.values[number], values, index, is_compiled=self._is_compiled)
         mixed = self._heads.attend(queries, _merge_steps(keys), _merge_steps(values), bias)
         x = self._leave(x, self._output.apply(mixed), 0)
 
@@ -173,7 +180,9 @@ class CachedDecoder(candidate_loop.Predictor):
         self._model = model
         self._dtype = tf.as_dtype(precision or model.compute_dtype)
         decoder = model.decoder
-        self._blocks = [_Block(block, self._dtype) for block in decoder.blocks]
+        self._blocks = [
+            _Block(block, self._dtype, is_compiled=model.padded_decode) for block in decoder.blocks
+        ]
         self._norm = None if decoder.output_norm is None else _Norm.read(decoder.output_norm)
         self._logits = _read_logits(model.output_embedding)
 
@@ -266,14 +275,21 @@ def _read_logits(embedding: Any) -> Dense:
     return Dense(kernel, bias)
 
 
-def _put(pool: tf.Tensor, entries: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Writes entries `[b, H, K, N]` at step `index` of a pool, in place."""
-    shape = tf.shape(pool)
+def _put(pool: tf.Tensor, entries: tf.Tensor, index: tf.Tensor, *, is_compiled: bool) -> tf.Tensor:
+    """Writes entries `[b, H, K, N]` at step `index` of a pool, in place.
+
+    Nothing may read the pool as it was before. XLA knows another operation, and finds out itself
+    that it can work in place; TensorFlow's kernel of that one copies the pool.
+    """
+    shape, size = tf.shape(pool), pool.shape[3] * pool.shape[4]
     num_rows = shape[0] * shape[1]
-    flat = tf.reshape(pool, [num_rows, shape[2], pool.shape[3] * pool.shape[4]])
-    places = tf.stack([tf.range(num_rows), tf.fill([num_rows], index)], axis=1)
-    entries = tf.reshape(entries, [num_rows, pool.shape[3] * pool.shape[4]])
-    filled = tf.tensor_scatter_nd_update(flat, places, entries)
+    entries = tf.reshape(entries, [num_rows, size])
+    places = tf.range(num_rows) * shape[2] + index
+    flat = tf.reshape(pool, [-1, size])
+    if is_compiled:
+        filled = tf.tensor_scatter_nd_update(flat, places[:, tf.newaxis], entries)
+    else:
+        filled = tf.raw_ops.InplaceUpdate(x=flat, i=places, v=entries)
     return tf.ensure_shape(tf.reshape(filled, shape), pool.shape)
 
 
