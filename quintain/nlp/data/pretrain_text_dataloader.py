@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_reader, input_sources
+from quintain.core import input_reader, input_sources, traced_errors
 from quintain.nlp.data import (
     bert_vocabulary,
     data_loader,
@@ -143,7 +143,8 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
             transform_and_batch_fn=functools.partial(self._pack_and_batch, rules),
             **stages,
         )
-        return reader.read(input_context)
+        with traced_errors.unwrapping():
+            return reader.read(input_context)
 
     @property
     def _is_lines(self) -> bool:

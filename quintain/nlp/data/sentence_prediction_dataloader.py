@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_files, input_reader, input_sources
+from quintain.core import input_files, input_reader, input_sources, traced_errors
 from quintain.nlp.data import (
     bert_inputs,
     bert_vocabulary,
@@ -277,7 +277,8 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         reader = input_reader.InputReader(
             self._params, postprocess_fn=self._bert_preprocess, **stages
         )
-        return reader.read(input_context)
+        with traced_errors.unwrapping():
+            return reader.read(input_context)
 
     @property
     def _is_tsv(self) -> bool:

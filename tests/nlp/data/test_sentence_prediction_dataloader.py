@@ -1,12 +1,15 @@
 import gzip
+import importlib
+import sys
 
 import pytest
 import tensorflow as tf
 
 from quintain import errors
+from quintain.nlp.data import pretrain_text_dataloader
 from quintain.nlp.data import sentence_prediction_dataloader as loaders
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad", "very"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "very"]
 ROWS = [("good", "1", "0"), ("very bad", "0", "1"), ("very good", "1", "2")]
 
 
@@ -69,9 +72,9 @@ def test_rows_become_examples(make_params, tmp_path, name):
     examples = read(make_params(input_path=path, include_example_id=True))
 
     assert [example["input_word_ids"].numpy().tolist() for example in examples] == [
-        [2, 4, 3, 0, 0],
-        [2, 6, 5, 3, 0],
-        [2, 6, 4, 3, 0],
+        [2, 5, 3, 0, 0],
+        [2, 7, 6, 3, 0],
+        [2, 7, 5, 3, 0],
     ]
     assert [int(example["label"]) for example in examples] == [1, 0, 1]
     assert [int(example["example_id"]) for example in examples] == [0, 1, 2]
@@ -84,7 +87,7 @@ def test_files_without_a_header_blank_lines_and_windows_ends_are_read(make_param
     examples = read(make_params(column_names=["label", "text"]))
 
     assert [int(example["label"]) for example in examples] == [1, 0]
-    assert examples[1]["input_word_ids"].numpy().tolist() == [2, 5, 3, 0, 0]
+    assert examples[1]["input_word_ids"].numpy().tolist() == [2, 6, 3, 0, 0]
 
 
 def test_labels_may_be_numbers_or_names(make_params, tmp_path):
@@ -105,9 +108,9 @@ def test_records_of_text_are_read(make_params, tmp_path):
 
     first, second = read(make_params(input_path=path, text_fields=["a", "b"]))
 
-    assert first["input_word_ids"].numpy().tolist() == [2, 4, 3, 5, 3]
+    assert first["input_word_ids"].numpy().tolist() == [2, 5, 3, 6, 3]
     assert first["input_type_ids"].numpy().tolist() == [0, 0, 0, 1, 1]
-    assert second["input_word_ids"].numpy().tolist() == [2, 6, 4, 3, 3]
+    assert second["input_word_ids"].numpy().tolist() == [2, 7, 5, 3, 3]
     assert int(second["label"]) == 0
 
 
@@ -242,3 +245,39 @@ def test_training_goes_on_without_end(make_params, tmp_path):
     batches = list(loaders.SentencePredictionTextDataLoader(params).load().take(20))
 
     assert {batch["label"].shape[0] for batch in batches} == {2}
+
+
+@pytest.fixture(scope="module")
+def tfds_dir(tmp_path_factory, request):
+    directory = str(tmp_path_factory.mktemp("tfds"))
+    sys.path.insert(0, str(request.path.parents[2] / "core"))
+    try:
+        importlib.import_module("tiny_tfds").prepare(directory)
+    finally:
+        sys.path.pop(0)
+    return directory
+
+
+def test_entries_are_read(make_params, tfds_dir):
+    entry = {"tfds_name": "tiny_pairs", "tfds_split": "test", "tfds_data_dir": tfds_dir}
+
+    examples = read(make_params(input_path="", label_field="number", **entry))
+    texts = pretrain_text_dataloader.BertPretrainTextDataLoader(
+        pretrain_text_dataloader.BertPretrainTextDataConfig(
+            is_training=False,
+            global_batch_size=1,
+            seq_length=8,
+            max_predictions_per_seq=2,
+            use_next_sentence_label=False,
+            vocab_file_path=make_params().vocab_file,
+            **entry,
+        )
+    )
+
+    assert sorted(int(example["number"]) for example in examples) == list(range(100, 105))
+    assert {name for example in examples for name in example} == {
+        "input_word_ids", "input_mask", "input_type_ids", "number",
+    }  # fmt: skip
+    assert next(iter(texts.load()))["input_word_ids"].shape == (1, 8)
+    with pytest.raises(errors.ConfigError, match=r"got 'numbr'.*Did you mean 'number'"):
+        read(make_params(input_path="", label_field="numbr", **entry))
