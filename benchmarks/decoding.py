@@ -61,14 +61,16 @@ def train(model_dir: str, pairs: str, train_steps: int) -> None:
     subprocess.run(command, check=True)
 
 
-def write_weights(model: Any, folder: pathlib.Path, num_positions: int) -> None:
+def write_weights(model: Any, folder: pathlib.Path, longest: int) -> None:
     """Writes the weights and the sizes for the peers."""
     import numpy as np
     import tensorflow as tf
 
     weights = {
         "embedding": model.embedding.numpy(),
-        "positions": model._encode_positions(tf.range(num_positions)).numpy(),
+        "positions": model._encode_positions(
+            tf.range(longest + model.extra_decode_length + 2)
+        ).numpy(),
     }
     layers = {
         "query_key_value": "self_attention.query_key_value",
@@ -100,6 +102,7 @@ def write_weights(model: Any, folder: pathlib.Path, num_positions: int) -> None:
         "num_layers": len(model.encoder.blocks),
         "num_heads": block.self_attention.num_heads,
         "intermediate_size": block.feed_forward.intermediate_size,
+        "extra_length": model.extra_decode_length,
     }
     (folder / "config.json").write_text(json.dumps(sizes))
 
@@ -139,6 +142,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=2_000)
     parser.add_argument("--batch_size", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--extra_length", type=int, default=50)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     peers = "hugging_face,hugging_face_early,hugging_face_bfloat16,ctranslate2,reference"
     parser.add_argument("--peers", default=",".join([*OURS, *peers.split(",")]))
@@ -152,6 +156,7 @@ def main() -> None:
     from quintain.nlp import translator
 
     ours = translator.Translator.from_model_dir(options.model_dir, alpha=0.0)
+    ours._model.extra_decode_length = options.extra_length
     text = pathlib.Path(options.sentences).read_text(encoding="utf-8").splitlines()
     sentences = [line.split("\t")[0] for line in text][: options.limit]
     sources = [[int(i) for i in row] for row in ours._tokenize(sentences, 10_000)]
@@ -164,7 +169,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_weights(ours._model, folder, max(map(len, sources)) + 60)
+        write_weights(ours._model, folder, max(map(len, sources)))
         (folder / "sources.json").write_text(json.dumps(sources))
         runs: dict[str, Callable[[], Any]] = {}
         for peer in options.peers.split(","):

@@ -135,7 +135,7 @@ def run_hugging_face(
                 found = model.generate(
                     input_ids=ids, attention_mask=(ids != 0).long(), num_beams=beam_size,
                     do_sample=False, length_penalty=0.0, early_stopping=is_early,
-                    max_new_tokens=ids.shape[1] + 50,
+                    max_new_tokens=ids.shape[1] + config["extra_length"],
                 )  # fmt: skip
             for place, row in zip(places, found[:, 1:].tolist(), strict=True):
                 outputs[place] = strip(row)
@@ -200,10 +200,10 @@ def run_ctranslate2(
     numbers = {token: number for number, token in enumerate(tokens)}
 
     def decode(sources: list[Any]) -> list[Any]:
-        longest = max(map(len, sources))
+        limit = max(map(len, sources)) + config["extra_length"]
         results = translator.translate_batch(
             [[tokens[i] for i in source] for source in sources], beam_size=beam_size,
-            length_penalty=0.0, max_batch_size=batch_size, max_decoding_length=longest + 50,
+            length_penalty=0.0, max_batch_size=batch_size, max_decoding_length=limit,
         )  # fmt: skip
         return [[numbers[token] for token in result.hypotheses[0]] for result in results]
 
@@ -230,7 +230,7 @@ def run_reference(
     }  # fmt: skip
     model = seq2seq_transformer.Seq2SeqTransformer(
         vocab_size=config["vocab_size"], embedding_width=config["width"], dropout_rate=0.0,
-        beam_size=beam_size, alpha=0.0, extra_decode_length=50, eos_id=1,
+        beam_size=beam_size, alpha=0.0, extra_decode_length=config["extra_length"], eos_id=1,
         encoder_layer=seq2seq_transformer.TransformerEncoder(**layers),
         decoder_layer=seq2seq_transformer.TransformerDecoder(**layers),
     )  # fmt: skip
