@@ -14,6 +14,7 @@ from tensorflow.python.ops.parallel_for import pfor  # There is no public way to
 
 _DRAWS: Final[dict[str, Callable[..., tf.Tensor]]] = {
     "StatelessRandomUniformV2": tf.raw_ops.StatelessRandomUniformV2,
+    "StatelessRandomUniformFullIntV2": tf.raw_ops.StatelessRandomUniformFullIntV2,
     "StatelessRandomNormalV2": tf.raw_ops.StatelessRandomNormalV2,
     "StatelessTruncatedNormalV2": tf.raw_ops.StatelessTruncatedNormalV2,
 }

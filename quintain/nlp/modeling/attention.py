@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.nlp.modeling import dropout
 
 MASKED_SCORE = -1e4
 """Added to the scores of masked positions: far below any score, and finite in float16."""
@@ -78,7 +79,7 @@ class _Attention(keras.layers.Layer):
         self.num_heads = num_heads
         self.width = width
         self.output_projection = Projection(width, use_bias=use_bias, name="output")
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
 
     def split_heads(self, x: tf.Tensor) -> tf.Tensor:
         """Turns `[B, Q, D]` into `[B, H, Q, D / H]`."""

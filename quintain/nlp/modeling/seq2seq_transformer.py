@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import attention, cached_decoder, decoding
+from quintain.nlp.modeling import attention, cached_decoder, decoding, dropout
 from quintain.nlp.modeling.transformer_stacks import TransformerDecoder, TransformerEncoder
 
 PAD_ID: Final = 0
@@ -80,7 +80,8 @@ class Seq2SeqTransformer(keras.Model):
                 into `position_repeats` even numbers, `padded_decode` lacks `decode_max_length`, or
                 a number of the decoding is out of its range.
         """
-        super().__init__(**kwargs)
+        # Of the embeddings, only the rows of a batch are cast, not the whole matrix.
+        super().__init__(autocast=False, **kwargs)
         if embedding_width % 2:
             raise errors.ConfigError(
                 f"embedding_width: got {embedding_width}, expected an even number."
@@ -112,7 +113,7 @@ class Seq2SeqTransformer(keras.Model):
         self.position_repeats = position_repeats
         self.encoder = encoder_layer or TransformerEncoder()
         self.decoder = decoder_layer or TransformerDecoder()
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
         self.embedding = self.add_weight(
             shape=(vocab_size, embedding_width),
             initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
@@ -251,10 +252,9 @@ class Seq2SeqTransformer(keras.Model):
     def _embed(self, ids: tf.Tensor, *, is_target: bool = False) -> tf.Tensor:
         """Looks ids up, scaled by the square root of the width; padding is zero."""
         embedding = self.output_embedding if is_target else self.embedding
-        table = tf.cast(tf.convert_to_tensor(embedding), self.compute_dtype)
-        is_token = tf.cast(tf.not_equal(ids, PAD_ID), table.dtype)
-        scale = is_token * tf.cast(self.embedding_width**0.5, table.dtype)
-        return tf.gather(table, ids) * scale[..., tf.newaxis]
+        rows = tf.gather(tf.convert_to_tensor(embedding), ids)
+        scale = tf.cast(tf.not_equal(ids, PAD_ID), rows.dtype) * self.embedding_width**0.5
+        return tf.cast(rows * scale[..., tf.newaxis], self.compute_dtype)
 
     def _encode_positions(self, positions: tf.Tensor) -> tf.Tensor:
         """Returns the sinusoids `[len(positions), D]`: sines, then cosines."""

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling import attention
+from quintain.nlp.modeling import attention, dropout
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -41,7 +41,7 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.expand = attention.Projection(intermediate_size, use_bias=True, name="expand")
         self.contract = attention.Projection(width, use_bias=True, name="contract")
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
         self.intermediate_size = intermediate_size
 
     def build(self, input_shape: Any) -> None:
@@ -106,7 +106,7 @@ class _Block(keras.layers.Layer):
         )
         self.self_attention_norm = LayerNormalization(norm_epsilon)
         self.feed_forward_norm = LayerNormalization(norm_epsilon)
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
 
     def build(self, input_shape: Any) -> None:
         """Builds the sub-layers."""

@@ -1,0 +1,144 @@
+"""Trains the Transformer of `batches.py` with Keras' `fit` and prints what was measured as JSON.
+
+KERAS_BACKEND=tensorflow|jax python keras_run.py --precision=bfloat16 --steps=30
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import batches
+import keras
+import numpy as np
+from keras import layers, ops
+
+SIZES = batches.SIZES
+
+
+class Embedding(layers.Layer):
+    """One matrix that embeds ids with their positions, and computes logits."""
+
+    def __init__(self, **kwargs):
+        """Creates the matrix."""
+        super().__init__(**kwargs)
+        self.table = self.add_weight(
+            shape=(SIZES.vocab_size, SIZES.width),
+            initializer=keras.initializers.RandomNormal(stddev=SIZES.width**-0.5),
+        )
+        half = SIZES.width // 2
+        angles = np.arange(SIZES.length)[:, None] * np.exp(
+            -math.log(10_000.0) * np.arange(half) / (half - 1)
+        )
+        self.positions = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype("float32")
+
+    def call(self, ids):
+        """Embeds ids."""
+        positions = ops.cast(self.positions, self.compute_dtype)
+        return ops.take(self.table, ids, axis=0) * SIZES.width**0.5 + positions
+
+    def compute_logits(self, outputs):
+        """Returns logits of the words."""
+        return ops.matmul(outputs, ops.transpose(ops.cast(self.table, outputs.dtype)))
+
+
+class Logits(layers.Layer):
+    """Computes logits by the matrix of an `Embedding`."""
+
+    def __init__(self, embedding, **kwargs):
+        """Stores the embedding."""
+        super().__init__(**kwargs)
+        self.embedding = embedding
+
+    def call(self, outputs):
+        """Computes the logits, float32."""
+        return ops.cast(self.embedding.compute_logits(outputs), "float32")
+
+
+def attend(x, memory, is_causal):
+    """Adds attention to the memory, or to x itself."""
+    inputs = layers.LayerNormalization(epsilon=1e-6)(x)
+    attention = layers.MultiHeadAttention(
+        SIZES.num_heads, SIZES.width // SIZES.num_heads, dropout=SIZES.dropout_rate
+    )
+    mixed = attention(inputs, inputs if memory is None else memory, use_causal_mask=is_causal)
+    return x + layers.Dropout(SIZES.dropout_rate)(mixed)
+
+
+def feed_forward(x):
+    """Adds the feed-forward part."""
+    inner = layers.LayerNormalization(epsilon=1e-6)(x)
+    inner = layers.Dense(SIZES.intermediate_size, activation="relu")(inner)
+    inner = layers.Dense(SIZES.width)(layers.Dropout(SIZES.dropout_rate)(inner))
+    return x + layers.Dropout(SIZES.dropout_rate)(inner)
+
+
+def build_model():
+    """Returns the model, a function of source and shifted target."""
+    source = keras.Input((SIZES.length,), dtype="int32")
+    shifted = keras.Input((SIZES.length,), dtype="int32")
+    embedding = Embedding()
+    memory = layers.Dropout(SIZES.dropout_rate)(embedding(source))
+    for _ in range(SIZES.num_layers):
+        memory = feed_forward(attend(memory, None, is_causal=False))
+    memory = layers.LayerNormalization(epsilon=1e-6)(memory)
+    x = layers.Dropout(SIZES.dropout_rate)(embedding(shifted))
+    for _ in range(SIZES.num_layers):
+        x = attend(x, None, is_causal=True)
+        x = feed_forward(attend(x, memory, is_causal=False))
+    outputs = layers.LayerNormalization(epsilon=1e-6)(x)
+    return keras.Model([source, shifted], Logits(embedding)(outputs))
+
+
+def smoothed_loss(labels, logits):
+    """Returns the smoothed cross entropy of each word, without holding smoothed targets."""
+    log_probs = ops.log_softmax(logits)
+    right = ops.take_along_axis(log_probs, labels[..., None], axis=-1)[..., 0]
+    smoothing = SIZES.label_smoothing
+    return -(1 - smoothing) * right - smoothing * ops.mean(log_probs, axis=-1)
+
+
+def main():
+    """Trains, measures and prints."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warmup", type=int, default=6)
+    options = parser.parse_args()
+    if options.precision == "bfloat16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    keras.utils.set_random_seed(0)
+    model = build_model()
+    model.compile(
+        keras.optimizers.Adam(SIZES.learning_rate, beta_2=0.98, epsilon=1e-9), loss=smoothed_loss
+    )
+    data = [
+        ((source, np.pad(target, [(0, 0), (1, 0)])[:, :-1]), target)
+        for source, target in batches.build()
+    ]
+
+    def generate(first, count):
+        for number in range(first, first + count):
+            yield data[number % len(data)]
+
+    model.fit(generate(0, options.warmup), steps_per_epoch=options.warmup, verbose=0)
+    start = time.perf_counter()
+    model.fit(
+        generate(options.warmup, options.steps), steps_per_epoch=options.steps, verbose=0
+    )
+    secs = time.perf_counter() - start
+    memory = batches.peak_memory()
+    (inputs, labels) = data[0]
+    logits = ops.convert_to_numpy(model(list(inputs), training=False)).astype("float64")
+    logits -= np.max(logits, -1, keepdims=True)
+    log_probs = logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
+    loss = -np.mean(np.take_along_axis(log_probs, labels[..., None], -1))
+    tokens = options.steps * batches.count_tokens()
+    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": float(loss), "mib": memory}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Dropout that draws a quarter of the random bits of Keras' own."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+
+_LARGEST_DEVIATION: Final = 0.02
+"""How far, as a share of the rate, the share really dropped may be from it."""
+
+
+class Dropout(keras.layers.Layer):
+    """Sets a share of its input to zero in training, and scales the rest up to keep the mean.
+
+    Random bits are most of the cost of dropout on CPUs, so each number gets as few as its rate
+    allows: 8, if a multiple of 1/256 is within 2 % of the rate, else 16. Numbers are scaled by the
+    share really dropped, so the mean is kept exactly.
+
+    Example:
+        >>> int(Dropout(0.5)(tf.ones([3])).numpy().sum())  # Not training.
+        3
+
+    Source:
+        Srivastava et al., 2014 (https://jmlr.org/papers/v15/srivastava14a.html).
+    """
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        """Stores the rate and, unless it is 0, seeds a generator.
+
+        Args:
+            rate: Share to drop, in `[0, 1)`.
+            **kwargs: Arguments of a Keras layer.
+
+        Raises:
+            ConfigError: If `rate` is outside `[0, 1)`.
+        """
+        super().__init__(**kwargs)
+        if not 0.0 <= rate < 1.0:
+            raise errors.ConfigError(f"rate: got {rate!r}, expected a number in [0, 1).")
+        self.rate = rate
+        is_coarse = abs(round(rate * 256) / 256 - rate) <= _LARGEST_DEVIATION * rate
+        self.bits_type = tf.int8 if is_coarse and rate < 1 - 1 / 256 else tf.int16
+        # At least one level stays, so that the scale is finite for every rate below 1.
+        self.num_dropped = min(round(rate * self._num_levels), self._num_levels - 1)
+        self.seed_generator = keras.random.SeedGenerator() if rate else None
+        self.built = True
+
+    @property
+    def _num_levels(self) -> int:
+        """How many values the random bits of one number have."""
+        return 1 << (8 * self.bits_type.size)
+
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Returns `inputs`, with zeros when `training`."""
+        if not training or self.seed_generator is None:
+            return inputs
+        per_draw = 4 // self.bits_type.size
+        size = tf.size(inputs)
+        draws = tf.random.stateless_uniform(
+            [(size + per_draw - 1) // per_draw],
+            self.seed_generator.next(),
+            minval=None,
+            maxval=None,
+            dtype=tf.int32,
+        )
+        levels = tf.reshape(tf.bitcast(draws, self.bits_type), [-1])[:size]
+        first_kept = tf.constant(self.num_dropped - self._num_levels // 2, self.bits_type)
+        is_kept = tf.reshape(levels >= first_kept, tf.shape(inputs))
+        return _mask(inputs, is_kept, self._num_levels / (self._num_levels - self.num_dropped))
+
+
+def _mask(inputs: tf.Tensor, is_kept: tf.Tensor, scale: float) -> tf.Tensor:
+    """Multiplies what is kept by `scale`, and the rest by 0; holds one byte for each number."""
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def apply(values: tf.Tensor) -> tf.Tensor:
+            return values * (tf.cast(is_kept, values.dtype) * tf.cast(scale, values.dtype))
+
+        return apply(x), apply
+
+    return compute(inputs)
