@@ -28,7 +28,19 @@ COMMANDS: Final = {
         "quintain.cli.experiment:experiment",
         "Search hyperparameters: create, show and steer experiments.",
     ),
+    "export": (
+        "quintain.cli.export:export",
+        "Write a trained model as a SavedModel with text in and out.",
+    ),
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
+    "predict": (
+        "quintain.cli.predict:predict",
+        "Classify texts, or give them numbers, with a trained model.",
+    ),
+    "serve-model": (
+        "quintain.cli.serve_model:serve_model",
+        "Answer texts over HTTP with a trained model.",
+    ),
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
     "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),

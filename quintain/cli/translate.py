@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from quintain import errors
-from quintain.cli import logs, options, tensorflow_import, translation_lines
+from quintain.cli import logs, options, tensorflow_import, text_lines
 from quintain.cli.lazy_group import FlagCommand
 
 _PROGRESS_SECS = 0.5
@@ -20,7 +20,9 @@ _PROGRESS_SECS = 0.5
 
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
-@click.option("--model_dir", required=True, metavar="DIR", help="Directory of a trained run.")
+@click.option(
+    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or an export."
+)
 @click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
 @click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
 @click.option("--alpha", type=float, help="Strength of the length normalisation; 0 is none.")
@@ -102,9 +104,10 @@ def translate(
         given["num_outputs"] = n_best
     if ("top_k" in given or "top_p" in given) and "sampling_temperature" not in given:
         given["sampling_temperature"] = 1.0
-    model = translator.Translator.from_model_dir(model_dir, checkpoint=checkpoint)
+    model = translator.Translator.load(model_dir, checkpoint=checkpoint)
+    given["max_source_length"] = min(given["max_source_length"], model.max_source_length)
     lines = _Lines(model, window=window, is_skipping=skip_bad, settings=given)
-    source = _number(text) if text else translation_lines.read_lines(sys.stdin.buffer)
+    source = _number(text) if text else text_lines.read_lines(sys.stdin.buffer)
     writer = _Writer(as_json=as_json, with_scores=with_scores, has_several=n_best is not None)
     with _Progress(_measure_input(text)) as progress:
         for line, translations in lines.translate(source):
@@ -125,14 +128,14 @@ class _Lines:
     num_read: int = 0
 
     def translate(
-        self, lines: Iterable[translation_lines.Line]
-    ) -> Iterator[tuple[translation_lines.Line, list[Any]]]:
+        self, lines: Iterable[text_lines.Line]
+    ) -> Iterator[tuple[text_lines.Line, list[Any]]]:
         """Yields lines and their translations in order.
 
         Raises:
             DataError: At a bad line, after all before it, unless bad lines are skipped.
         """
-        waiting: list[translation_lines.Line] = []
+        waiting: list[text_lines.Line] = []
         for line in lines:
             waiting.append(line)
             is_end = bool(line.problem) and not self.is_skipping
@@ -151,8 +154,8 @@ class _Lines:
             )
 
     def _translate_window(
-        self, lines: list[translation_lines.Line]
-    ) -> Iterator[tuple[translation_lines.Line, list[Any]]]:
+        self, lines: list[text_lines.Line]
+    ) -> Iterator[tuple[text_lines.Line, list[Any]]]:
         checked = self._check_lengths(lines)
         first_bad = next((place for place, line in enumerate(checked) if line.problem), None)
         usable = checked
@@ -178,14 +181,14 @@ class _Lines:
                 "translated. Mend the line, or give --skip_bad to leave such lines out."
             )
 
-    def _check_lengths(self, lines: list[translation_lines.Line]) -> list[translation_lines.Line]:
+    def _check_lengths(self, lines: list[text_lines.Line]) -> list[text_lines.Line]:
         """Returns lines, those with too many tokens marked as bad."""
         limit = self.settings["max_source_length"]
         lengths = self.model.count_tokens([line.text for line in lines])
         return [
             line
             if length <= limit
-            else translation_lines.Line(
+            else text_lines.Line(
                 line.number, "", f"has {length:,} tokens, expected at most {limit:,}"
             )
             for line, length in zip(lines, lengths, strict=True)
@@ -200,7 +203,7 @@ class _Writer:
     with_scores: bool
     has_several: bool
 
-    def write(self, line: translation_lines.Line, translations: list[Any]) -> None:
+    def write(self, line: text_lines.Line, translations: list[Any]) -> None:
         """Writes those of a line."""
         if self.as_json:
             click.echo(json.dumps(self._describe(line, translations), ensure_ascii=False))
@@ -211,7 +214,7 @@ class _Writer:
             # A translation is a line, whatever the vocabulary holds.
             click.echo("\t".join([*columns, " ".join(translation.text.splitlines())]))
 
-    def _describe(self, line: translation_lines.Line, translations: list[Any]) -> dict[str, Any]:
+    def _describe(self, line: text_lines.Line, translations: list[Any]) -> dict[str, Any]:
         if line.problem:
             return {"line": line.number, "error": line.problem, "translations": []}
         return {
@@ -240,7 +243,7 @@ class _Progress:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
 
-    def show(self, line: translation_lines.Line) -> None:
+    def show(self, line: text_lines.Line) -> None:
         """Counts a line, and says from time to time how far things are."""
         self._num_done += 1
         self._bytes_done += len(line.text.encode()) + 1
@@ -257,9 +260,9 @@ class _Progress:
         sys.stderr.flush()
 
 
-def _number(texts: Iterable[str]) -> Iterator[translation_lines.Line]:
+def _number(texts: Iterable[str]) -> Iterator[text_lines.Line]:
     for number, text in enumerate(texts, start=1):
-        yield translation_lines.Line(number, text)
+        yield text_lines.Line(number, text)
 
 
 def _measure_input(texts: tuple[str, ...]) -> int | None:

@@ -1,7 +1,6 @@
 """Translates text with a trained model: everything it needs is in the run's directory."""
 
 import dataclasses
-import difflib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -9,20 +8,16 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
-from quintain.core import checkpoints, experiment_parser, trained_weights
-from quintain.core import config_definitions as cfg
-from quintain.core.multitask import configs
-from quintain.core.progressive import staged_policy
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling import beam_search, decoding, sampling, seq2seq_transformer
-from quintain.nlp.tasks import translation, vocabulary
+from quintain.nlp.serving import exported_model, exporter, trained_run
+from quintain.nlp.tasks import translation
 
 BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
 
-MAX_SOURCE_LENGTH: Final = 1_000
+MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
 """Most tokens of a sentence unless the caller says otherwise: memory grows by the square."""
 
 _MAX_BATCH_TOKENS: Final = 16_384
@@ -105,14 +100,63 @@ class Translator:
                 does not exist or does not fit.
             ConfigError: If the run's `params.yaml` is missing or describes no translation.
         """
-        path = checkpoint or _choose_checkpoint(model_dir)
         search: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha}
-        params = experiment_parser.load_params(model_dir)
         search = {name: value for name, value in search.items() if value is not None}
-        task = _build_task(params, model_dir, path, search)
-        model = task.build_model()
-        trained_weights.restore_trained(model, task, params, path)
-        return cls(model, task.tokenizer, task.target_tokenizer)
+        kinds = (translation.TranslationConfig,)
+        run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides={"model": search})
+        task: Any = run.task
+        return cls(run.model, task.tokenizer, task.target_tokenizer)
+
+    @classmethod
+    def from_export(cls, directory: str) -> "Translator":
+        """Returns a translator of a directory that `quintain export` wrote.
+
+        It searches as it was exported to: `translate` takes no options of decoding or prefixes.
+
+        Raises:
+            CheckpointError: If the directory holds no export, or a damaged one.
+            ConfigError: If the exported model does something else.
+        """
+        model: Any = exported_model.ExportedTranslation(directory)
+        return cls(model, model)
+
+    @classmethod
+    def load(cls, model_dir: str, *, checkpoint: str | None = None) -> "Translator":
+        """Returns the translator of a run's directory, or of one that `quintain export` wrote.
+
+        Raises:
+            CheckpointError: As for `from_model_dir` and `from_export`.
+            ConfigError: Likewise, or if `checkpoint` is given for an export.
+        """
+        if not exporter.is_export(model_dir):
+            return cls.from_model_dir(model_dir, checkpoint=checkpoint)
+        if checkpoint is not None:
+            raise errors.ConfigError("checkpoint: an export has its weights; leave it out.")
+        return cls.from_export(model_dir)
+
+    @property
+    def max_source_length(self) -> int:
+        """Most tokens of a sentence: the limit of an export, or `MAX_SOURCE_LENGTH`."""
+        return getattr(self._model, "max_source_length", MAX_SOURCE_LENGTH)
+
+    def choose_options(self, **options: Any) -> decoding.DecodingOptions:
+        """Returns how it searches, with some options replaced.
+
+        Raises:
+            ConfigError: If there is no such option, its value is out of its range, or the model was
+                exported to search in another way.
+        """
+        own = self._model.decoding
+        chosen = own.override(**options)
+        if chosen != own and isinstance(self._model, exported_model.ExportedTranslation):
+            changed = ", ".join(
+                name for name in options if getattr(chosen, name) != getattr(own, name)
+            )
+            raise errors.ConfigError(
+                f"{changed}: an exported model searches as it was exported to. Export it anew with "
+                "other options, or give the run's directory."
+            )
+        return chosen
 
     def translate(
         self,
@@ -192,9 +236,13 @@ class Translator:
             raise ValueError(
                 f"prefixes: got {len(prefixes)} for {len(sentences)} sentences, expected as many."
             )
-        settings = self._choose_options(options)
+        settings = self.choose_options(**options)
         sources = self._tokenize(sentences, max_source_length)
         starts = self._tokenize_prefixes(prefixes)
+        if starts is not None and isinstance(self._model, exported_model.ExportedTranslation):
+            raise errors.ConfigError(
+                "prefixes: an exported model takes none; give the run's directory."
+            )
         found = [[Translation("", 0.0)] for _ in sentences]
         order = [place for place, text in enumerate(sentences) if text.strip()]
         order.sort(key=lambda place: -len(sources[place]))
@@ -240,24 +288,6 @@ class Translator:
             return []
         lengths = self._tokenizer.tokenize(tf.constant(sentences)).row_lengths()
         return [int(length) for length in lengths.numpy()]
-
-    def _choose_options(self, options: dict[str, Any]) -> decoding.DecodingOptions:
-        """Returns the model's own settings with some replaced.
-
-        Raises:
-            ConfigError: If there is no such option, or its value is out of its range.
-        """
-        known = [field.name for field in dataclasses.fields(decoding.DecodingOptions)]
-        for name in options:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise errors.ConfigError(f"{name}: there is no such decoding option{hint}")
-        own = self._model.decoding
-        num_outputs = options.get("num_outputs", own.num_outputs)
-        if "beam_size" not in options and num_outputs > own.beam_size:
-            options = {**options, "beam_size": num_outputs}
-        return dataclasses.replace(own, **options)
 
     def _tokenize(
         self, sentences: Sequence[str], limit: int, *, is_target: bool = False
@@ -340,49 +370,3 @@ def _stack(rows: Sequence[np.ndarray]) -> np.ndarray:
     for place, row in enumerate(rows):
         stacked[place, : len(row)] = row
     return stacked
-
-
-def _build_task(
-    params: cfg.ExperimentConfig, model_dir: str, path: str, search: dict[str, Any]
-) -> translation.TranslationTask:
-    """Returns the run's task as of a checkpoint, bound to the vocabulary that the run kept."""
-    task_config = _find_translation(params, model_dir, path)
-    sides: tuple[vocabulary.Side, ...] = ("source", "target")
-    for side in sides[:1] if task_config.share_vocabulary else sides:
-        if vocabulary.find(model_dir, side) is None:
-            raise errors.CheckpointError(
-                f"model_dir: got {model_dir!r}, which holds no {vocabulary.get_file_name(side)}, "
-                "without which the weights mean nothing. Copy it from where the run was trained."
-            )
-    config = task_config.replace(
-        sentencepiece_model_path="", target_sentencepiece_model_path="", model=search
-    )
-    return translation.TranslationTask(config, logging_dir=model_dir)
-
-
-def _find_translation(params: cfg.ExperimentConfig, model_dir: str, path: str) -> Any:
-    """Returns the config of the run's translation task; the first one, if there are several."""
-    current = staged_policy.find_task_config(params, path)
-    is_multi_task = isinstance(params, configs.MultiTaskExperimentConfig)
-    routines = params.task.task_routines if is_multi_task else ()
-    for task in (current, *(routine.task_config for routine in routines)):
-        if isinstance(task, translation.TranslationConfig):
-            return task
-    raise errors.ConfigError(
-        f"model_dir: got {model_dir!r}, which holds a run of {type(params.task).__name__}, "
-        "expected a translation run."
-    )
-
-
-def _choose_checkpoint(model_dir: str) -> str:
-    """Returns the newest checkpoint that is whole."""
-    for path in reversed(checkpoints.list_checkpoints(model_dir)):
-        damage = checkpoints.find_damage(path)
-        if damage is None:
-            return path
-        _logger.warning("The checkpoint %s is damaged (%s); taking the one before.", path, damage)
-    raise errors.CheckpointError(
-        f"model_dir: got {model_dir!r}, which holds no usable checkpoint. Train a model first, for "
-        f"example with `quintain train --experiment=translation/local --model_dir={model_dir}`, or "
-        "give the directory of a trained one."
-    )

@@ -1,6 +1,7 @@
 """How a model's outputs are found: the settings, and the loop that follows from them."""
 
 import dataclasses
+import difflib
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -87,6 +88,25 @@ class DecodingOptions:
     def num_candidates(self) -> int:
         """Candidates of each example that are decoded at the same time."""
         return self.beam_size if self.sampling_temperature is None else self.num_outputs
+
+    def override(self, **options: Any) -> "DecodingOptions":
+        """Returns these settings with some replaced.
+
+        More outputs than `beam_size` raise it, unless it is given too.
+
+        Raises:
+            ConfigError: If there is no such option, or its value is out of its range.
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in options:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                raise errors.ConfigError(f"{name}: there is no such decoding option{hint}")
+        num_outputs = options.get("num_outputs", self.num_outputs)
+        if "beam_size" not in options and num_outputs > self.beam_size:
+            options = {**options, "beam_size": num_outputs}
+        return dataclasses.replace(self, **options)
 
     def build_loop(
         self,

@@ -2,11 +2,11 @@ import io
 
 import pytest
 
-from quintain.cli import translation_lines
+from quintain.cli import text_lines
 
 
 def read(data):
-    return list(translation_lines.read_lines(io.BytesIO(data)))
+    return list(text_lines.read_lines(io.BytesIO(data)))
 
 
 def test_lines_are_numbered_and_end_as_on_any_system():
@@ -26,7 +26,7 @@ def test_a_line_that_is_not_utf_8_says_where():
 
 @pytest.mark.parametrize("extra", [1, 2, 5_000_000])
 def test_a_line_too_long_for_memory_is_told_and_the_next_is_read(extra):
-    limit = translation_lines.MAX_LINE_BYTES
+    limit = text_lines.MAX_LINE_BYTES
 
     lines = read(b"x" * (limit + extra) + b"\nnext\n" + b"y" * limit + b"\n")
 

@@ -1,0 +1,98 @@
+"""`quintain serve-model`: answers texts over HTTP."""
+
+from typing import Any
+
+import click
+
+from quintain import errors
+from quintain.cli import logs, options, tensorflow_import
+from quintain.cli.lazy_group import FlagCommand
+
+
+@click.command(cls=FlagCommand)
+@click.option(
+    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or of an export."
+)
+@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
+@click.option(
+    "--max_batch_size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Most texts that the model is given at a time.",
+)
+@click.option(
+    "--max_delay_ms",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="How long a text waits for others to share a batch with.",
+)
+@click.option(
+    "--max_queue",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Most texts that wait; more are refused with status 503.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which a request is given up with status 504.",
+)
+@click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
+@click.option("--alpha", type=float, help="Strength of the length normalisation.")
+@click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
+@click.option("--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text.")
+@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.traceback_option
+def serve_model(
+    model_dir: str,
+    checkpoint: str | None,
+    host: str,
+    port: int,
+    max_batch_size: int,
+    max_delay_ms: float,
+    max_queue: int,
+    timeout: float,
+    alsologtostderr: bool,
+    **settings: Any,
+) -> None:
+    r"""Answer texts over HTTP; texts of several requests share a batch.
+
+    \b
+    quintain serve-model --model_dir=runs/local
+    curl localhost:8501/translate --json '{"texts": ["the third of May"]}'
+
+    A model of sentences answers /predict. Others: /health, /metrics (Prometheus), /docs, and
+    /v1/models/default:predict as TensorFlow Serving has it. Ctrl-C answers what waits and ends.
+    """
+    logs.set_up(is_verbose=alsologtostderr)
+    tensorflow_import.import_quietly()
+    from quintain.nlp.serving import app, http, served_model
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    listener = http.listen(host, port)
+    try:
+        model = served_model.load(model_dir, checkpoint=checkpoint, **given)
+        model.warm_up()
+    except (errors.QuintainError, OSError):
+        listener.close()
+        raise
+    served = app.build_app(
+        model,
+        max_batch_size=max_batch_size,
+        max_delay_secs=max_delay_ms / 1000,
+        max_queue=max_queue,
+        timeout_secs=timeout,
+    )
+    path = "/translate" if model.kind == "translation" else "/predict"
+    url = f"http://{host}:{listener.getsockname()[1]}"
+    click.echo(f"Serving {model_dir} at {url}{path} (Ctrl-C ends). Try:", err=True)
+    body = '{"texts": ["some text"]}' if model.num_fields == 1 else '{"texts": [["one", "other"]]}'
+    click.echo(f"  curl {url}{path} --json '{body}'", err=True)
+    http.serve(served, listener)

@@ -1,0 +1,161 @@
+"""Gathers the texts of many requests into batches for one model."""
+
+import concurrent.futures
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from quintain import errors
+
+_END: Final = object()
+
+
+class QueueFullError(errors.QuintainError):
+    """More texts are waiting than may."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    texts: Sequence[Any]
+    future: "concurrent.futures.Future[list[Any]]"
+    deadline: float
+
+
+class Batcher:
+    """Runs a function on batches in a thread of its own.
+
+    A batch is run when it is full, or `max_delay_secs` after its first text came, whichever is
+    first. The texts of one request stay together.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Any]], list[Any]],
+        *,
+        max_batch_size: int,
+        max_delay_secs: float,
+        max_queue: int,
+        observe: Callable[[int, float], None] = lambda size, secs: None,
+    ) -> None:
+        """Starts the thread.
+
+        Args:
+            run: Maps texts to as many results.
+            max_batch_size: Most texts of a batch. A request with more makes a batch of its own.
+            max_delay_secs: How long the first text of a batch waits for others.
+            max_queue: Most texts that wait.
+            observe: Told the size of each batch and the seconds that it took.
+        """
+        self._run = run
+        self._max_batch_size = max_batch_size
+        self._max_delay_secs = max_delay_secs
+        self._max_queue = max_queue
+        self._observe = observe
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._num_waiting = 0
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name="quintain-batches", daemon=True)
+        self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Texts that wait or are being worked on."""
+        with self._lock:
+            return self._num_waiting
+
+    def submit(
+        self, texts: Sequence[Any], timeout_secs: float = float("inf")
+    ) -> "concurrent.futures.Future[list[Any]]":
+        """Adds the texts of a request.
+
+        Args:
+            texts: At least one.
+            timeout_secs: After which nobody wants the results any more, if they were not begun.
+
+        Returns:
+            The results, or the exception that `run` raised on them.
+
+        Raises:
+            QueueFullError: If too many texts are waiting, or the batcher is closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise QueueFullError("the server is being shut down.")
+            if self._num_waiting and self._num_waiting + len(texts) > self._max_queue:
+                raise QueueFullError(
+                    f"{self._num_waiting} texts are waiting, and at most {self._max_queue} may. "
+                    "Try again later."
+                )
+            self._num_waiting += len(texts)
+            future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+            self._jobs.put(_Job(texts, future, time.monotonic() + timeout_secs))
+        return future
+
+    def close(self) -> None:
+        """Does what is waiting and ends the thread."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._jobs.put(_END)
+        self._thread.join()
+
+    def _work(self) -> None:
+        held: Any = None
+        while True:
+            first = self._jobs.get() if held is None else held
+            if first is _END:
+                return
+            batch, held = self._gather(first)
+            self._process(batch)
+
+    def _gather(self, first: _Job) -> tuple[list[_Job], Any]:
+        """Returns a batch, and what came after it but did not fit."""
+        batch, size = [first], len(first.texts)
+        end = time.monotonic() + self._max_delay_secs
+        while size < self._max_batch_size:
+            try:
+                job = self._jobs.get(timeout=max(end - time.monotonic(), 0.0))
+            except queue.Empty:
+                break
+            if job is _END or size + len(job.texts) > self._max_batch_size:
+                return batch, job
+            batch.append(job)
+            size += len(job.texts)
+        return batch, None
+
+    def _process(self, batch: list[_Job]) -> None:
+        now = time.monotonic()
+        wanted = [
+            job for job in batch if now < job.deadline and job.future.set_running_or_notify_cancel()
+        ]
+        for job in batch:
+            if now >= job.deadline:
+                job.future.cancel()
+        if wanted:
+            self._answer(wanted)
+        with self._lock:
+            self._num_waiting -= sum(len(job.texts) for job in batch)
+
+    def _answer(self, jobs: list[_Job]) -> None:
+        texts = [text for job in jobs for text in job.texts]
+        start = time.monotonic()
+        try:
+            results = self._run(texts)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is another one
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
+                return
+            # One request must not spoil the others.
+            for job in jobs:
+                self._answer([job])
+            return
+        self._observe(len(texts), time.monotonic() - start)
+        place = 0
+        for job in jobs:
+            job.future.set_result(results[place : place + len(job.texts)])
+            place += len(job.texts)

@@ -1,0 +1,199 @@
+"""Writes the model of a run as a SavedModel with text in and text out."""
+
+import dataclasses
+import importlib
+import json
+import logging
+import os
+import pathlib
+import shutil
+import tempfile
+from typing import Any, Final, Literal
+
+import tensorflow as tf
+
+import quintain
+from quintain import errors
+from quintain.core import export_base
+from quintain.nlp.serving import serving_modules, trained_run
+from quintain.nlp.tasks import sentence_prediction, translation
+
+DESCRIPTION_FILE: Final = "assets.extra/quintain.json"
+"""File of a SavedModel that says what it is."""
+
+MAX_SOURCE_LENGTH: Final = 1_000
+"""Most tokens of a source unless the caller says otherwise: memory grows by the square."""
+
+_DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+_TRANSLATION_SIGNATURES: Final = {
+    "serve": _DEFAULT,
+    "serve_single": "serve_single",
+    "serve_n_best": "serve_n_best",
+    "serve_tokens": "serve_tokens",
+}
+_PREDICTION_SIGNATURES: Final = {"serve": _DEFAULT, "serve_single": "serve_single"}
+
+KINDS: Final = (translation.TranslationConfig, sentence_prediction.SentencePredictionConfig)
+"""Tasks whose models can be exported."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What an export is; kept beside it as JSON."""
+
+    kind: Literal["translation", "sentence_prediction"]
+    """What the model does."""
+
+    signatures: dict[str, str]
+    """Names of the signatures by the functions that they call."""
+
+    checkpoint: str
+    """The checkpoint that the weights are from."""
+
+    version: str
+    """The version of this package that wrote it."""
+
+    decoding: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """How translations are searched for; fields of `decoding.DecodingOptions`."""
+
+    max_source_length: int = 0
+    """Most tokens of a source; 0 where longer ones are cut."""
+
+    num_fields: int = 1
+    """Text fields of an example."""
+
+    labels: list[str] | None = None
+    """Names of the classes; None if there are none."""
+
+    @classmethod
+    def read(cls, directory: str) -> "Description":
+        """Reads the description of an export.
+
+        Raises:
+            CheckpointError: If the directory holds no export of this package.
+        """
+        path = pathlib.Path(directory, DESCRIPTION_FILE)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**content)
+        except (OSError, ValueError, TypeError) as error:
+            raise errors.CheckpointError(
+                f"{directory}: is no model that `quintain export` wrote: {path.name} is missing or "
+                f"damaged ({type(error).__name__})."
+            ) from error
+
+    def write(self, directory: str) -> None:
+        """Writes it into an export."""
+        path = pathlib.Path(directory, DESCRIPTION_FILE)
+        path.parent.mkdir(exist_ok=True)
+        text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def is_export(directory: str) -> bool:
+    """Returns whether a directory holds a SavedModel, rather than a run."""
+    return pathlib.Path(directory, "saved_model.pb").is_file()
+
+
+def load_saved_model(directory: str) -> Any:
+    """Loads an export.
+
+    Raises:
+        CheckpointError: If it is damaged.
+    """
+    importlib.import_module("tensorflow_text")  # Registers the operations of the vocabulary.
+    try:
+        return tf.saved_model.load(directory)
+    except (tf.errors.OpError, OSError, ValueError) as error:
+        raise errors.CheckpointError(
+            f"{directory}: the SavedModel can't be loaded: {error}"
+        ) from error
+
+
+def export_run(
+    model_dir: str,
+    output: str,
+    *,
+    checkpoint: str | None = None,
+    overwrite: bool = False,
+    max_source_length: int = MAX_SOURCE_LENGTH,
+    **decoding: Any,
+) -> str:
+    """Writes the model of a run as a SavedModel, the vocabulary inside.
+
+    The directory appears when it is complete.
+
+    Args:
+        model_dir: Directory of a run of translation or of sentence prediction on text.
+        output: Directory to write.
+        checkpoint: Checkpoint to take the weights from. None takes the newest.
+        overwrite: Whether an export that is already there is replaced.
+        max_source_length: Most tokens of a source to be translated.
+        **decoding: Fields of `decoding.DecodingOptions`, such as `beam_size`; those left out are
+            the run's own.
+
+    Returns:
+        `output`.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If the run is of another kind, an option does not exist or does not apply, or
+            `output` is not empty.
+    """
+    target = pathlib.Path(output)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())) and not overwrite:
+        raise errors.ConfigError(
+            f"output: got {output!r}, which exists; give overwrite to replace it."
+        )
+    if overwrite and target.exists() and not is_export(output):
+        raise errors.ConfigError(
+            f"output: got {output!r}, which is no export; it is left as it is."
+        )
+    run = trained_run.load(model_dir, KINDS, checkpoint=checkpoint)
+    module, description = _build_module(run, max_source_length, decoding)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        export_base.export(module, description.signatures, partial, timestamped=False)
+        description.write(partial)
+        os.chmod(partial, 0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return output
+
+
+def _build_module(
+    run: trained_run.TrainedRun, max_source_length: int, decoding: dict[str, Any]
+) -> tuple[export_base.ExportModule, Description]:
+    common: dict[str, Any] = {"checkpoint": run.checkpoint, "version": quintain.__version__}
+    if isinstance(run.task, translation.TranslationTask):
+        if max_source_length < 1:
+            raise errors.ConfigError(
+                f"max_source_length: got {max_source_length!r}, expected an integer >= 1."
+            )
+        options = run.model.decoding.override(**decoding)
+        module = serving_modules.Translation(run.task, run.model, options, max_source_length)
+        return module, Description(
+            "translation",
+            signatures=_TRANSLATION_SIGNATURES,
+            decoding=dataclasses.asdict(options),
+            max_source_length=max_source_length,
+            **common,
+        )
+    if decoding:
+        raise errors.ConfigError(
+            f"{', '.join(decoding)}: options of decoding, but the run predicts sentences."
+        )
+    predictor = serving_modules.SentencePrediction(run.task, run.model)
+    return predictor, Description(
+        "sentence_prediction",
+        signatures=_PREDICTION_SIGNATURES,
+        num_fields=predictor.num_fields,
+        labels=run.task.label_names,
+        **common,
+    )

@@ -1,0 +1,126 @@
+"""Loading the model of a run, with its task, from the run's directory."""
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+
+import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
+from quintain import errors
+from quintain.core import base_task, checkpoints, experiment_parser, task_factory, trained_weights
+from quintain.core import config_definitions as cfg
+from quintain.core.multitask import configs
+from quintain.core.progressive import staged_policy
+from quintain.nlp.tasks import translation, vocabulary
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedRun:
+    """A model with the weights of a checkpoint, and what it was trained as."""
+
+    task: base_task.Task
+    """The task, bound to the vocabulary that the run kept."""
+
+    model: keras.Model
+    """The model."""
+
+    checkpoint: str
+    """Prefix of the checkpoint's files."""
+
+
+def load(
+    model_dir: str,
+    kinds: Sequence[type[cfg.TaskConfig]],
+    *,
+    checkpoint: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> TrainedRun:
+    """Builds the task and the model of a run, with its weights.
+
+    Args:
+        model_dir: The run's directory, with `params.yaml`, vocabulary and checkpoints.
+        kinds: Configs of the tasks that are wanted. Of a run of several tasks the first is taken.
+        checkpoint: Checkpoint to use, such as `runs/local/ckpt-800`. None takes the newest that is
+            whole.
+        overrides: Changes of the task's config.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If `params.yaml` is missing or describes none of the tasks.
+    """
+    path = checkpoint or choose_checkpoint(model_dir)
+    config = find_task_config(model_dir, kinds, checkpoint=path)
+    config = _bind_vocabulary(config, model_dir).replace(**(overrides or {}))
+    params = experiment_parser.load_params(model_dir)
+    task = task_factory.get_task(config, logging_dir=model_dir)
+    model = task.build_model()
+    trained_weights.restore_trained(model, task, params, path)
+    return TrainedRun(task, model, path)
+
+
+def _bind_vocabulary(config: Any, model_dir: str) -> Any:
+    """Returns a config whose vocabulary is the one that the run kept."""
+    if not isinstance(config, translation.TranslationConfig):
+        return config
+    sides: tuple[vocabulary.Side, ...] = ("source", "target")
+    for side in sides[:1] if config.share_vocabulary else sides:
+        if vocabulary.find(model_dir, side) is None:
+            raise errors.CheckpointError(
+                f"model_dir: got {model_dir!r}, which holds no {vocabulary.get_file_name(side)}, "
+                "without which the weights mean nothing. Copy it from where the run was trained."
+            )
+    return config.replace(sentencepiece_model_path="", target_sentencepiece_model_path="")
+
+
+def choose_checkpoint(model_dir: str) -> str:
+    """Returns the newest checkpoint of a run that is whole.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
+    for path in reversed(checkpoints.list_checkpoints(model_dir)):
+        damage = checkpoints.find_damage(path)
+        if damage is None:
+            return path
+        _logger.warning("The checkpoint %s is damaged (%s); taking the one before.", path, damage)
+    raise errors.CheckpointError(
+        f"model_dir: got {model_dir!r}, which holds no usable checkpoint. Train a model first, for "
+        f"example with `quintain train --experiment=translation/local --model_dir={model_dir}`, or "
+        "give the directory of a trained one."
+    )
+
+
+def find_task_config(
+    model_dir: str, kinds: Sequence[type[cfg.TaskConfig]], *, checkpoint: str | None = None
+) -> Any:
+    """Returns the config of the first of a run's tasks that is of one of the kinds.
+
+    Args:
+        model_dir: The run's directory.
+        kinds: Configs of tasks.
+        checkpoint: Checkpoint of a run in stages, whose stage counts. None takes the newest.
+
+    Raises:
+        CheckpointError: If there is no checkpoint.
+        ConfigError: If `params.yaml` is missing or describes none of the tasks.
+    """
+    params = experiment_parser.load_params(model_dir)
+    for config in _list_task_configs(params, checkpoint or choose_checkpoint(model_dir)):
+        if isinstance(config, tuple(kinds)):
+            return config
+    wanted = " or ".join(kind.__name__.removesuffix("Config") for kind in kinds)
+    raise errors.ConfigError(
+        f"model_dir: got {model_dir!r}, which holds a run of {type(params.task).__name__}, "
+        f"expected one of {wanted}."
+    )
+
+
+def _list_task_configs(params: cfg.ExperimentConfig, path: str) -> Iterator[Any]:
+    yield staged_policy.find_task_config(params, path)
+    if isinstance(params, configs.MultiTaskExperimentConfig):
+        for routine in params.task.task_routines:
+            yield routine.task_config
