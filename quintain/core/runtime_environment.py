@@ -4,14 +4,20 @@ TensorFlow reads the environment variables, and splits the CPU into logical devi
 operation runs. `distribution.build_strategy` comes before that, and calls `prepare`.
 """
 
+import ctypes
 import logging
 import os
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_LARGEST_MMAP_THRESHOLD: Final = 32 * 2**20
+_NEVER: Final = -1
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +31,7 @@ def prepare(runtime: cfg.RuntimeConfig) -> None:
     """
     for name, value in environment_variables(runtime).items():
         os.environ[name] = value
+    _keep_freed_memory()
     _split_cpu(runtime.num_virtual_cpus)
     if runtime.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -58,6 +65,23 @@ def with_private_threads(dataset: Any, num_threads: int | None) -> Any:
     options = tf.data.Options()
     options.threading.private_threadpool_size = num_threads
     return dataset.with_options(options)
+
+
+def _keep_freed_memory() -> None:
+    """Makes the C library keep the memory of tensors that are freed.
+
+    Every step needs the same memory again. Given back to the system in between, it comes in small
+    pages that have to be cleared first, which is 5 to 10 % of the time of a step on CPUs. Nothing
+    is changed where the user has set `MALLOC_MMAP_THRESHOLD_` or the like.
+
+    Source: mallopt(3) of the GNU C library; others have no such function.
+    """
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
+        mallopt(_M_TRIM_THRESHOLD, _NEVER)
 
 
 def _split_cpu(count: int) -> None:

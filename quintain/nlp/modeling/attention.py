@@ -9,6 +9,7 @@ Shapes:
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -59,10 +60,32 @@ class Projection(keras.layers.Layer):
         """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`."""
         shape = tf.shape(inputs)
         kernel = tf.convert_to_tensor(self.kernel)
-        outputs = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernel)
-        if self.bias is not None:
-            outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
+        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        if self.bias is None:
+            outputs = tf.matmul(flat, kernel)
+        else:
+            outputs = _multiply_and_add(flat, kernel, tf.convert_to_tensor(self.bias))
         return tf.reshape(outputs, [shape[0], shape[1], kernel.shape[-1]])
+
+
+@tf.custom_gradient
+def _multiply_and_add(
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+    """Returns `inputs @ kernel + bias`, for `[N, D]` inputs.
+
+    Sums the bias's gradient as a matrix product, which is faster on CPUs than a reduction.
+    """
+
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
+        return (
+            tf.matmul(upstream, kernel, transpose_b=True),
+            tf.matmul(inputs, upstream, transpose_a=True),
+            tf.squeeze(tf.matmul(ones, upstream), 0),
+        )
+
+    return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), backward
 
 
 class _Attention(keras.layers.Layer):

@@ -8,6 +8,8 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterator
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -22,7 +24,7 @@ SIZES = batches.SIZES
 class Embedding(layers.Layer):
     """One matrix that embeds ids with their positions, and computes logits."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         """Creates the matrix."""
         super().__init__(**kwargs)
         self.table = self.add_weight(
@@ -35,12 +37,12 @@ class Embedding(layers.Layer):
         )
         self.positions = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype("float32")
 
-    def call(self, ids):
+    def call(self, ids: Any) -> Any:
         """Embeds ids."""
         positions = ops.cast(self.positions, self.compute_dtype)
         return ops.take(self.table, ids, axis=0) * SIZES.width**0.5 + positions
 
-    def compute_logits(self, outputs):
+    def compute_logits(self, outputs: Any) -> Any:
         """Returns logits of the words."""
         return ops.matmul(outputs, ops.transpose(ops.cast(self.table, outputs.dtype)))
 
@@ -48,17 +50,17 @@ class Embedding(layers.Layer):
 class Logits(layers.Layer):
     """Computes logits by the matrix of an `Embedding`."""
 
-    def __init__(self, embedding, **kwargs):
+    def __init__(self, embedding: Embedding, **kwargs: Any) -> None:
         """Stores the embedding."""
         super().__init__(**kwargs)
         self.embedding = embedding
 
-    def call(self, outputs):
+    def call(self, outputs: Any) -> Any:
         """Computes the logits, float32."""
         return ops.cast(self.embedding.compute_logits(outputs), "float32")
 
 
-def attend(x, memory, is_causal):
+def attend(x: Any, memory: Any, *, is_causal: bool) -> Any:
     """Adds attention to the memory, or to x itself."""
     inputs = layers.LayerNormalization(epsilon=1e-6)(x)
     attention = layers.MultiHeadAttention(
@@ -68,7 +70,7 @@ def attend(x, memory, is_causal):
     return x + layers.Dropout(SIZES.dropout_rate)(mixed)
 
 
-def feed_forward(x):
+def feed_forward(x: Any) -> Any:
     """Adds the feed-forward part."""
     inner = layers.LayerNormalization(epsilon=1e-6)(x)
     inner = layers.Dense(SIZES.intermediate_size, activation="relu")(inner)
@@ -76,7 +78,7 @@ def feed_forward(x):
     return x + layers.Dropout(SIZES.dropout_rate)(inner)
 
 
-def build_model():
+def build_model() -> keras.Model:
     """Returns the model, a function of source and shifted target."""
     source = keras.Input((SIZES.length,), dtype="int32")
     shifted = keras.Input((SIZES.length,), dtype="int32")
@@ -93,7 +95,7 @@ def build_model():
     return keras.Model([source, shifted], Logits(embedding)(outputs))
 
 
-def smoothed_loss(labels, logits):
+def smoothed_loss(labels: Any, logits: Any) -> Any:
     """Returns the smoothed cross entropy of each word, without holding smoothed targets."""
     log_probs = ops.log_softmax(logits)
     right = ops.take_along_axis(log_probs, labels[..., None], axis=-1)[..., 0]
@@ -101,7 +103,7 @@ def smoothed_loss(labels, logits):
     return -(1 - smoothing) * right - smoothing * ops.mean(log_probs, axis=-1)
 
 
-def main():
+def main() -> None:
     """Trains, measures and prints."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
@@ -120,15 +122,13 @@ def main():
         for source, target in batches.build()
     ]
 
-    def generate(first, count):
+    def generate(first: int, count: int) -> Iterator[Any]:
         for number in range(first, first + count):
             yield data[number % len(data)]
 
     model.fit(generate(0, options.warmup), steps_per_epoch=options.warmup, verbose=0)
     start = time.perf_counter()
-    model.fit(
-        generate(options.warmup, options.steps), steps_per_epoch=options.steps, verbose=0
-    )
+    model.fit(generate(options.warmup, options.steps), steps_per_epoch=options.steps, verbose=0)
     secs = time.perf_counter() - start
     memory = batches.peak_memory()
     (inputs, labels) = data[0]

@@ -10,8 +10,8 @@ import time
 
 import batches
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 SIZES = batches.SIZES
 
@@ -48,11 +48,11 @@ class Translator(nn.Module):
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Returns the logits of each target from those before it."""
-        shifted = F.pad(target, (1, 0))[:, :-1]
+        shifted = functional.pad(target, (1, 0))[:, :-1]
         outputs = self.transformer(
             self.embed(source), self.embed(shifted), tgt_mask=self.mask, tgt_is_causal=True
         )
-        return F.linear(outputs, self.embedding.weight)
+        return functional.linear(outputs, self.embedding.weight)
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
         is_mixed = options.precision == "bfloat16"
         with torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
             logits = model(source, target)
-        return F.cross_entropy(
+        return functional.cross_entropy(
             logits.float().flatten(0, 1),
             target.flatten(),
             ignore_index=batches.PAD_ID,

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import base_trainer, distribution, experiment_runner
+from quintain.core import base_trainer, distribution, experiment_runner, runtime_environment
 from quintain.core import config_definitions as cfg
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.modeling import seq2seq_transformer, transformer_stacks
@@ -87,6 +87,7 @@ def build_trainer(precision: str) -> base_trainer.Trainer:
         ),
     )
     keras.utils.set_random_seed(0)
+    runtime_environment.prepare(params.runtime)
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():
         task = StepTask(params.task, logging_dir=tempfile.mkdtemp())
