@@ -111,7 +111,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for name, measured in found.items():
                 measured.append(run(name, precision, options.steps))
-        print(precision)
+                print(f"{precision} {name} {measured[-1]}", flush=True)
         speeds = {
             name: statistics.median(one["tokens_per_sec"] for one in measured)
             for name, measured in found.items()

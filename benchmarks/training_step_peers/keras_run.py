@@ -98,7 +98,8 @@ def build_model() -> keras.Model:
 def smoothed_loss(labels: Any, logits: Any) -> Any:
     """Returns the smoothed cross entropy of each word, without holding smoothed targets."""
     log_probs = ops.log_softmax(logits)
-    right = ops.take_along_axis(log_probs, labels[..., None], axis=-1)[..., 0]
+    places = ops.cast(labels, "int32")[..., None]
+    right = ops.take_along_axis(log_probs, places, axis=-1)[..., 0]
     smoothing = SIZES.label_smoothing
     return -(1 - smoothing) * right - smoothing * ops.mean(log_probs, axis=-1)
 

@@ -35,3 +35,27 @@ def test_the_trainer_gives_its_datasets_the_thread_pool(line_params):
     options = runner.trainer.train_dataset.options()
     assert options.threading.private_threadpool_size == 3
     assert int(runner.trainer.global_step) == 5
+
+
+class FakeLibrary:
+    def __init__(self):
+        self.calls = []
+
+    def mallopt(self, parameter, value):
+        self.calls.append((parameter, value))
+
+
+def test_freed_memory_is_kept_unless_the_user_says_how(monkeypatch):
+    library = FakeLibrary()
+    monkeypatch.setattr(runtime_environment.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    runtime_environment.prepare(cfg.RuntimeConfig())
+    assert library.calls == []
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    runtime_environment.prepare(cfg.RuntimeConfig())
+    assert dict(library.calls) == {-3: 2**25, -1: -1}
+
+
+def test_a_c_library_without_mallopt_is_left_alone(monkeypatch):
+    monkeypatch.setattr(runtime_environment.ctypes, "CDLL", lambda name: object())
+    runtime_environment.prepare(cfg.RuntimeConfig())

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.nlp.modeling import attention, transformer_blocks
+from quintain.nlp.modeling import attention, dropout, transformer_blocks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 LayerClass = Callable[..., keras.layers.Layer]
@@ -84,7 +84,7 @@ class TransformerScaffold(keras.layers.Layer):
         )
         self.attention_norm = LayerNormalization(norm_epsilon)
         self.feed_forward_norm = LayerNormalization(norm_epsilon)
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
 
     @override
     def build(self, input_shape: Any) -> None:
@@ -187,7 +187,7 @@ class EncoderScaffold(keras.Model):
             for name, count in tables.items()
         )
         self.embedding_norm = LayerNormalization(1e-12)
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
         self.blocks = [
             hidden_cls(
                 width=hidden_size,
