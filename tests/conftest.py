@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import importlib
 import logging
 
 import pytest
@@ -25,3 +26,87 @@ def _logging_is_put_back():
     for logger, (handlers, propagate, level) in zip(loggers, former, strict=True):
         logger.handlers[:], logger.propagate = handlers, propagate
         logger.setLevel(level)
+
+
+_LAYERS = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory):
+    """A translation run as training leaves it, with two checkpoints of different weights."""
+    corpus = tmp_path_factory.mktemp("corpus") / "train.tsv"
+    corpus.write_text("red house\trotes Haus\ngreen tree\tgrüner Baum\n" * 20, encoding="utf-8")
+    task = {
+        "model": {
+            "encoder": _LAYERS,
+            "decoder": _LAYERS,
+            "embedding_width": 16,
+            "beam_size": 2,
+            "decode_max_length": 8,
+        },
+        "train_data": {"input_path": str(corpus)},
+        "vocab_size": 40,
+    }
+    directory = str(tmp_path_factory.mktemp("run"))
+    _write_run("translation/local", task, directory, num_checkpoints=2)
+    corpus.unlink()
+    return directory
+
+
+@pytest.fixture(scope="session")
+def make_classifier_run(tmp_path_factory):
+    """Makes runs of sentence prediction as training leaves them, with changes of their task."""
+    vocabulary = importlib.import_module("quintain.nlp.data.bert_vocabulary")
+    tokenizers = importlib.import_module("quintain.nlp.data.tokenizers")
+    vocab_file = str(tmp_path_factory.mktemp("vocabulary") / "v.model")
+    texts = ["ein Haus am See", "a house by the lake", "une maison au bord du lac"]
+    tokenizers.train_sentencepiece(
+        texts * 10, vocab_file, vocab_size=60, control_symbols=vocabulary.SPECIAL_TOKENS
+    )
+    sizes = {"vocab_size": 60, "hidden_size": 8, "max_position_embeddings": 16, **_LAYERS}
+
+    def make(*, text_fields=("text",), **task):
+        """Returns the directory; without `text_fields` it was trained on ids."""
+        experiment = "bert/sentence_prediction_text" if text_fields else "bert/sentence_prediction"
+        data = {"input_path": "not there any more", "seq_length": 16}
+        if text_fields:
+            data |= {
+                "text_fields": list(text_fields),
+                "tokenization": "SentencePiece",
+                "vocab_file": vocab_file,
+            }
+        model = {"encoder": {"type": "bert", "bert": sizes}}
+        directory = str(tmp_path_factory.mktemp("run"))
+        fields = {"train_data": data, "validation_data": data, **task}
+        fields["model"] = {**model, **task.get("model", {})}
+        # Weights as small as new ones predict the same for all texts.
+        _write_run(experiment, fields, directory, is_noisy=True)
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def classifier_dir(make_classifier_run):
+    """A run that tells three languages apart, with random weights."""
+    return make_classifier_run(label_names=["de", "en", "fr"])
+
+
+def _write_run(experiment, task_fields, directory, *, num_checkpoints=1, is_noisy=False):
+    """Writes what a run of an experiment leaves. Only tests that need it wait for TensorFlow."""
+    keras = importlib.import_module("keras")
+    tf = importlib.import_module("tensorflow")
+    importlib.import_module("quintain.nlp.experiments")
+    exp_factory = importlib.import_module("quintain.core.exp_factory")
+    run_files = importlib.import_module("quintain.core.run_files")
+    task_factory = importlib.import_module("quintain.core.task_factory")
+    params = exp_factory.get_exp_config(experiment)
+    params.override({"task": task_fields})
+    run_files.serialize_config(params, directory, experiment=experiment)
+    task = task_factory.get_task(params.task, logging_dir=directory)
+    for step in range(1, num_checkpoints + 1):
+        keras.utils.set_random_seed(step)
+        model = task.build_model()
+        for weight in model.trainable_weights if is_noisy else ():
+            weight.assign_add(keras.random.normal(weight.shape, stddev=0.3))
+        tf.train.Checkpoint(model=model).write(f"{directory}/ckpt-{step}")

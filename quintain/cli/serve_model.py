@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from quintain import errors
 from quintain.cli import logs, options, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
 
@@ -66,10 +65,11 @@ def serve_model(
 
     \b
     quintain serve-model --model_dir=runs/local
-    curl localhost:8501/translate --json '{"texts": ["the third of May"]}'
+    curl localhost:8501/translate -d '{"texts": ["the third of May"]}'
 
     A model of sentences answers /predict. Others: /health, /metrics (Prometheus), /docs, and
-    /v1/models/default:predict as TensorFlow Serving has it. Ctrl-C answers what waits and ends.
+    /v1/models/default:predict as TensorFlow Serving has it. Ctrl-C, or SIGTERM, answers what waits
+    and ends; a second one ends at once.
     """
     logs.set_up(is_verbose=alsologtostderr)
     tensorflow_import.import_quietly()
@@ -78,9 +78,11 @@ def serve_model(
     given = {name: value for name, value in settings.items() if value is not None}
     listener = http.listen(host, port)
     try:
-        model = served_model.load(model_dir, checkpoint=checkpoint, **given)
+        model = served_model.load(
+            model_dir, checkpoint=checkpoint, batch_size=max_batch_size, **given
+        )
         model.warm_up()
-    except (errors.QuintainError, OSError):
+    except BaseException:
         listener.close()
         raise
     served = app.build_app(
@@ -91,8 +93,15 @@ def serve_model(
         timeout_secs=timeout,
     )
     path = "/translate" if model.kind == "translation" else "/predict"
-    url = f"http://{host}:{listener.getsockname()[1]}"
+    url = http.get_url(host, listener)
+    if http.is_open(listener):
+        click.echo(
+            f"--host={host}: whoever reaches this machine may use the model; nothing asks who they "
+            "are.",
+            err=True,
+        )
     click.echo(f"Serving {model_dir} at {url}{path} (Ctrl-C ends). Try:", err=True)
     body = '{"texts": ["some text"]}' if model.num_fields == 1 else '{"texts": [["one", "other"]]}'
-    click.echo(f"  curl {url}{path} --json '{body}'", err=True)
-    http.serve(served, listener)
+    click.echo(f"  curl {url}{path} -d '{body}'", err=True)
+    http.serve(served, listener, grace_secs=timeout)
+    click.echo("Stopped.", err=True)

@@ -1,7 +1,7 @@
 """Lines of a file of any size: read in order, the bad ones told from the good."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 MAX_LINE_BYTES: Final = 1_000_000
@@ -19,7 +19,7 @@ class Line:
     """Its text; empty if it is bad."""
 
     problem: str = ""
-    """Why it can't be translated; empty if it can."""
+    """Why it can't be used; empty if it can."""
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line]:
@@ -39,6 +39,18 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
             yield Line(number, data.decode("utf-8").rstrip("\r\n"))
         except UnicodeDecodeError as error:
             yield Line(number, "", f"not UTF-8 at byte {error.start}")
+
+
+def number(texts: Iterable[str]) -> Iterator[Line]:
+    """Yields arguments of the command line as lines."""
+    for place, text in enumerate(texts, start=1):
+        try:
+            # What was not UTF-8 came as halves of surrogate pairs.
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            yield Line(place, "", f"not UTF-8 at character {error.start}")
+        else:
+            yield Line(place, text)
 
 
 def _skip_rest(file: BinaryIO) -> None:

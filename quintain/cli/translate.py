@@ -2,20 +2,16 @@
 
 import dataclasses
 import json
-import os
-import stat
+import math
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from quintain import errors
-from quintain.cli import logs, options, tensorflow_import, text_lines
+from quintain.cli import line_progress, logs, options, tensorflow_import, text_lines
 from quintain.cli.lazy_group import FlagCommand
-
-_PROGRESS_SECS = 0.5
 
 
 @click.command(cls=FlagCommand)
@@ -53,9 +49,7 @@ _PROGRESS_SECS = 0.5
 @click.option(
     "--max_source_length",
     type=click.IntRange(min=1),
-    default=1_000,
-    show_default=True,
-    help="Most tokens of a line.",
+    help="Most tokens of a line; 1000, or the limit of an export, by default.",
 )
 @click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option(
@@ -105,11 +99,11 @@ def translate(
     if ("top_k" in given or "top_p" in given) and "sampling_temperature" not in given:
         given["sampling_temperature"] = 1.0
     model = translator.Translator.load(model_dir, checkpoint=checkpoint)
-    given["max_source_length"] = min(given["max_source_length"], model.max_source_length)
+    given["max_source_length"] = model.choose_max_source_length(given.get("max_source_length"))
     lines = _Lines(model, window=window, is_skipping=skip_bad, settings=given)
-    source = _number(text) if text else text_lines.read_lines(sys.stdin.buffer)
+    source = text_lines.number(text) if text else text_lines.read_lines(sys.stdin.buffer)
     writer = _Writer(as_json=as_json, with_scores=with_scores, has_several=n_best is not None)
-    with _Progress(_measure_input(text)) as progress:
+    with line_progress.LineProgress(None if text else line_progress.measure(sys.stdin)) as progress:
         for line, translations in lines.translate(source):
             writer.write(line, translations)
             progress.show(line)
@@ -220,57 +214,9 @@ class _Writer:
         return {
             "line": line.number,
             "source": line.text,
-            "translations": [dataclasses.asdict(translation) for translation in translations],
+            "translations": [
+                # JSON has no infinity, the score where nothing was found.
+                {"text": way.text, "score": way.score if math.isfinite(way.score) else None}
+                for way in translations
+            ],
         }
-
-
-class _Progress:
-    """Says on standard error how far the translation is, where that is a terminal."""
-
-    def __init__(self, num_bytes: int | None) -> None:
-        """Stores how much there is, if that is known."""
-        self._num_bytes = num_bytes
-        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
-        self._start = self._last = time.monotonic()
-        self._num_done = self._bytes_done = 0
-
-    def __enter__(self) -> "_Progress":
-        """Returns itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Removes the line."""
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-
-    def show(self, line: text_lines.Line) -> None:
-        """Counts a line, and says from time to time how far things are."""
-        self._num_done += 1
-        self._bytes_done += len(line.text.encode()) + 1
-        now = time.monotonic()
-        if not self._is_shown or now - self._last < _PROGRESS_SECS:
-            return
-        self._last = now
-        secs = now - self._start
-        text = f"{self._num_done:,} lines  {self._num_done / secs:,.1f} lines/s"
-        if self._num_bytes:
-            left = secs * max(self._num_bytes / self._bytes_done - 1, 0)
-            text += f"  ETA {int(left) // 3600}:{int(left) // 60 % 60:02}:{int(left) % 60:02}"
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-
-
-def _number(texts: Iterable[str]) -> Iterator[text_lines.Line]:
-    for number, text in enumerate(texts, start=1):
-        yield text_lines.Line(number, text)
-
-
-def _measure_input(texts: tuple[str, ...]) -> int | None:
-    """Returns the bytes of standard input, if it is a file."""
-    if texts:
-        return None
-    try:
-        status = os.fstat(sys.stdin.fileno())
-    except OSError:  # Not a file of the operating system.
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None

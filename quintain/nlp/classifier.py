@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.serving import exporter, trained_run
+from quintain.nlp.serving import exporter, text_tensors, trained_run
 from quintain.nlp.tasks import sentence_prediction
 
 BATCH_SIZE: Final = 64
@@ -76,7 +76,7 @@ class Classifier:
         config = task.task_config.train_data
         return cls(
             task.build_predictor(run.model),
-            labels=_name_classes(task),
+            labels=task.class_names,
             num_fields=len(getattr(config, "text_fields", None) or [""]),
         )
 
@@ -113,7 +113,8 @@ class Classifier:
 
         Raises:
             ValueError: If `batch_size` is less than 1.
-            DataError: If an example has another number of texts than the model.
+            DataError: If an example has another number of texts than the model, or one that can't
+                be written as UTF-8.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: got {batch_size!r}, expected an integer >= 1.")
@@ -146,18 +147,14 @@ class Classifier:
             raise errors.DataError(
                 f"example {number}: got {len(row)} texts, expected {self.num_fields}."
             )
+        if not text_tensors.is_valid(row):
+            raise errors.DataError(f"example {number}: is not valid Unicode.")
         return row
 
     def _read(self, outputs: dict[str, tf.Tensor]) -> list[Prediction]:
         if self._labels is None:
             return [Prediction(None, float(score), {}) for score in outputs["scores"].numpy()]
         return [_name_probabilities(self._labels, row) for row in outputs["probabilities"].numpy()]
-
-
-def _name_classes(task: sentence_prediction.SentencePredictionTask) -> list[str] | None:
-    if task.is_regression:
-        return None
-    return task.label_names or [str(index) for index in range(task.num_classes)]
 
 
 def _name_probabilities(labels: Sequence[str], row: np.ndarray) -> Prediction:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling import beam_search, decoding, sampling, seq2seq_transformer
-from quintain.nlp.serving import exported_model, exporter, trained_run
+from quintain.nlp.serving import exported_model, exporter, text_tensors, trained_run
 from quintain.nlp.tasks import translation
 
 BATCH_SIZE: Final = 64
@@ -56,7 +56,7 @@ class Translator:
     """Translates sentences by beam search, or by sampling.
 
     Example:
-        translator = Translator.from_model_dir("runs/local")
+        translator = Translator.load("runs/local")
         translator.translate(["twenty-one", "the third of May"])
     """
 
@@ -134,10 +134,24 @@ class Translator:
             raise errors.ConfigError("checkpoint: an export has its weights; leave it out.")
         return cls.from_export(model_dir)
 
-    @property
-    def max_source_length(self) -> int:
-        """Most tokens of a sentence: the limit of an export, or `MAX_SOURCE_LENGTH`."""
-        return getattr(self._model, "max_source_length", MAX_SOURCE_LENGTH)
+    def choose_max_source_length(self, wanted: int | None = None) -> int:
+        """Returns how many tokens a sentence may have.
+
+        Args:
+            wanted: So many; None takes the limit of an export, or `MAX_SOURCE_LENGTH`.
+
+        Raises:
+            ConfigError: If the model was exported for shorter sentences.
+        """
+        if not isinstance(self._model, exported_model.ExportedTranslation):
+            return MAX_SOURCE_LENGTH if wanted is None else wanted
+        most = self._model.max_source_length
+        if wanted is not None and wanted > most:
+            raise errors.ConfigError(
+                f"max_source_length: got {wanted}, but the model was exported for at most {most} "
+                "tokens. Export it anew, or give the run's directory."
+            )
+        return most if wanted is None else wanted
 
     def choose_options(self, **options: Any) -> decoding.DecodingOptions:
         """Returns how it searches, with some options replaced.
@@ -164,7 +178,7 @@ class Translator:
         batch_size: int = BATCH_SIZE,
         *,
         prefixes: Sequence[str] | None = None,
-        max_source_length: int = MAX_SOURCE_LENGTH,
+        max_source_length: int | None = None,
         seed: int | None = None,
         **options: Any,
     ) -> list[str]:
@@ -177,7 +191,7 @@ class Translator:
             batch_size: Sentences translated at the same time. Very long ones come in smaller
                 batches.
             prefixes: For each sentence, the text that its translation starts with; "" for none.
-            max_source_length: Most tokens of a sentence.
+            max_source_length: Most tokens of a sentence; see `choose_max_source_length`.
             seed: Seed of samples. The same sentences with the same `batch_size` and seed give the
                 same translations; None gives others every time.
             **options: Fields of `decoding.DecodingOptions`; those left out are the model's own.
@@ -188,7 +202,9 @@ class Translator:
         Raises:
             ValueError: If `batch_size` is less than 1, or there are not as many prefixes as
                 sentences.
-            ConfigError: If an option is unknown or out of its range.
+            ConfigError: If an option is unknown or out of its range, or does not apply to an
+                export.
+            DataError: If a sentence is no text that can be written as UTF-8.
             SourceTooLongError: If a sentence has more tokens than `max_source_length`.
         """
         found = self.translate_with_scores(
@@ -207,7 +223,7 @@ class Translator:
         batch_size: int = BATCH_SIZE,
         *,
         prefixes: Sequence[str] | None = None,
-        max_source_length: int = MAX_SOURCE_LENGTH,
+        max_source_length: int | None = None,
         seed: int | None = None,
         **options: Any,
     ) -> list[list[Translation]]:
@@ -228,6 +244,7 @@ class Translator:
         Raises:
             ValueError: As for `translate`.
             ConfigError: As for `translate`.
+            DataError: As for `translate`.
             SourceTooLongError: As for `translate`.
         """
         if batch_size < 1:
@@ -237,12 +254,9 @@ class Translator:
                 f"prefixes: got {len(prefixes)} for {len(sentences)} sentences, expected as many."
             )
         settings = self.choose_options(**options)
-        sources = self._tokenize(sentences, max_source_length)
+        self._check_export(prefixes, seed)
+        sources = self._tokenize(sentences, self.choose_max_source_length(max_source_length))
         starts = self._tokenize_prefixes(prefixes)
-        if starts is not None and isinstance(self._model, exported_model.ExportedTranslation):
-            raise errors.ConfigError(
-                "prefixes: an exported model takes none; give the run's directory."
-            )
         found = [[Translation("", 0.0)] for _ in sentences]
         order = [place for place, text in enumerate(sentences) if text.strip()]
         order.sort(key=lambda place: -len(sources[place]))
@@ -286,7 +300,7 @@ class Translator:
         """Returns how many tokens each sentence has, its end included."""
         if not sentences:
             return []
-        lengths = self._tokenizer.tokenize(tf.constant(sentences)).row_lengths()
+        lengths = self._tokenizer.tokenize(text_tensors.build(sentences)).row_lengths()
         return [int(length) for length in lengths.numpy()]
 
     def _tokenize(
@@ -295,12 +309,25 @@ class Translator:
         if not sentences:
             return []
         tokenizer = self._target_tokenizer if is_target else self._tokenizer
-        tokens = tokenizer.tokenize(tf.constant(sentences))
+        tokens = tokenizer.tokenize(text_tensors.build(sentences))
         lengths = tokens.row_lengths().numpy()
         for place, length in enumerate(lengths):
             if length > limit:
                 raise SourceTooLongError(place, int(length), limit)
         return np.split(tokens.values.numpy(), np.cumsum(lengths)[:-1])
+
+    def _check_export(self, prefixes: Sequence[str] | None, seed: int | None) -> None:
+        """Refuses what an export can't do."""
+        if not isinstance(self._model, exported_model.ExportedTranslation):
+            return
+        if prefixes and any(prefixes):
+            raise errors.ConfigError(
+                "prefixes: an exported model takes none; give the run's directory."
+            )
+        if seed is not None:
+            raise errors.ConfigError(
+                "seed: an exported model draws as it likes; give the run's directory."
+            )
 
     def _tokenize_prefixes(self, prefixes: Sequence[str] | None) -> list[np.ndarray] | None:
         """Returns the tokens of prefixes, without the ends; None if all are empty."""

@@ -17,6 +17,9 @@ class Backwards:
         self.windows = []
         self.options = []
 
+    def choose_max_source_length(self, wanted=None):
+        return 1000 if wanted is None else wanted
+
     def count_tokens(self, sentences):
         return [len(text.split()) + 1 for text in sentences]
 
@@ -34,9 +37,7 @@ class Backwards:
 @pytest.fixture
 def model(monkeypatch):
     model = Backwards()
-    monkeypatch.setattr(
-        translator.Translator, "from_model_dir", classmethod(lambda *args, **kwargs: model)
-    )
+    monkeypatch.setattr(translator.Translator, "load", classmethod(lambda *args, **kwargs: model))
     return model
 
 
@@ -113,6 +114,22 @@ def test_json_says_everything(run):
     assert second == {"line": 2, "error": "not UTF-8 at byte 0", "translations": []}
 
 
+def test_json_has_no_infinities(run, model, monkeypatch):
+    lost = [[translator.Translation("", float("-inf"))]]
+    monkeypatch.setattr(model, "translate_with_scores", lambda *args, **kwargs: lost)
+
+    _, out, _ = run("--json", "ab")
+
+    assert json.loads(out)["translations"] == [{"text": "", "score": None}]
+
+
+def test_an_argument_that_is_not_utf_8_is_bad(run):
+    code, out, err = run("ab", "c\udcff")
+
+    assert (code, out) == (2, "ba\n")
+    assert "line 2: not UTF-8 at character 1" in err
+
+
 def test_a_translation_is_one_line_whatever_it_holds(run):
     _, out, _ = run(lines="a\u2028b\x0bc\n".encode())
 
@@ -142,7 +159,7 @@ def test_options_reach_the_search(run, model):
 
 
 def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypatch):
-    monkeypatch.setattr("quintain.cli.translate._PROGRESS_SECS", 0.0)
+    monkeypatch.setattr("quintain.cli.line_progress._PROGRESS_SECS", 0.0)
     assert "lines/s" not in run("ab")[2]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 

@@ -58,4 +58,8 @@ def test_every_example_is_run():
         "05_own_optimizer.py",
         "06_orbit_loop.py",
         "07_several_tasks.py",
+        # These are run by tests/e2e/test_roads.py.
+        "bert_road.sh",
+        "serve_and_ask.sh",
+        "translation_road.sh",
     ]

@@ -1,29 +1,32 @@
 """A model over HTTP: JSON in, JSON out."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 import fastapi
-import prometheus_client
 import pydantic
-from fastapi import responses
+from fastapi import exceptions, responses
 
 import quintain
 from quintain import errors
-from quintain.nlp.serving import batching, served_model
-
-MAX_BODY_BYTES: Final = 8 * 2**20
-"""Largest request."""
+from quintain.nlp.serving import batching, metering, served_model, text_tensors
 
 _NAMES: Final = {
     "translation": ("/translate", "translations"),
     "sentence_prediction": ("/predict", "predictions"),
 }
-_BATCH_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_CLIENT_LEFT: Final = 499
+"""Status, in the metrics only, of a request whose client did not wait for the answer."""
+
+_MAX_PROBLEMS: Final = 20
+"""Most problems of a request that are listed."""
+
+_logger = logging.getLogger(__name__)
 
 Text = str | list[str]
 
@@ -42,34 +45,6 @@ class Instances(pydantic.BaseModel):
 
     instances: Annotated[list[Text], pydantic.Field(min_length=1)]
     """Strings, or lists of strings."""
-
-
-class _Metrics:
-    """Counters, in Prometheus' format."""
-
-    def __init__(self) -> None:
-        self.registry = prometheus_client.CollectorRegistry()
-        common: dict[str, Any] = {"registry": self.registry}
-        self.requests = prometheus_client.Counter(
-            "quintain_requests", "Requests by their status.", ["status"], **common
-        )
-        self.texts = prometheus_client.Counter("quintain_texts", "Texts answered.", **common)
-        self.waiting = prometheus_client.Gauge("quintain_texts_waiting", "Texts waiting.", **common)
-        self.latency = prometheus_client.Histogram(
-            "quintain_request_seconds", "Seconds from a request to its answer.", **common
-        )
-        self.batch_sizes = prometheus_client.Histogram(
-            "quintain_batch_size", "Texts of a batch.", buckets=_BATCH_SIZES, **common
-        )
-        self.batch_secs = prometheus_client.Histogram(
-            "quintain_batch_seconds", "Seconds that the model took for a batch.", **common
-        )
-
-    def observe_batch(self, size: int, secs: float) -> None:
-        """Takes the size and the time of a batch."""
-        self.texts.inc(size)
-        self.batch_sizes.observe(size)
-        self.batch_secs.observe(secs)
 
 
 def build_app(
@@ -93,7 +68,7 @@ def build_app(
         max_queue: Most texts that wait; beyond, requests are refused with status 503.
         timeout_secs: How long a request may wait; beyond, it is answered with status 504.
     """
-    metrics = _Metrics()
+    metrics = metering.Metrics()
     batcher = batching.Batcher(
         model.run,
         max_batch_size=max_batch_size,
@@ -108,9 +83,14 @@ def build_app(
         await asyncio.to_thread(batcher.close)
 
     app = fastapi.FastAPI(title="Quintain", version=quintain.__version__, lifespan=lifespan)
+    app.add_middleware(metering.Meter, metrics=metrics)
+    app.add_exception_handler(exceptions.RequestValidationError, _explain_bad_request)
     path, key = _NAMES[model.kind]
 
-    async def answer(texts: list[Text]) -> list[dict[str, Any]]:
+    async def answer(texts: list[Text], request: fastapi.Request) -> list[dict[str, Any]]:
+        if len(texts) > max_queue:
+            message = f"got {len(texts):,} texts, expected at most {max_queue:,} in a request."
+            raise fastapi.HTTPException(413, message)
         _check_fields(texts, model.num_fields)
         try:
             await asyncio.to_thread(model.check, texts)
@@ -119,21 +99,17 @@ def build_app(
             raise fastapi.HTTPException(422, str(error)) from error
         except batching.QueueFullError as error:
             raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), timeout_secs)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            message = f"no answer within {timeout_secs:g} s; too much is waiting."
-            raise fastapi.HTTPException(504, message) from error
+        return await _wait(future, request, timeout_secs)
 
     @app.post(path)
-    async def run(request: Request) -> dict[str, Any]:
+    async def run(texts: Request, request: fastapi.Request) -> dict[str, Any]:
         """Answers texts, in their order."""
-        return {key: await answer(request.texts)}
+        return {key: await answer(texts.texts, request)}
 
     @app.post("/v1/models/default:predict")
-    async def predict(request: Instances) -> dict[str, Any]:
+    async def predict(texts: Instances, request: fastapi.Request) -> dict[str, Any]:
         """Answers texts in the words of TensorFlow Serving."""
-        return {"predictions": await answer(request.instances)}
+        return {"predictions": await answer(texts.instances, request)}
 
     @app.get("/")
     async def describe() -> dict[str, Any]:
@@ -156,30 +132,45 @@ def build_app(
     async def read_metrics() -> responses.Response:
         """Returns the counters in Prometheus' format."""
         metrics.waiting.set(batcher.num_waiting)
-        return responses.Response(
-            prometheus_client.generate_latest(metrics.registry),
-            media_type=prometheus_client.CONTENT_TYPE_LATEST,
-        )
-
-    @app.middleware("http")
-    async def count(
-        request: fastapi.Request,
-        call_next: Callable[[fastapi.Request], Awaitable[responses.Response]],
-    ) -> responses.Response:
-        if request.method != "POST":
-            return await call_next(request)
-        start = time.monotonic()
-        if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
-            response: responses.Response = responses.JSONResponse(
-                {"detail": f"the request is larger than {MAX_BODY_BYTES:,} bytes."}, 413
-            )
-        else:
-            response = await call_next(request)
-        metrics.requests.labels(str(response.status_code)).inc()
-        metrics.latency.observe(time.monotonic() - start)
-        return response
+        return responses.Response(metrics.format(), media_type=metering.CONTENT_TYPE)
 
     return app
+
+
+async def _wait(
+    future: "concurrent.futures.Future[list[Any]]", request: fastapi.Request, timeout_secs: float
+) -> list[dict[str, Any]]:
+    """Returns the results, unless they take too long or the client leaves."""
+    result: asyncio.Future[Any] = asyncio.wrap_future(future)
+    leaving: asyncio.Future[Any] = asyncio.ensure_future(_wait_until_client_leaves(request))
+    try:
+        done, _ = await asyncio.wait(
+            {result, leaving}, timeout=timeout_secs, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        leaving.cancel()
+        result.cancel()  # Nobody wants what was not begun.
+    if result in done and not result.cancelled():
+        error = result.exception()
+        if error is None:
+            return result.result()
+        _logger.error("A batch failed.", exc_info=error)
+        message = f"the model failed ({type(error).__name__}); the server's log says more."
+        raise fastapi.HTTPException(500, message) from error
+    if leaving in done and result not in done:
+        raise fastapi.HTTPException(_CLIENT_LEFT, "the client left.")
+    raise fastapi.HTTPException(504, f"no answer within {timeout_secs:g} s; too much is waiting.")
+
+
+async def _wait_until_client_leaves(request: fastapi.Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _explain_bad_request(_: fastapi.Request, error: Any) -> responses.Response:
+    """Says what is wrong without giving back the input, which JSON may not be able to hold."""
+    problems = [{key: one[key] for key in ("type", "loc", "msg")} for one in error.errors()]
+    return responses.JSONResponse({"detail": problems[:_MAX_PROBLEMS]}, 422)
 
 
 def _check_fields(texts: list[Text], num_fields: int) -> None:
@@ -187,5 +178,7 @@ def _check_fields(texts: list[Text], num_fields: int) -> None:
         found = 1 if isinstance(text, str) else len(text)
         if found != num_fields or (num_fields == 1 and not isinstance(text, str)):
             expected = "a string" if num_fields == 1 else f"a list of {num_fields} strings"
-            shown = json.dumps(text, ensure_ascii=False)[:80]
+            shown = json.dumps(text)[:80]
             raise fastapi.HTTPException(422, f"text {number}: got {shown}, expected {expected}.")
+        if not text_tensors.is_valid(text):
+            raise fastapi.HTTPException(422, f"text {number}: is not valid Unicode.")

@@ -36,6 +36,17 @@ _PREDICTION_SIGNATURES: Final = {"serve": _DEFAULT, "serve_single": "serve_singl
 KINDS: Final = (translation.TranslationConfig, sentence_prediction.SentencePredictionConfig)
 """Tasks whose models can be exported."""
 
+_SIGNS_OF_DAMAGE: Final = (
+    tf.errors.OpError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SystemError,
+    TypeError,
+    ValueError,
+)
+
 logger = logging.getLogger(__name__)
 
 
@@ -65,7 +76,7 @@ class Description:
     """Text fields of an example."""
 
     labels: list[str] | None = None
-    """Names of the classes; None if there are none."""
+    """Names of the classes; None of a regression."""
 
     @classmethod
     def read(cls, directory: str) -> "Description":
@@ -93,8 +104,9 @@ class Description:
 
 
 def is_export(directory: str) -> bool:
-    """Returns whether a directory holds a SavedModel, rather than a run."""
-    return pathlib.Path(directory, "saved_model.pb").is_file()
+    """Returns whether a directory holds a SavedModel, maybe a damaged one, rather than a run."""
+    names = ("saved_model.pb", DESCRIPTION_FILE)
+    return any(pathlib.Path(directory, name).is_file() for name in names)
 
 
 def load_saved_model(directory: str) -> Any:
@@ -106,9 +118,11 @@ def load_saved_model(directory: str) -> Any:
     importlib.import_module("tensorflow_text")  # Registers the operations of the vocabulary.
     try:
         return tf.saved_model.load(directory)
-    except (tf.errors.OpError, OSError, ValueError) as error:
+    except _SIGNS_OF_DAMAGE as error:
+        reason = str(error).strip().partition("\n")[0][:300]
         raise errors.CheckpointError(
-            f"{directory}: the SavedModel can't be loaded: {error}"
+            f"{directory}: the SavedModel is damaged and can't be loaded ({type(error).__name__}: "
+            f"{reason}). Export it anew."
         ) from error
 
 
@@ -118,7 +132,7 @@ def export_run(
     *,
     checkpoint: str | None = None,
     overwrite: bool = False,
-    max_source_length: int = MAX_SOURCE_LENGTH,
+    max_source_length: int | None = None,
     **decoding: Any,
 ) -> str:
     """Writes the model of a run as a SavedModel, the vocabulary inside.
@@ -130,7 +144,8 @@ def export_run(
         output: Directory to write.
         checkpoint: Checkpoint to take the weights from. None takes the newest.
         overwrite: Whether an export that is already there is replaced.
-        max_source_length: Most tokens of a source to be translated.
+        max_source_length: Most tokens of a source to be translated; None takes
+            `MAX_SOURCE_LENGTH`.
         **decoding: Fields of `decoding.DecodingOptions`, such as `beam_size`; those left out are
             the run's own.
 
@@ -143,14 +158,7 @@ def export_run(
             `output` is not empty.
     """
     target = pathlib.Path(output)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())) and not overwrite:
-        raise errors.ConfigError(
-            f"output: got {output!r}, which exists; give overwrite to replace it."
-        )
-    if overwrite and target.exists() and not is_export(output):
-        raise errors.ConfigError(
-            f"output: got {output!r}, which is no export; it is left as it is."
-        )
+    _check_target(target, overwrite=overwrite)
     run = trained_run.load(model_dir, KINDS, checkpoint=checkpoint)
     module, description = _build_module(run, max_source_length, decoding)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -159,41 +167,65 @@ def export_run(
         export_base.export(module, description.signatures, partial, timestamped=False)
         description.write(partial)
         os.chmod(partial, 0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(partial, target)
+        _put_in_place(pathlib.Path(partial), target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return output
 
 
+def _check_target(target: pathlib.Path, *, overwrite: bool) -> None:
+    """Refuses to write where something else is."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise errors.ConfigError(
+            f"output: got {str(target)!r}, which exists; give overwrite to replace it."
+        )
+    if not (target / DESCRIPTION_FILE).is_file():
+        raise errors.ConfigError(
+            f"output: got {str(target)!r}, which is no export; it is left as it is."
+        )
+
+
+def _put_in_place(partial: pathlib.Path, target: pathlib.Path) -> None:
+    """Renames a directory to one that may exist."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    former = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.former.", dir=target.parent))
+    target.rename(former)
+    partial.rename(target)
+    shutil.rmtree(former)
+
+
 def _build_module(
-    run: trained_run.TrainedRun, max_source_length: int, decoding: dict[str, Any]
+    run: trained_run.TrainedRun, max_source_length: int | None, decoding: dict[str, Any]
 ) -> tuple[export_base.ExportModule, Description]:
     common: dict[str, Any] = {"checkpoint": run.checkpoint, "version": quintain.__version__}
     if isinstance(run.task, translation.TranslationTask):
-        if max_source_length < 1:
-            raise errors.ConfigError(
-                f"max_source_length: got {max_source_length!r}, expected an integer >= 1."
-            )
+        most = MAX_SOURCE_LENGTH if max_source_length is None else max_source_length
+        if most < 1:
+            raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
         options = run.model.decoding.override(**decoding)
-        module = serving_modules.Translation(run.task, run.model, options, max_source_length)
+        module = serving_modules.Translation(run.task, run.model, options, most)
         return module, Description(
             "translation",
             signatures=_TRANSLATION_SIGNATURES,
             decoding=dataclasses.asdict(options),
-            max_source_length=max_source_length,
+            max_source_length=most,
             **common,
         )
-    if decoding:
+    given = [*decoding, *(["max_source_length"] if max_source_length is not None else [])]
+    if given:
         raise errors.ConfigError(
-            f"{', '.join(decoding)}: options of decoding, but the run predicts sentences."
+            f"{', '.join(given)}: options of translation, but the run predicts sentences; it cuts "
+            "texts at task.train_data.seq_length."
         )
     predictor = serving_modules.SentencePrediction(run.task, run.model)
     return predictor, Description(
         "sentence_prediction",
         signatures=_PREDICTION_SIGNATURES,
         num_fields=predictor.num_fields,
-        labels=run.task.label_names,
+        labels=run.task.class_names,
         **common,
     )

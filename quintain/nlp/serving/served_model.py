@@ -1,6 +1,7 @@
 """What a server needs of a model: texts in, plain data out."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ def load(
     *,
     checkpoint: str | None = None,
     max_source_length: int | None = None,
+    batch_size: int = translator_lib.BATCH_SIZE,
     **decoding: Any,
 ) -> ServedModel:
     """Loads a run, or an export.
@@ -49,6 +51,7 @@ def load(
         checkpoint: Checkpoint of a run. None takes the newest.
         max_source_length: Most tokens of a text to translate, if less than that of an export or
             `exporter.MAX_SOURCE_LENGTH`.
+        batch_size: Most texts that the model is given at the same time, if a request has more.
         **decoding: Options of a translation run, such as `beam_size`.
 
     Raises:
@@ -61,19 +64,25 @@ def load(
         run = trained_run.find_task_config(model_dir, exporter.KINDS, checkpoint=checkpoint)
         is_translation = isinstance(run, translation.TranslationConfig)
     if is_translation:
-        return _load_translation(model_dir, checkpoint, max_source_length, decoding)
-    if decoding:
+        translator = translator_lib.Translator.load(model_dir, checkpoint=checkpoint)
+        return _serve_translator(translator, max_source_length, batch_size, decoding)
+    given = [*decoding, *(["max_source_length"] if max_source_length is not None else [])]
+    if given:
         raise errors.ConfigError(
-            f"{', '.join(decoding)}: options of decoding, but {model_dir!r} predicts sentences."
+            f"{', '.join(given)}: options of translation, but {model_dir!r} predicts sentences."
         )
-    return _load_classifier(model_dir, checkpoint)
+    return _serve_classifier(
+        classifier_lib.Classifier.load(model_dir, checkpoint=checkpoint), batch_size
+    )
 
 
-def _load_translation(
-    model_dir: str, checkpoint: str | None, limit: int | None, decoding: dict[str, Any]
+def _serve_translator(
+    translator: translator_lib.Translator,
+    limit: int | None,
+    batch_size: int,
+    decoding: dict[str, Any],
 ) -> ServedModel:
-    translator = translator_lib.Translator.load(model_dir, checkpoint=checkpoint)
-    most = min(limit or translator.max_source_length, translator.max_source_length)
+    most = translator.choose_max_source_length(limit)
     translator.choose_options(**decoding)
 
     def check(texts: Texts) -> None:
@@ -85,36 +94,37 @@ def _load_translation(
 
     def run(texts: Texts) -> list[dict[str, Any]]:
         found = translator.translate_with_scores(
-            texts, batch_size=len(texts), max_source_length=most, **decoding
+            texts, batch_size=batch_size, max_source_length=most, **decoding
         )
-        return [
-            {
-                "text": ways[0].text,
-                "score": ways[0].score,
-                **(
-                    {"alternatives": [dataclasses.asdict(way) for way in ways[1:]]}
-                    if len(ways) > 1
-                    else {}
-                ),
-            }
-            for ways in found
-        ]
+        return [_describe_translations(ways) for ways in found]
 
     return ServedModel("translation", run, check)
 
 
-def _load_classifier(model_dir: str, checkpoint: str | None) -> ServedModel:
-    classifier = classifier_lib.Classifier.load(model_dir, checkpoint=checkpoint)
+def _describe_translations(ways: Sequence[translator_lib.Translation]) -> dict[str, Any]:
+    described = [{"text": way.text, "score": _to_json(way.score)} for way in ways]
+    alternatives = {"alternatives": described[1:]} if len(described) > 1 else {}
+    return {**described[0], **alternatives}
 
+
+def _to_json(score: float) -> float | None:
+    """Returns a number that JSON has; None for the others, as where no translation was found."""
+    return score if math.isfinite(score) else None
+
+
+def _serve_classifier(classifier: classifier_lib.Classifier, batch_size: int) -> ServedModel:
     def run(texts: Texts) -> list[dict[str, Any]]:
-        found = classifier.classify(texts, batch_size=len(texts))
-        return [
-            {"score": one.score}
-            if one.label is None
-            else {"label": one.label, "score": one.score, "probabilities": one.probabilities}
-            for one in found
-        ]
+        found = classifier.classify(texts, batch_size=batch_size)
+        return [_describe_prediction(one) for one in found]
 
     return ServedModel(
         "sentence_prediction", run, lambda texts: None, num_fields=classifier.num_fields
     )
+
+
+def _describe_prediction(found: classifier_lib.Prediction) -> dict[str, Any]:
+    score = _to_json(found.score)
+    if found.label is None:
+        return {"score": score}
+    probabilities = {name: _to_json(value) for name, value in found.probabilities.items()}
+    return {"label": found.label, "score": score, "probabilities": probabilities}

@@ -91,6 +91,13 @@ class SentencePredictionTask(base_task.Task):
         return config_module.get_label_names(self.task_config)
 
     @property
+    def class_names(self) -> list[str] | None:
+        """Names of the classes, or their numbers where they have none; None for regression."""
+        if self.is_regression:
+            return None
+        return self.label_names or [str(index) for index in range(self.num_classes)]
+
+    @property
     def num_classes(self) -> int:
         """Classes; 1 for regression."""
         return self.task_config.model.num_classes or len(self.label_names or ())
@@ -401,10 +408,9 @@ class SentencePredictionTask(base_task.Task):
         Raises:
             ConfigError: If the training data is not text.
         """
-        names = self.label_names or [str(index) for index in range(self.num_classes)]
         return sentence_predictor.build(
             model,
             self.text_processor,
             num_fields=len(self._text_config.text_fields or [""]),
-            label_names=None if self.is_regression else names,
+            label_names=self.class_names,
         )

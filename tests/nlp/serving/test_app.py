@@ -1,10 +1,12 @@
+import asyncio
+import json
 import threading
 
 import pytest
 from fastapi import testclient
 
 from quintain import errors
-from quintain.nlp.serving import app, served_model
+from quintain.nlp.serving import app, metering, served_model
 
 
 def check(texts):
@@ -54,7 +56,7 @@ def test_bad_requests_are_told_what_is_wrong(client, body, words):
 
 
 def test_a_request_that_is_too_large_is_refused(client, monkeypatch):
-    monkeypatch.setattr(app, "MAX_BODY_BYTES", 10)
+    monkeypatch.setattr(metering, "MAX_BODY_BYTES", 10)
     answer = client.post("/translate", json={"texts": ["a" * 10]})
     assert answer.status_code == 413
 
@@ -102,3 +104,128 @@ def test_health_and_metrics_say_what_happens(client):
     assert 'quintain_requests_total{status="422"} 1.0' in lines
     assert "quintain_texts_total 2.0" in lines
     assert "quintain_batch_size_sum 2.0" in lines
+
+
+def serve(run, **settings):
+    model = served_model.ServedModel("translation", run, check)
+    return testclient.TestClient(app.build_app(model, **settings))
+
+
+def fail(texts):
+    raise ValueError("a matrix of ours")
+
+
+def test_a_model_that_fails_is_counted_and_the_server_lives(caplog):
+    with serve(fail) as client:
+        answer = client.post("/translate", json={"texts": ["a"]})
+        assert answer.status_code == 500
+        assert answer.json() == {
+            "detail": "the model failed (ValueError); the server's log says more."
+        }
+        assert 'quintain_requests_total{status="500"} 1.0' in client.get("/metrics").text
+        assert client.get("/health").json()["waiting"] == 0
+    assert "a matrix of ours" in caplog.text
+
+
+def test_a_request_that_comes_in_pieces_is_limited_as_well(client, monkeypatch):
+    monkeypatch.setattr(metering, "MAX_BODY_BYTES", 100)
+    pieces = iter([b'{"texts": ["', b"a" * 60, b"a" * 60, b'"]}'])
+    answer = client.post("/translate", content=pieces)
+    assert answer.status_code == 413
+    assert answer.json() == {"detail": "the request is larger than 100 bytes."}
+    assert 'quintain_requests_total{status="413"} 1.0' in client.get("/metrics").text
+
+
+def test_a_request_of_more_texts_than_may_wait_is_refused():
+    with serve(translate, max_queue=2) as client:
+        answer = client.post("/translate", json={"texts": ["a", "b", "c"]})
+        assert answer.status_code == 413
+        assert answer.json()["detail"] == "got 3 texts, expected at most 2 in a request."
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"texts": ["\\ud800"]}', 422),
+        (b'{"texts": [NaN]}', 422),
+        (b'{"texts": "a"}', 422),
+        (b'{"texts": ["a"], "beam": 3}', 422),
+        (b'["a"]', 422),
+        (b"{texts}", 422),
+        (b"", 422),
+        (b'{"texts": ["\xff"]}', 400),
+        (b"[" * 100_000, 400),
+    ],
+)
+def test_broken_bodies_are_the_mistake_of_the_client(client, body, status):
+    answer = client.post("/translate", content=body)
+    assert (answer.status_code, list(answer.json())) == (status, ["detail"])
+
+
+def test_the_input_is_not_given_back(client):
+    answer = client.post("/translate", json={"texts": [["secret", 3]] * 1000})
+    assert answer.status_code == 422
+    assert "secret" not in answer.text
+    assert len(answer.json()["detail"]) == 20
+
+
+def test_json_is_understood_whatever_it_is_called(client):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = client.post("/translate", content=b'{"texts": ["a"]}', headers=headers)
+    assert answer.json()["translations"][0]["text"] == "A"
+
+
+def test_text_of_any_script_is_answered(client):
+    texts = ["", "\x00\x1b", "אבג", "🙂🙃", "日本", "\u202e"]
+    answer = client.post("/translate", json={"texts": texts})
+    assert [one["text"] for one in answer.json()["translations"]] == [
+        text.upper() for text in texts
+    ]
+
+
+def test_what_a_client_did_not_wait_for_is_not_run():
+    """The app is called as a server calls it, to hang up where the test wants to."""
+    is_open, has_begun = threading.Event(), threading.Event()
+    seen = []
+
+    def wait(texts):
+        seen.extend(texts)
+        has_begun.set()
+        assert is_open.wait(10)
+        return translate(texts)
+
+    model = served_model.ServedModel("translation", wait, check)
+    served = app.build_app(model, max_batch_size=1)
+
+    async def post(text, *, leaves):
+        body = json.dumps({"texts": [text]}).encode()
+        messages = [{"type": "http.request", "body": body}]
+        sent = []
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            if not leaves:
+                await asyncio.Event().wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http", "method": "POST", "path": "/translate", "headers": [],
+            "query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": "",
+        }  # fmt: skip
+        await served(scope, receive, send)
+        return sent[0]["status"]
+
+    async def run():
+        async with served.router.lifespan_context(served):
+            first = asyncio.ensure_future(post("first", leaves=False))
+            await asyncio.to_thread(has_begun.wait, 10)
+            left = await post("left", leaves=True)
+            is_open.set()
+            return left, await first, await post("last", leaves=False)
+
+    assert asyncio.run(run()) == (499, 200, 200)
+    assert seen == ["first", "last"]

@@ -1,5 +1,6 @@
 import json
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -116,3 +117,90 @@ def test_a_served_translation_has_its_alternatives(export, run):
     best, other = run.translate_with_scores(["red house"], num_outputs=2)[0]
     assert found["text"] == best.text
     assert [way["text"] for way in found["alternatives"]] == [other.text]
+
+
+def damage(export, tmp_path, name, content):
+    directory = pathlib.Path(shutil.copytree(export, tmp_path / "damaged"))
+    path = directory / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    return str(directory)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x00\x01garbage"])
+@pytest.mark.parametrize(
+    "name",
+    ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"],
+)
+def test_a_damaged_model_is_an_error(export, tmp_path, name, content):
+    directory = damage(export, tmp_path, name, content)
+
+    with pytest.raises(errors.CheckpointError, match="the SavedModel is damaged") as caught:
+        served_model.load(directory)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b'{"kind": "translation"}', b"\xff"])
+def test_a_damaged_description_is_an_error(export, tmp_path, content):
+    directory = damage(export, tmp_path, exporter.DESCRIPTION_FILE, content)
+
+    with pytest.raises(errors.CheckpointError, match=r"quintain\.json is missing or damaged"):
+        translator.Translator.load(directory)
+
+
+def test_an_export_is_replaced_as_a_whole(model_dir, export, tmp_path):
+    directory = shutil.copytree(export, tmp_path / "model")
+
+    exporter.export_run(model_dir, str(directory), overwrite=True, max_source_length=7)
+
+    assert exporter.Description.read(str(directory)).max_source_length == 7
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_damaged_export_can_be_replaced(model_dir, export, tmp_path):
+    directory = damage(export, tmp_path, "saved_model.pb", None)
+
+    exporter.export_run(model_dir, directory, overwrite=True)
+
+    assert translator.Translator.load(directory).translate(["red"]) != []
+
+
+def test_a_model_of_others_is_left_as_it_is(model_dir, tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"theirs")
+
+    with pytest.raises(errors.ConfigError, match="which is no export"):
+        exporter.export_run(model_dir, str(tmp_path), overwrite=True)
+    assert (tmp_path / "saved_model.pb").read_bytes() == b"theirs"
+
+
+def test_the_limit_of_an_export_holds(export, model_dir):
+    exported = translator.Translator.load(export)
+    with pytest.raises(translator.SourceTooLongError, match="expected at most 20"):
+        exported.translate(["red " * 20])
+    with pytest.raises(errors.ConfigError, match="max_source_length: got 21, but the model was"):
+        exported.translate(["red"], max_source_length=21)
+    with pytest.raises(errors.ConfigError, match="max_source_length: got 21, but the model was"):
+        served_model.load(export, max_source_length=21)
+    long = ["red " * 1100]
+    assert len(translator.Translator.load(model_dir).translate(long, max_source_length=5000)) == 1
+
+
+def test_an_export_takes_no_seed(export):
+    with pytest.raises(errors.ConfigError, match="seed: an exported model draws as it likes"):
+        translator.Translator.load(export).translate(["red"], seed=3)
+
+
+def test_half_a_surrogate_pair_is_no_text(run):
+    with pytest.raises(errors.DataError, match="text 2: is not valid Unicode"):
+        run.translate(["red", "\udcff"])
+
+
+def test_a_score_that_json_lacks_is_none(export, monkeypatch):
+    lost = [[translator.Translation("", float("-inf"))]]
+    model = served_model.load(export)
+    monkeypatch.setattr(
+        translator.Translator, "translate_with_scores", lambda *args, **kwargs: lost
+    )
+    assert model.run(["red"]) == [{"text": "", "score": None}]
