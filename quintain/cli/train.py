@@ -319,6 +319,7 @@ def _show_result(
         suggestions.append(
             ("translate", f'quintain translate --model_dir={directory} "{_example(task)}"')
         )
+        suggestions.append(("serve", f"quintain serve-model --model_dir={directory}"))
     more_steps = max(result.train_steps, result.step) * 2
     suggestions += [
         (
