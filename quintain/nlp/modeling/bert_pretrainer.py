@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.modeling import tf_utils
 from quintain.nlp.configs import bert
 from quintain.nlp.modeling import classification_head
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
@@ -40,14 +41,17 @@ class BertPretrainer(keras.Model):
             encoder: Gives `sequence_output` and `pooled_output`, and has `get_embedding_table`.
             cls_heads: Classifiers, on top of the pooled output or, where they have a dense layer of
                 their own, of one position.
-            mlm_activation: Keras' name of the activation in the head for masked words.
+            mlm_activation: Keras' name of the activation in the head for masked words; `gelu` is
+                approximated by tanh.
             **kwargs: Arguments of a Keras model.
         """
         super().__init__(**kwargs)
         self.encoder = encoder
         table = encoder.get_embedding_table()
         vocab_size, width = table.shape
-        self.transform = keras.layers.Dense(width, mlm_activation, name="mlm_transform")
+        self.transform = keras.layers.Dense(
+            width, tf_utils.get_activation(mlm_activation), name="mlm_transform"
+        )
         self.transform_norm = LayerNormalization(1e-12)
         self.output_bias = self.add_weight(
             shape=(vocab_size,), initializer="zeros", name="mlm_output_bias"

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
+from quintain.modeling import tf_utils
 from quintain.nlp.modeling import attention, dropout, transformer_blocks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
@@ -53,7 +54,8 @@ class TransformerScaffold(keras.layers.Layer):
             width: Width of inputs and outputs.
             num_attention_heads: Attention heads; must divide `width`.
             intermediate_size: Width inside the feed-forward part.
-            activation: Keras' name of the feed-forward part's activation.
+            activation: Keras' name of the feed-forward part's activation; `gelu` is approximated
+                by tanh, as in the published BERT.
             dropout_rate: Share of each part's output that training drops.
             attention_dropout_rate: Share of the attention weights that training drops.
             norm_first: Whether inputs of the parts are normalised, instead of outputs.
@@ -62,7 +64,7 @@ class TransformerScaffold(keras.layers.Layer):
                 `use_bias`; called with the inputs and a bias.
             attention_cfg: More arguments for it.
             feedforward_cls: Builds the feed-forward part from `width`, `intermediate_size`,
-                `activation` and `dropout_rate`.
+                `activation`, which is a function, and `dropout_rate`.
             feedforward_cfg: More arguments for it.
             **kwargs: Arguments of a Keras layer.
         """
@@ -78,7 +80,7 @@ class TransformerScaffold(keras.layers.Layer):
         self.feed_forward = feedforward_cls(
             width=width,
             intermediate_size=intermediate_size,
-            activation=activation,
+            activation=tf_utils.get_activation(activation),
             dropout_rate=0.0,
             **(feedforward_cfg or {}),
         )
@@ -161,7 +163,8 @@ class EncoderScaffold(keras.Model):
             num_layers: Blocks.
             num_attention_heads: Attention heads; must divide `hidden_size`.
             intermediate_size: Width inside the feed-forward parts.
-            hidden_activation: Keras' name of their activation.
+            hidden_activation: Keras' name of their activation; `gelu` is approximated by tanh, as
+                in the published BERT.
             dropout_rate: Share of values that training drops.
             attention_dropout_rate: Share of attention weights that training drops.
             max_position_embeddings: Longest sequence.

@@ -50,6 +50,7 @@ class Seq2SeqTransformer(keras.Model):
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
         target_vocab_size: int | None = None,
+        embed_start: bool = False,
         **kwargs: Any,
     ) -> None:
         """Creates the model and its variables.
@@ -73,6 +74,8 @@ class Seq2SeqTransformer(keras.Model):
             no_repeat_ngram_size: No output holds the same so many ids in a row twice; 0 allows all.
             target_vocab_size: Number of ids of the target, which then has embeddings of its own;
                 id 0 is padding. None: source and target share ids and embeddings.
+            embed_start: Whether a target starts with the embedding of id 0, as in models of the
+                TensorFlow Model Garden, instead of zeros.
             **kwargs: Arguments of a Keras model.
 
         Raises:
@@ -111,6 +114,7 @@ class Seq2SeqTransformer(keras.Model):
             no_repeat_ngram_size=no_repeat_ngram_size,
         )
         self.position_repeats = position_repeats
+        self.embed_start = embed_start
         self.encoder = encoder_layer or TransformerEncoder()
         self.decoder = decoder_layer or TransformerDecoder()
         self.dropout = dropout.Dropout(dropout_rate)
@@ -253,6 +257,8 @@ class Seq2SeqTransformer(keras.Model):
         """Looks ids up, scaled by the square root of the width; padding is zero."""
         embedding = self.output_embedding if is_target else self.embedding
         rows = tf.gather(tf.convert_to_tensor(embedding), ids)
+        if is_target and self.embed_start:
+            return tf.cast(rows * self.embedding_width**0.5, self.compute_dtype)
         scale = tf.cast(tf.not_equal(ids, PAD_ID), rows.dtype) * self.embedding_width**0.5
         return tf.cast(rows * scale[..., tf.newaxis], self.compute_dtype)
 

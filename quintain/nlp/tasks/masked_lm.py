@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, task_factory
+from quintain.core import base_task, saved_graph, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.data import (
@@ -24,7 +24,7 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.modeling import bert_pretrainer
-from quintain.nlp.tasks import vocabulary
+from quintain.nlp.tasks import reference_checkpoint, vocabulary
 
 TextConfig = pretrain_text_dataloader.BertPretrainTextDataConfig
 
@@ -86,6 +86,23 @@ class MaskedLMTask(base_task.Task):
         )
         model.build()
         return model
+
+    @override
+    def initialize(self, model: keras.Model) -> None:
+        """Loads `task.init_checkpoint` into a new model, if it is set.
+
+        Of a checkpoint of the reference (see `reference_checkpoint`) the encoder is needed; heads
+        that it lacks stay new, with a warning that names them.
+
+        Raises:
+            CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
+        """
+        field = "task.init_checkpoint"
+        path = self.task_config.init_checkpoint
+        if path and reference_checkpoint.is_reference(saved_graph.find_newest(path, field), field):
+            reference_checkpoint.load_model(model, path, field, required=["encoder"])
+            return
+        super().initialize(model)
 
     @override
     def build_inputs(

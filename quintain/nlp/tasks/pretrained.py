@@ -1,19 +1,17 @@
 """Loads parts of a model from a run of pretraining, and says what does not fit."""
 
-import collections
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import keras
 import tensorflow as tf
-from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from quintain import errors
-from quintain.core import checkpoint_fit
+from quintain.core import checkpoint_fit, saved_graph
+from quintain.nlp.tasks import reference_checkpoint
 
 _SHOWN: Final = 5
 _SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
-_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> None:
@@ -27,13 +25,10 @@ def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str
     Raises:
         CheckpointError: If there is no checkpoint, it lacks a part, or a part has other shapes.
     """
-    if tf.io.gfile.isdir(path):
-        latest = tf.train.latest_checkpoint(path)
-        if latest is None:
-            raise errors.CheckpointError(
-                f"{field}: got {path!r}, a directory without a checkpoint."
-            )
-        path = latest
+    path = saved_graph.find_newest(path, field)
+    if reference_checkpoint.is_reference(path, field):
+        reference_checkpoint.load_parts(parts, path, field)
+        return
     differences = _find_differences(parts, path, field)
     if differences:
         more = len(differences) - _SHOWN
@@ -64,16 +59,10 @@ def _check_visible(name: str, part: keras.layers.Layer, field: str) -> None:
 
 
 def _find_differences(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> list[str]:
-    try:
-        reader = tf.train.load_checkpoint(path)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise errors.CheckpointError(
-            f"{field}: got {path!r}, which is no checkpoint: {checkpoint_fit.describe_error(error)}"
-        ) from error
-    saved = _SavedGraph(reader)
+    saved = saved_graph.SavedGraph(saved_graph.open_reader(path, field))
     differences = []
     for name, part in parts.items():
-        root = saved.find(0, [name])
+        root = saved.find(saved_graph.ROOT, [name])
         if root is None:
             hint = "" if "." not in name else (
                 " (the pretraining has no classifier of that name with an inner_dim)"
@@ -84,7 +73,9 @@ def _find_differences(parts: Mapping[str, keras.layers.Layer], path: str, field:
     return differences
 
 
-def _compare(name: str, part: keras.layers.Layer, saved: "_SavedGraph", root: int) -> list[str]:
+def _compare(
+    name: str, part: keras.layers.Layer, saved: saved_graph.SavedGraph, root: int
+) -> list[str]:
     """Returns where a part differs from what was saved of it."""
     differences: list[str] = []
     seen: set[int] = set()
@@ -110,42 +101,3 @@ def _compare(name: str, part: keras.layers.Layer, saved: "_SavedGraph", root: in
         if extra is not None and node not in seen:
             differences.append(f"{label}: in the checkpoint {extra}, not in the model")
     return sorted(differences)
-
-
-class _SavedGraph:
-    """The objects of a checkpoint and how they hang together."""
-
-    def __init__(self, reader: Any) -> None:
-        """Reads the graph."""
-        graph = trackable_object_graph_pb2.TrackableObjectGraph()
-        graph.ParseFromString(reader.get_tensor(_OBJECT_GRAPH))
-        self._nodes = graph.nodes
-        self._shapes = reader.get_variable_to_shape_map()
-
-    def find(self, node: int, names: Sequence[str]) -> int | None:
-        """Returns the object that a path leads to from another."""
-        for name in names:
-            children = {child.local_name: child.node_id for child in self._nodes[node].children}
-            if name not in children:
-                return None
-            node = children[name]
-        return node
-
-    def get_shape(self, node: int) -> list[int] | None:
-        """Returns the shape of a variable; None for other objects."""
-        for attribute in self._nodes[node].attributes:
-            if attribute.name == "VARIABLE_VALUE":
-                shape = self._shapes.get(attribute.checkpoint_key)
-                return None if shape is None else list(shape)
-        return None
-
-    def walk(self, root: int, name: str) -> Iterator[tuple[int, str]]:
-        """Yields all objects below one, with the shortest path to each."""
-        queue, seen = collections.deque([(root, name)]), {root}
-        while queue:
-            node, label = queue.popleft()
-            yield node, label
-            for child in self._nodes[node].children:
-                if child.node_id not in seen:
-                    seen.add(child.node_id)
-                    queue.append((child.node_id, f"{label}.{child.local_name}"))

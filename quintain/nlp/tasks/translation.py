@@ -24,13 +24,13 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core import base_task, task_factory
+from quintain.core import base_task, saved_graph, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import length_buckets, tokenizers, wmt_dataloader
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
-from quintain.nlp.tasks import translation_report, vocabulary
+from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
 from quintain.orbit import cluster
 
 PAD_ID = 0
@@ -116,6 +116,10 @@ class ModelConfig(base_config.Config):
     position_repeats: Annotated[int, Gt(0)] = 1
     """Copies of the positions' sinusoids, each of a part of the width. A model that grew from a
     narrower one has as many as its width was multiplied by."""
+
+    embed_start: bool = False
+    """Whether a target starts with the embedding of id 0, as in models of the TensorFlow Model
+    Garden, instead of zeros. Needed to start from a checkpoint of theirs."""
 
     label_smoothing: Probability = 0.1
     """Probability that the loss takes from the right token and spreads over the others."""
@@ -232,14 +236,22 @@ class TranslationTask(base_task.Task):
     def initialize(self, model: keras.Model) -> None:
         """Loads `task.init_checkpoint` into a new model, if it is set.
 
+        It may be one of the reference, see `reference_checkpoint`.
+
         Raises:
             CheckpointError: If it does not fit the model.
             ConfigError: If it was trained with another vocabulary than the run's.
         """
+        field = "task.init_checkpoint"
         checkpoint = self.task_config.init_checkpoint
         if checkpoint and self.logging_dir:
             for side in ("source", "target"):
                 vocabulary.check_same(self.logging_dir, checkpoint, side)
+        if checkpoint and reference_checkpoint.is_reference(
+            saved_graph.find_newest(checkpoint, field), field
+        ):
+            reference_checkpoint.load_model(model, checkpoint, field)
+            return
         super().initialize(model)
 
     @override
@@ -261,6 +273,7 @@ class TranslationTask(base_task.Task):
             position_repeats=config.position_repeats,
             min_length=config.min_length,
             no_repeat_ngram_size=config.no_repeat_ngram_size,
+            embed_start=config.embed_start,
             target_vocab_size=(
                 None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
             ),
