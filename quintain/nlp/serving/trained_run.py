@@ -108,8 +108,9 @@ def find_task_config(
         CheckpointError: If there is no checkpoint.
         ConfigError: If `params.yaml` is missing or describes none of the tasks.
     """
+    path = checkpoint or choose_checkpoint(model_dir)
     params = experiment_parser.load_params(model_dir)
-    for config in _list_task_configs(params, checkpoint or choose_checkpoint(model_dir)):
+    for config in _list_task_configs(params, path):
         if isinstance(config, tuple(kinds)):
             return config
     wanted = " or ".join(kind.__name__.removesuffix("Config") for kind in kinds)
