@@ -1,9 +1,9 @@
-"""`quintain checkpoint`: shows, copies and deletes states of trials; averages those of runs."""
+"""`quintain checkpoint`: states of trials; averages of those of runs; conversion of others'."""
 
 import pathlib
 import shutil
 import tempfile
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -21,7 +21,7 @@ _NUM_AVERAGED: Final = 5
 
 @click.group(cls=LazyGroup)
 def checkpoint() -> None:
-    """Show, copy and delete checkpoints, the saved states of trials; average those of a run."""
+    """Show, copy and delete checkpoints, the saved states of trials; average or convert others."""
     logs.set_up(is_verbose=False)
 
 
@@ -203,6 +203,57 @@ def average(
     for source in found.sources:
         click.echo(f"  {source}")
     click.echo(f"Averaged {len(found.sources)} checkpoints; wrote {found.path}.")
+
+
+@checkpoint.command(cls=FlagCommand)
+@options.experiment_options
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="CKPT",
+    help="Checkpoint of the TensorFlow Model Garden, or its directory.",
+)
+@click.option("--model_dir", required=True, metavar="DIR", help="Directory to write.")
+@click.option(
+    "--allow_new", is_flag=True, help="Keep heads that the checkpoint lacks, with new weights."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@options.traceback_option
+def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags: Any) -> None:
+    r"""Make a run from a checkpoint of the TensorFlow Model Garden: BERT or translation.
+
+    \b
+    quintain checkpoint convert --from=uncased_L-12_H-768_A-12/bert_model.ckpt \
+        --experiment=bert/sentence_prediction --set task.model.num_classes=2 \
+        --model_dir=runs/converted --allow_new
+    """
+    if not flags["experiment"] and not flags["config_file"]:
+        raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
+    parse_options = options.build_parse_options(model_dir=model_dir, **flags)
+    from quintain.core import experiment_parser
+    from quintain.nlp.tasks import converted_run
+
+    parsed = experiment_parser.parse(parse_options)
+    path, report = converted_run.convert(
+        source,
+        parsed.params,
+        model_dir,
+        experiment=parsed.name,
+        imports=parsed.imports,
+        allow_new=allow_new,
+    )
+    if as_json:
+        output.print_json({"written": path, **report.as_dict()})
+        return
+    for name, sources in report.loaded.items():
+        click.echo(f"  {name} <- {', '.join(sources)}")
+    for name, weights in report.new.items():
+        click.echo(f"  new: {name} ({', '.join(weights)})")
+    for name in report.unused:
+        click.echo(f"  not used: {name}")
+    click.echo(report.summarize())
+    click.echo(f"Wrote {path}.")
 
 
 @checkpoint.command(cls=FlagCommand)

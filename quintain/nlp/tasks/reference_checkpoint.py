@@ -171,11 +171,12 @@ def _load(
 
 def _describe(differences: Sequence[str], path: str, field: str) -> str:
     more = len(differences) - _SHOWN
+    shown = "".join(f"\n  {line}" for line in differences[:_SHOWN])
+    shown += f"\n  and {more} more differences" if more > 0 else ""
     return (
-        f"{field}: the reference's checkpoint {path!r} does not fit this model:\n"
-        + "\n".join(f"  {line}" for line in differences[:_SHOWN])
-        + (f"\n  and {more} more differences" if more > 0 else "")
-        + "\nGive task.model the sizes that it was trained with. Nothing was loaded."
+        f"{field}: the reference's checkpoint {path!r} does not fit this model:{shown}\n"
+        "Give task.model the sizes that it was trained with, and the task its vocabulary. Nothing "
+        "was loaded."
     )
 
 
