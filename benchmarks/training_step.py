@@ -24,7 +24,7 @@ import venv
 HERE = pathlib.Path(__file__).parent / "training_step_peers"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
 ENVIRONMENTS = {
-    "torch": ["torch==2.13.*", "numpy", "setuptools"],
+    "torch": ["torch==2.13.*", "numpy", "setuptools", "transformers==5.23.*"],
     "keras": ["keras>=3.13", "tensorflow==2.21.*", "jax", "numpy"],
 }
 
@@ -33,28 +33,30 @@ def find_python(environment: str) -> str:
     """Returns the interpreter of an environment, whose packages are installed where missing."""
     folder = CACHE / "quintain-benchmarks" / f"step-{environment}"
     python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
+    complete = folder / "complete"
+    packages = ENVIRONMENTS[environment]
+    if not complete.exists():
         venv.create(folder, with_pip=True, clear=True)
-        command = [python, "-m", "pip", "install", "--quiet", *ENVIRONMENTS[environment]]
-        subprocess.run(command, check=True)
-        (folder / "complete").touch()
+    if not complete.exists() or complete.read_text().split() != packages:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        complete.write_text("\n".join(packages))
     return str(python)
 
 
-def run(name: str, precision: str, steps: int) -> dict[str, float]:
-    """Trains with one of the peers and returns what it printed."""
+def run(name: str, precision: str, steps: int, folder: pathlib.Path = HERE) -> dict[str, float]:
+    """Trains with one of the peers in `folder` and returns what it printed."""
     environment = dict(os.environ)
     if name == "quintain":
         command = [sys.executable, "quintain_run.py"]
     elif name.startswith("torch"):
         command = [find_python("torch"), "torch_run.py"]
-        command += ["--compile"] if name == "torch-compile" else []
+        command += [f"--{option}" for option in name.split("-")[1:]]
     else:
         command = [find_python("keras"), "keras_run.py"]
         environment["KERAS_BACKEND"] = name.removeprefix("keras-")
     done = subprocess.run(
         [*command, f"--precision={precision}", f"--steps={steps}"],
-        cwd=HERE,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -98,6 +100,22 @@ def count_operations() -> float:
     return 3 * 2 * (encoder + decoder) / 2
 
 
+def print_comparison(found: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+    """Prints what each peer's runs measured, and returns its median of tokens a second."""
+    speeds = {
+        name: statistics.median(one["tokens_per_sec"] for one in measured)
+        for name, measured in found.items()
+    }
+    for name, measured in found.items():
+        memory = statistics.median(one["mib"] for one in measured)
+        ratio = speeds.get("quintain", float("nan")) / speeds[name]
+        print(
+            f"  {name:18} {speeds[name]:8,.0f} tokens/s  ours/theirs {ratio:5.2f}  "
+            f"loss {measured[-1]['loss']:.3f}  {memory:6,.0f} MiB"
+        )
+    return speeds
+
+
 def main() -> None:
     """Prints the medians and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,17 +130,7 @@ def main() -> None:
             for name, measured in found.items():
                 measured.append(run(name, precision, options.steps))
                 print(f"{precision} {name} {measured[-1]}", flush=True)
-        speeds = {
-            name: statistics.median(one["tokens_per_sec"] for one in measured)
-            for name, measured in found.items()
-        }
-        for name, measured in found.items():
-            memory = statistics.median(one["mib"] for one in measured)
-            ratio = speeds.get("quintain", float("nan")) / speeds[name]
-            print(
-                f"  {name:18} {speeds[name]:8,.0f} tokens/s  ours/theirs {ratio:5.2f}  "
-                f"loss {measured[-1]['loss']:.3f}  {memory:6,.0f} MiB"
-            )
+        speeds = print_comparison(found)
         if "quintain" in speeds:
             limit = measure_products(precision) * 1e9 / count_operations()
             share = 100 * speeds["quintain"] / limit
