@@ -53,6 +53,11 @@ class Gather(layers.Layer):
         return ops.take_along_axis(sequence, positions[..., None], axis=1)
 
 
+def gelu(x: Any) -> Any:
+    """Approximates GELU by tanh, as in BERT."""
+    return keras.activations.gelu(x, approximate=True)
+
+
 def normalise(x: Any) -> Any:
     """Normalises each position."""
     return layers.LayerNormalization(epsilon=SIZES.norm_epsilon)(x)
@@ -65,7 +70,7 @@ def encode(x: Any, mask: Any) -> Any:
     )
     mixed = attention(x, x, attention_mask=mask)
     x = normalise(x + layers.Dropout(SIZES.dropout_rate)(mixed))
-    inner = layers.Dense(SIZES.intermediate_size, activation="gelu")(x)
+    inner = layers.Dense(SIZES.intermediate_size, activation=gelu)(x)
     inner = layers.Dense(SIZES.width)(inner)
     return normalise(x + layers.Dropout(SIZES.dropout_rate)(inner))
 
@@ -85,7 +90,7 @@ def build_model() -> keras.Model:
     for _ in range(SIZES.num_layers):
         x = encode(x, mask)
     pooled = layers.Dense(SIZES.width, "tanh")(x[:, 0])
-    hidden = layers.Dense(SIZES.width, "gelu")(Gather()(x, inputs["masked_lm_positions"]))
+    hidden = layers.Dense(SIZES.width, gelu)(Gather()(x, inputs["masked_lm_positions"]))
     outputs = {
         "masked_lm": WordLogits(words, dtype=words.dtype_policy)(normalise(hidden)),
         "next_sentence": layers.Dense(2, dtype="float32")(pooled),

@@ -28,6 +28,7 @@ def build_model() -> transformers.BertForPreTraining:
             num_hidden_layers=SIZES.num_layers,
             num_attention_heads=SIZES.num_heads,
             intermediate_size=SIZES.intermediate_size,
+            hidden_act="gelu_pytorch_tanh",
             hidden_dropout_prob=SIZES.dropout_rate,
             attention_probs_dropout_prob=SIZES.dropout_rate,
             max_position_embeddings=SIZES.num_positions,

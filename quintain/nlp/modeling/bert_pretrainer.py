@@ -15,9 +15,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.modeling import tf_utils
 from quintain.nlp.configs import bert
-from quintain.nlp.modeling import classification_head
+from quintain.nlp.modeling import activations, classification_head
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -50,11 +49,11 @@ class BertPretrainer(keras.Model):
         table = encoder.get_embedding_table()
         vocab_size, width = table.shape
         self.transform = keras.layers.Dense(
-            width, tf_utils.get_activation(mlm_activation), name="mlm_transform"
+            width, activations.get_approximate(mlm_activation), name="mlm_transform"
         )
         self.transform_norm = LayerNormalization(1e-12)
         self.output_bias = self.add_weight(
-            shape=(vocab_size,), initializer="zeros", name="mlm_output_bias"
+            shape=(vocab_size,), initializer="zeros", autocast=False, name="mlm_output_bias"
         )
         self.head_layers = {config.name: _build_head(config) for config in cls_heads}
         for name, head in self.head_layers.items():
@@ -113,7 +112,7 @@ class BertPretrainer(keras.Model):
         hidden = self.transform_norm(self.transform(masked))
         table = tf.cast(tf.convert_to_tensor(self.encoder.get_embedding_table()), hidden.dtype)
         logits = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)
-        logits += tf.cast(tf.convert_to_tensor(self.output_bias), tf.float32)
+        logits += tf.convert_to_tensor(self.output_bias)
         return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])
 
 

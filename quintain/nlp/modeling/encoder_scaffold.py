@@ -15,8 +15,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.modeling import tf_utils
-from quintain.nlp.modeling import attention, dropout, transformer_blocks
+from quintain.nlp.modeling import activations, attention, dropout, transformer_blocks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 LayerClass = Callable[..., keras.layers.Layer]
@@ -80,7 +79,7 @@ class TransformerScaffold(keras.layers.Layer):
         self.feed_forward = feedforward_cls(
             width=width,
             intermediate_size=intermediate_size,
-            activation=tf_utils.get_activation(activation),
+            activation=activations.get_approximate(activation),
             dropout_rate=0.0,
             **(feedforward_cfg or {}),
         )
@@ -185,8 +184,11 @@ class EncoderScaffold(keras.Model):
             "position_embedding": max_position_embeddings,
             "type_embeddings": type_vocab_size,
         }
+        # Only what is normalised is cast, not the whole matrices.
         self.word_table, self.position_table, self.type_table = (
-            self.add_weight(shape=(count, hidden_size), initializer=initializer, name=name)
+            self.add_weight(
+                shape=(count, hidden_size), initializer=initializer, autocast=False, name=name
+            )
             for name, count in tables.items()
         )
         self.embedding_norm = LayerNormalization(1e-12)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.modeling import (
     attention,
+    bert_pretrainer,
     encoder_scaffold,
     gated_feedforward,
     talking_heads_attention,
@@ -125,3 +126,46 @@ def test_parts_can_be_replaced():
 def test_a_sequence_that_is_too_long_is_an_error():
     with pytest.raises(errors.ConfigError, match="max_position_embeddings: got 10"):
         build_encoder()(make_inputs([[1] * 11], [[1] * 11]))
+
+
+def test_embeddings_are_added_and_normalised_in_float32_under_bfloat16():
+    encoder = encoder_scaffold.EncoderScaffold(20, 8, 0, dtype="mixed_bfloat16")
+    encoder.build()
+    rows = np.float32(1) + np.arange(8, dtype="float32") * np.float32(2**-12)
+    encoder.word_table.assign(np.tile(rows, (20, 1)))
+    encoder.position_table.assign(tf.zeros_like(encoder.position_table))
+    encoder.type_table.assign(tf.zeros_like(encoder.type_table))
+
+    output = encoder(make_inputs([[5, 6]], [[1, 1]]))["sequence_output"]
+
+    # In bfloat16 all of these numbers are 1, and nothing would be left.
+    expected = (rows - rows.mean()) / rows.std()
+    np.testing.assert_allclose(tf.cast(output, tf.float32)[0, 0], expected, rtol=1e-2)
+
+
+def test_one_matrix_learns_as_embeddings_and_as_logits():
+    encoder = encoder_scaffold.EncoderScaffold(20, 8, 2, 2, 16, max_position_embeddings=10)
+    model = bert_pretrainer.BertPretrainer(encoder)
+    model.build()
+    inputs = make_inputs([[5, 6, 7]], [[1, 1, 1]]) | {"masked_lm_positions": tf.constant([[1]])}
+
+    def compute_loss():
+        logits = model(inputs)["mlm_logits"]
+        return -tf.reduce_sum(tf.nn.log_softmax(logits)[..., 9])
+
+    table = model.encoder.word_table
+    with tf.GradientTape() as tape:
+        loss = compute_loss()
+    gradient = tf.convert_to_tensor(tape.gradient(loss, table.value)).numpy()
+
+    step = 1e-2
+    for row in (5, 9, 12):
+        start = table.numpy()
+        sums = []
+        for sign in (1, -1):
+            moved = start.copy()
+            moved[row, 3] += sign * step
+            table.assign(moved)
+            sums.append(float(compute_loss()))
+        table.assign(start)
+        assert gradient[row, 3] == pytest.approx((sums[0] - sums[1]) / (2 * step), abs=2e-3)

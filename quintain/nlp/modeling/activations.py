@@ -1,0 +1,91 @@
+"""Activations by name, with GELUs of few operations."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from quintain.modeling import tf_utils
+
+Activation = Callable[..., Any]
+
+_ROOT_OF_HALF: Final = math.sqrt(0.5)
+_DENSITY_AT_ZERO: Final = 1.0 / math.sqrt(2.0 * math.pi)
+_TANH_SCALE: Final = math.sqrt(2.0 / math.pi)
+_CUBIC: Final = 0.044715
+
+
+def get(identifier: Any) -> Activation:
+    """Returns what Keras knows by a name, or a function as it is; `gelu` is the one below."""
+    if identifier == "gelu":
+        return gelu
+    activation: Activation = keras.activations.get(identifier)
+    return activation
+
+
+def get_approximate(identifier: Any) -> Activation:
+    """Returns what `tf_utils.get_activation` does, for BERT; `gelu` is `approximate_gelu`."""
+    if isinstance(identifier, str) and identifier.lower() == "gelu":
+        return approximate_gelu
+    return tf_utils.get_activation(identifier)
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Multiplies each number by the share of a standard normal distribution that is below it.
+
+    Equal to `keras.activations.gelu`, and computed in float32 whatever the dtype of `x`. Training
+    keeps the derivative instead of the input, and multiplies by it on the way back.
+
+    Example:
+        >>> gelu(tf.constant([-1.0, 0.0, 1.0])).numpy().round(4).tolist()
+        [-0.1587, 0.0, 0.8413]
+
+    Source:
+        Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
+    """
+
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        scaled = x * -_ROOT_OF_HALF
+        below = 0.5 * tf.math.erfc(scaled)
+        density = tf.exp(-tf.square(scaled))
+        return x * below, below + (_DENSITY_AT_ZERO * x) * density
+
+    return _apply(compute, x)
+
+
+def approximate_gelu(x: tf.Tensor) -> tf.Tensor:
+    """Returns `gelu` with the normal distribution approximated by tanh, as in BERT.
+
+    Equal to `keras.activations.gelu(x, approximate=True)`; otherwise as `gelu`.
+
+    Example:
+        >>> approximate_gelu(tf.constant([-1.0, 0.0, 1.0])).numpy().round(4).tolist()
+        [-0.1588, 0.0, 0.8412]
+
+    Source:
+        Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
+    """
+
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        square = tf.square(x)
+        below = 0.5 + 0.5 * tf.tanh(x * (_TANH_SCALE + (_TANH_SCALE * _CUBIC) * square))
+        slope = 2.0 * _TANH_SCALE + (6.0 * _TANH_SCALE * _CUBIC) * square
+        output = x * below
+        # With t the tanh, 0.5 * (1 - t ** 2) is 2 * below * (1 - below).
+        return output, below + (output - output * below) * slope
+
+    return _apply(compute, x)
+
+
+def _apply(compute: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]], x: tf.Tensor) -> tf.Tensor:
+    """Returns a function's value, whose gradient is its second result."""
+
+    @tf.custom_gradient
+    def apply(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        value, derivative = compute(tf.cast(x, tf.float32) if x.dtype.size < 4 else x)
+        rounded = tf.cast(derivative, x.dtype)
+        return tf.cast(value, x.dtype), lambda upstream: upstream * rounded
+
+    return apply(tf.convert_to_tensor(x))
