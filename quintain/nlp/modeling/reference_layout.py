@@ -11,7 +11,7 @@ Shapes:
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -92,6 +92,9 @@ class Part:
     """Path by which the reference names the dense layer of a classifier, whose place alone does
     not tell which one it is."""
 
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the part computes with and no weight tells, by paths below `task.model`."""
+
 
 def list_parts(model: keras.Model) -> list[Part]:
     """Returns the parts of a model, and how the reference stores each.
@@ -142,14 +145,15 @@ def map_encoder(encoder: keras.Model) -> Part:
     numbers = {"word": 0, "position": 1, "type": 2, "norm": 3, "pooler": 4 + count}
     numbered = {key: f"layer_with_weights-{number}" for key, number in numbers.items()}
     blocks = [f"layer_with_weights-{4 + index}" for index in range(count)]
-    named = tuple(
-        _map_encoder_weights(encoder, names, [names["block"].format(i) for i in range(count)])
-    )
+    places = [names["block"].format(index) for index in range(count)]
+    named = tuple(_map_encoder_weights(encoder, names, places))
     functional = tuple(_map_encoder_weights(encoder, numbered, blocks))
-    return Part(
-        "encoder",
-        tuple(Layout(root, weights) for root in _ENCODER_ROOTS for weights in (named, functional)),
-    )
+    layouts = (Layout(root, weights) for root in _ENCODER_ROOTS for weights in (named, functional))
+    settings = {
+        "encoder.bert.norm_first": encoder.blocks[0].norm_first,
+        "encoder.bert.hidden_activation": _get_activation_name(encoder.blocks[0]),
+    }
+    return Part("encoder", tuple(layouts), settings=settings)
 
 
 def _map_encoder_weights(
@@ -285,7 +289,17 @@ def _map_translation(model: seq2seq_transformer.Seq2SeqTransformer) -> Part:
     """Returns how the reference stores a translation model."""
     _check_translation(model)
     weights = tuple(_map_translation_weights(model))
-    return Part("model", (Layout("model", weights), Layout("", weights)))
+    settings: dict[str, Any] = {}
+    for side in ("encoder", "decoder"):
+        block = getattr(model, side).blocks[0]
+        settings[f"{side}.norm_first"] = block.norm_first
+        settings[f"{side}.norm_epsilon"] = block.norm_epsilon
+        settings[f"{side}.activation"] = _get_activation_name(block)
+    return Part("model", (Layout("model", weights), Layout("", weights)), settings=settings)
+
+
+def _get_activation_name(block: Any) -> str:
+    return str(getattr(block.feed_forward.activation, "__name__", ""))
 
 
 def _check_translation(model: Any) -> None:

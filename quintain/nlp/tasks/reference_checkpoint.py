@@ -2,13 +2,16 @@
 
 import dataclasses
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from quintain import errors
+from quintain.config import yaml_io
 from quintain.core import saved_graph
 from quintain.nlp.modeling import reference_layout
 
@@ -20,6 +23,8 @@ _SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
 _SLOT: Final = "/.OPTIMIZER_SLOT/"
 _STATES: Final = ("global_step", "save_counter", "train_loss", "_CHECKPOINTABLE_OBJECT_GRAPH")
 _SHOWN: Final = 8
+_PARAMS_FILE: Final = "params.yaml"
+"""Beside checkpoints of the reference's trainer: the config that they were trained with."""
 
 _logger = logging.getLogger(__name__)
 
@@ -147,6 +152,7 @@ def _load(
     for layout in present:
         differences += _find_lacking(layout, saved)
     differences += _find_extra(present, saved)
+    differences += _compare_settings(parts, path)
     if differences:
         raise errors.CheckpointError(_describe(differences, path, field))
     loaded, keys = {}, set()
@@ -263,6 +269,27 @@ def _find_extra(
             shape = saved.get_shape(node)
             if shape is not None and node not in seen and not _is_state(f"{path}/"):
                 yield f"{path}: in the checkpoint {shape}, not in the model"
+
+
+def _compare_settings(parts: Sequence[reference_layout.Part], path: str) -> Iterator[str]:
+    """Yields what parts compute in another way than `params.yaml` beside a checkpoint says."""
+    params_path = os.path.join(os.path.dirname(path), _PARAMS_FILE)
+    if not tf.io.gfile.exists(params_path):
+        return
+    with tf.io.gfile.GFile(params_path) as file:
+        text = file.read()
+    try:
+        params = yaml_io.load_text(text, params_path)
+    except errors.ConfigError as error:
+        _logger.warning("What no weight tells, such as norm_first, is not compared: %s", error)
+        return
+    for part in parts:
+        for name, value in part.settings.items():
+            found: Any = params
+            for step in ("task", "model", *name.split(".")):
+                found = found.get(step) if isinstance(found, Mapping) else None
+            if found is not None and found != value:
+                yield f"task.model.{name}: got {value!r}, but {params_path} says {found!r}"
 
 
 def _is_state(key: str) -> bool:

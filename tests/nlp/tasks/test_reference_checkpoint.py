@@ -1,6 +1,7 @@
 """Checkpoints and outputs were written by the reference's code: `make_reference_checkpoints.py`."""
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -225,6 +226,47 @@ def test_an_encoder_that_does_not_fit_is_an_error_and_nothing_is_loaded(changes,
 def test_a_translation_model_that_differs_is_an_error(changes, message):
     with pytest.raises(errors.CheckpointError, match=f"(?s)^task.init_checkpoint.*{message}"):
         load(build_translation(**changes), "translation")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{norm_first: false, hidden_activation: gelu}", None),
+        ("{norm_first: true}", "norm_first: got False, but .*params.yaml says True"),
+        ("{hidden_activation: relu}", "hidden_activation: got 'gelu', but .* says 'relu'"),
+    ],
+)
+def test_settings_that_no_weight_tells_are_compared_where_they_are_known(tmp_path, text, problem):
+    for file in DATA.glob("pretrainer_v2_encoder.*"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "params.yaml").write_text(
+        f"task: {{model: {{encoder: {{type: bert, bert: {text}}}}}}}"
+    )
+    encoder = build_encoder()
+    encoder.build()
+    path = str(tmp_path / "pretrainer_v2_encoder")
+    if problem is None:
+        report = reference_checkpoint.load_parts({"encoder": encoder}, path, FIELD)
+        assert len(report.loaded) == len(encoder.weights)
+        return
+    with pytest.raises(errors.CheckpointError, match=rf"task\.model\.encoder\.bert\.{problem}"):
+        reference_checkpoint.load_parts({"encoder": encoder}, path, FIELD)
+
+
+def test_settings_of_a_translation_model_are_compared_where_they_are_known(tmp_path):
+    for file in DATA.glob("translation.*"):
+        shutil.copy(file, tmp_path)
+    params = tmp_path / "params.yaml"
+    params.write_text(
+        "task: {model: {encoder: {activation: relu, norm_epsilon: 1.0e-06}, "
+        "decoder: {activation: swish}}}"
+    )
+    model = build_translation()
+    with pytest.raises(errors.CheckpointError, match="decoder.activation: got 'relu', but .*swish"):
+        reference_checkpoint.load_model(model, str(tmp_path / "translation"), FIELD)
+    params.write_text("task: {model: {decoder: {activation: relu, norm_first: true}}}")
+    report = reference_checkpoint.load_model(model, str(tmp_path / "translation"), FIELD)
+    assert len(report.loaded) == len(model.weights)
 
 
 def test_biases_that_the_model_lacks_are_an_error():
