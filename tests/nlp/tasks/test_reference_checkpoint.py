@@ -262,7 +262,9 @@ def test_settings_of_a_translation_model_are_compared_where_they_are_known(tmp_p
         "decoder: {activation: swish}}}"
     )
     model = build_translation()
-    with pytest.raises(errors.CheckpointError, match="decoder.activation: got 'relu', but .*swish"):
+    with pytest.raises(
+        errors.CheckpointError, match=r"decoder\.activation: got 'relu', but .*swish"
+    ):
         reference_checkpoint.load_model(model, str(tmp_path / "translation"), FIELD)
     params.write_text("task: {model: {decoder: {activation: relu, norm_first: true}}}")
     report = reference_checkpoint.load_model(model, str(tmp_path / "translation"), FIELD)
