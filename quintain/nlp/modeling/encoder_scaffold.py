@@ -177,6 +177,7 @@ class EncoderScaffold(keras.Model):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
+        self.hidden_activation = hidden_activation
         self.max_position_embeddings = max_position_embeddings
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         tables = {

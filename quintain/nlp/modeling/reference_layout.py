@@ -151,7 +151,7 @@ def map_encoder(encoder: keras.Model) -> Part:
     layouts = (Layout(root, weights) for root in _ENCODER_ROOTS for weights in (named, functional))
     settings = {
         "encoder.bert.norm_first": encoder.blocks[0].norm_first,
-        "encoder.bert.hidden_activation": _get_activation_name(encoder.blocks[0]),
+        "encoder.bert.hidden_activation": encoder.hidden_activation,
     }
     return Part("encoder", tuple(layouts), settings=settings)
 
@@ -291,15 +291,10 @@ def _map_translation(model: seq2seq_transformer.Seq2SeqTransformer) -> Part:
     weights = tuple(_map_translation_weights(model))
     settings: dict[str, Any] = {}
     for side in ("encoder", "decoder"):
-        block = getattr(model, side).blocks[0]
-        settings[f"{side}.norm_first"] = block.norm_first
-        settings[f"{side}.norm_epsilon"] = block.norm_epsilon
-        settings[f"{side}.activation"] = _get_activation_name(block)
+        arguments = getattr(model, side).block_arguments
+        for name in ("norm_first", "norm_epsilon", "activation"):
+            settings[f"{side}.{name}"] = arguments[name]
     return Part("model", (Layout("model", weights), Layout("", weights)), settings=settings)
-
-
-def _get_activation_name(block: Any) -> str:
-    return str(getattr(block.feed_forward.activation, "__name__", ""))
 
 
 def _check_translation(model: Any) -> None:
