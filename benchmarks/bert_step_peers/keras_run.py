@@ -77,7 +77,7 @@ def encode(x: Any, mask: Any) -> Any:
 
 def build_model() -> keras.Model:
     """Returns the model, a function of what `INPUTS` names."""
-    inputs = {name: keras.Input((size,), dtype="int32") for name, size in INPUTS.items()}
+    inputs = {name: keras.Input((size,), dtype="int32", name=name) for name, size in INPUTS.items()}
     initializer = keras.initializers.TruncatedNormal(stddev=SIZES.initializer_range)
     words, positions, types = (
         layers.Embedding(count, SIZES.width, embeddings_initializer=initializer)

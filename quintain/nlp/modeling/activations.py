@@ -1,28 +1,17 @@
-"""Activations by name, with GELUs of few operations."""
+"""Activations by name, with a GELU of few operations."""
 
 import math
 from collections.abc import Callable
 from typing import Any, Final
 
-import keras
 import tensorflow as tf
 
 from quintain.modeling import tf_utils
 
 Activation = Callable[..., Any]
 
-_ROOT_OF_HALF: Final = math.sqrt(0.5)
-_DENSITY_AT_ZERO: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _TANH_SCALE: Final = math.sqrt(2.0 / math.pi)
 _CUBIC: Final = 0.044715
-
-
-def get(identifier: Any) -> Activation:
-    """Returns what Keras knows by a name, or a function as it is; `gelu` is the one below."""
-    if identifier == "gelu":
-        return gelu
-    activation: Activation = keras.activations.get(identifier)
-    return activation
 
 
 def get_approximate(identifier: Any) -> Activation:
@@ -32,33 +21,12 @@ def get_approximate(identifier: Any) -> Activation:
     return tf_utils.get_activation(identifier)
 
 
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Multiplies each number by the share of a standard normal distribution that is below it.
-
-    Equal to `keras.activations.gelu`, and computed in float32 whatever the dtype of `x`. Training
-    keeps the derivative instead of the input, and multiplies by it on the way back.
-
-    Example:
-        >>> gelu(tf.constant([-1.0, 0.0, 1.0])).numpy().round(4).tolist()
-        [-0.1587, 0.0, 0.8413]
-
-    Source:
-        Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
-    """
-
-    def compute(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        scaled = x * -_ROOT_OF_HALF
-        below = 0.5 * tf.math.erfc(scaled)
-        density = tf.exp(-tf.square(scaled))
-        return x * below, below + (_DENSITY_AT_ZERO * x) * density
-
-    return _apply(compute, x)
-
-
 def approximate_gelu(x: tf.Tensor) -> tf.Tensor:
-    """Returns `gelu` with the normal distribution approximated by tanh, as in BERT.
+    """Multiplies each number by about the share of a standard normal distribution below it.
 
-    Equal to `keras.activations.gelu(x, approximate=True)`; otherwise as `gelu`.
+    Equal to `keras.activations.gelu(x, approximate=True)`, and computed in float32 whatever the
+    dtype of `x`. Training keeps the derivative instead of the input, and multiplies by it on the
+    way back.
 
     Example:
         >>> approximate_gelu(tf.constant([-1.0, 0.0, 1.0])).numpy().round(4).tolist()

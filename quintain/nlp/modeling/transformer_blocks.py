@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling import activations, attention, dropout
+from quintain.nlp.modeling import attention, dropout
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -38,7 +38,7 @@ class FeedForward(keras.layers.Layer):
             **kwargs: Arguments of a Keras layer.
         """
         super().__init__(**kwargs)
-        self.activation = activations.get(activation)
+        self.activation = keras.activations.get(activation)
         self.expand = attention.Projection(intermediate_size, use_bias=True, name="expand")
         self.contract = attention.Projection(width, use_bias=True, name="contract")
         self.dropout = dropout.Dropout(dropout_rate)
