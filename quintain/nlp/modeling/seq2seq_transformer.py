@@ -83,8 +83,7 @@ class Seq2SeqTransformer(keras.Model):
                 into `position_repeats` even numbers, `padded_decode` lacks `decode_max_length`, or
                 a number of the decoding is out of its range.
         """
-        # Of the embeddings, only the rows of a batch are cast, not the whole matrix.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         if embedding_width % 2:
             raise errors.ConfigError(
                 f"embedding_width: got {embedding_width}, expected an even number."
@@ -118,9 +117,11 @@ class Seq2SeqTransformer(keras.Model):
         self.encoder = encoder_layer or TransformerEncoder()
         self.decoder = decoder_layer or TransformerDecoder()
         self.dropout = dropout.Dropout(dropout_rate)
+        # Without autocast: only the rows of a batch are cast, not the whole matrix.
         self.embedding = self.add_weight(
             shape=(vocab_size, embedding_width),
             initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
+            autocast=False,
             name="embedding",
         )
         self.target_embedding = None
@@ -128,6 +129,7 @@ class Seq2SeqTransformer(keras.Model):
             self.target_embedding = self.add_weight(
                 shape=(target_vocab_size, embedding_width),
                 initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
+                autocast=False,
                 name="target_embedding",
             )
         self.encoder.build((None, None, embedding_width))
