@@ -149,7 +149,8 @@ async def _wait(
         )
     finally:
         leaving.cancel()
-        result.cancel()  # Nobody wants what was not begun.
+        future.cancel()  # At once, as `result.cancel` would not: nobody wants what was not begun.
+        result.cancel()
     if result in done and not result.cancelled():
         error = result.exception()
         if error is None:

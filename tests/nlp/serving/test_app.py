@@ -81,7 +81,7 @@ def test_a_full_queue_is_told_to_come_again_and_a_late_answer_is_given_up():
 
     def wait(texts):
         has_begun.set()
-        assert is_open.wait(10)
+        assert is_open.wait(60)
         return translate(texts)
 
     model = served_model.ServedModel("translation", wait, check)
@@ -191,7 +191,7 @@ def test_what_a_client_did_not_wait_for_is_not_run():
     def wait(texts):
         seen.extend(texts)
         has_begun.set()
-        assert is_open.wait(10)
+        assert is_open.wait(60)
         return translate(texts)
 
     model = served_model.ServedModel("translation", wait, check)
@@ -222,7 +222,7 @@ def test_what_a_client_did_not_wait_for_is_not_run():
     async def run():
         async with served.router.lifespan_context(served):
             first = asyncio.ensure_future(post("first", leaves=False))
-            await asyncio.to_thread(has_begun.wait, 10)
+            await asyncio.to_thread(has_begun.wait, 60)
             left = await post("left", leaves=True)
             is_open.set()
             return left, await first, await post("last", leaves=False)
