@@ -108,7 +108,7 @@ def spearman(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
         predictions: `[N]` numbers.
 
     Example:
-        >>> spearman([1.0, 2.0, 3.0], [10.0, 20.0, 1000.0])
+        >>> round(spearman([1.0, 2.0, 3.0], [10.0, 20.0, 1000.0]), 6)
         1.0
     """
     return pearson(_rank(_to_floats(labels)), _rank(_to_floats(predictions)))

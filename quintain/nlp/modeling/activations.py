@@ -29,7 +29,7 @@ def approximate_gelu(x: tf.Tensor) -> tf.Tensor:
     way back.
 
     Example:
-        >>> approximate_gelu(tf.constant([-1.0, 0.0, 1.0])).numpy().round(4).tolist()
+        >>> [round(float(y), 4) for y in approximate_gelu(tf.constant([-1.0, 0.0, 1.0]))]
         [-0.1588, 0.0, 0.8412]
 
     Source:
