@@ -90,7 +90,6 @@ def translate(
             'quintain translate --model_dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
-    import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain.nlp import translator
 
     given = {name: value for name, value in settings.items() if value is not None}

@@ -26,7 +26,6 @@ _NUMBERED: Final = re.compile(r".*-(\d+)")
 _NOT_COPIED: Final = re.compile(
     r"checkpoint|.*\.(index|incomplete|jsonl|lock|pid)|.*\.data-\d+-of-\d+|events\.out\..*|\..*"
 )
-_MAX_SHOWN: Final = checkpoint_fit.MAX_SHOWN_MISMATCHES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,12 +175,10 @@ def _check_alike(paths: Sequence[str], readers: Sequence[Any]) -> None:
         differences = list(_differences(path, reader, paths[-1], readers[-1]))
         if not differences:
             continue
-        more = len(differences) - _MAX_SHOWN
         raise errors.CheckpointError(
             f"the checkpoints {path!r} and {paths[-1]!r} are not of the same model:\n"
-            + "\n".join(f"  {line}" for line in differences[:_MAX_SHOWN])
-            + (f"\n  and {more} more differences" if more > 0 else "")
-            + "\nAverage checkpoints of one run, or of runs with the same settings."
+            f"{checkpoint_fit.list_some(differences)}\n"
+            "Average checkpoints of one run, or of runs with the same settings."
         )
 
 

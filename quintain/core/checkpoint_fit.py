@@ -13,7 +13,12 @@ from quintain import errors
 from quintain.core import checkpoint_state
 
 MAX_SHOWN_MISMATCHES: Final = 5
-_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""Key of what a checkpoint tells of its objects."""
+
+VARIABLE_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
+"""End of the key of a variable's value."""
+
 _STEP_KEY: Final = "global_step/.ATTRIBUTES/VARIABLE_VALUE"
 _OPTIONAL_SUFFIX: Final = "/.ATTRIBUTES/py_state"
 
@@ -71,7 +76,7 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     if not differences:
         return
     raise errors.CheckpointError(
-        f"The checkpoint {path!r} does not fit this model:\n{_list_some(differences)}"
+        f"The checkpoint {path!r} does not fit this model:\n{list_some(differences)}"
         "\nUse the settings it was trained with, or another model_dir."
     )
 
@@ -113,9 +118,27 @@ def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None
         lacking = list(_find_lacking(checkpoint, path))
         raise errors.CheckpointError(
             f"The checkpoint {path!r} does not fit the model: "
-            + (f"\n{_list_some(lacking)}" if lacking else describe_error(error))
+            + (f"\n{list_some(lacking)}" if lacking else describe_error(error))
             + "\nIt is of a model with other settings, or of another vocabulary."
         ) from error
+
+
+def find_newest(path: str, field: str) -> str:
+    """Returns the newest checkpoint of a directory, or a path of a checkpoint as it is.
+
+    Args:
+        path: Prefix of a checkpoint, or a directory of checkpoints.
+        field: What errors call `path`.
+
+    Raises:
+        CheckpointError: If a directory holds none.
+    """
+    if not tf.io.gfile.isdir(path):
+        return path
+    latest = tf.train.latest_checkpoint(path)
+    if latest is None:
+        raise errors.CheckpointError(f"{field}: got {path!r}, a directory without a checkpoint.")
+    return str(latest)
 
 
 def restore_newest(model: keras.Model, path: str, field: str) -> None:
@@ -129,13 +152,7 @@ def restore_newest(model: keras.Model, path: str, field: str) -> None:
     Raises:
         CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
     """
-    if tf.io.gfile.isdir(path):
-        latest = tf.train.latest_checkpoint(path)
-        if latest is None:
-            raise errors.CheckpointError(
-                f"{field}: got {path!r}, a directory without a checkpoint."
-            )
-        path = latest
+    path = find_newest(path, field)
     try:
         restore_model(model, path, getattr(model, "checkpoint_items", None))
     except errors.CheckpointError as error:
@@ -181,7 +198,7 @@ def describe_error(error: Exception) -> str:
 
 def is_variable(key: str) -> bool:
     """Whether a key of a file is that of a variable, not of a state or of the object graph."""
-    return key != _OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
+    return key != OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,10 +233,10 @@ def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]
     }
 
 
-def _list_some(differences: Sequence[str]) -> str:
+def list_some(differences: Sequence[str], most: int = MAX_SHOWN_MISMATCHES) -> str:
     """Returns the first differences, one a line, and how many more there are."""
-    more = len(differences) - MAX_SHOWN_MISMATCHES
-    return "\n".join(f"  {line}" for line in differences[:MAX_SHOWN_MISMATCHES]) + (
+    more = len(differences) - most
+    return "\n".join(f"  {line}" for line in differences[:most]) + (
         f"\n  and {more} more differences" if more > 0 else ""
     )
 
@@ -248,4 +265,4 @@ def _differences(
 
 def plain_key(key: str) -> str:
     """Returns the name of a variable from its key in a file."""
-    return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
+    return key.removesuffix(VARIABLE_SUFFIX)

@@ -174,13 +174,7 @@ def get_timestamped_export_dir(export_dir_base: str) -> str:
 
 
 def _restore(model: Any, path: str, checkpoint: tf.train.Checkpoint | None) -> None:
-    if tf.io.gfile.isdir(path):
-        latest = tf.train.latest_checkpoint(path)
-        if latest is None:
-            raise errors.CheckpointError(
-                f"checkpoint_path: got {path!r}, a directory without a checkpoint."
-            )
-        path = latest
+    path = checkpoint_fit.find_newest(path, "checkpoint_path")
     if checkpoint is None and isinstance(model, keras.Model):
         checkpoint_fit.restore_model(model, path)
         return

@@ -14,8 +14,6 @@ from quintain.core import checkpoint_fit
 ROOT: Final = 0
 """The object that a checkpoint was made of."""
 
-_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
 
 class SavedGraph:
     """Finds variables of a checkpoint by any path that leads to them.
@@ -26,7 +24,7 @@ class SavedGraph:
     def __init__(self, reader: Any) -> None:
         """Reads the graph of a checkpoint that `tf.train.load_checkpoint` has opened."""
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
-        graph.ParseFromString(reader.get_tensor(_OBJECT_GRAPH))
+        graph.ParseFromString(reader.get_tensor(checkpoint_fit.OBJECT_GRAPH))
         self._reader = reader
         self._nodes = graph.nodes
         self._shapes = reader.get_variable_to_shape_map()
@@ -77,24 +75,6 @@ class SavedGraph:
                     queue.append((child.node_id, f"{label}.{child.local_name}"))
 
 
-def find_newest(path: str, field: str) -> str:
-    """Returns the newest checkpoint of a directory, or a path of a checkpoint as it is.
-
-    Args:
-        path: Prefix of a checkpoint, or a directory of checkpoints.
-        field: What errors call `path`.
-
-    Raises:
-        CheckpointError: If a directory holds none.
-    """
-    if not tf.io.gfile.isdir(path):
-        return path
-    latest = tf.train.latest_checkpoint(path)
-    if latest is None:
-        raise errors.CheckpointError(f"{field}: got {path!r}, a directory without a checkpoint.")
-    return str(latest)
-
-
 def open_reader(path: str, field: str) -> Any:
     """Opens a checkpoint.
 
@@ -107,8 +87,3 @@ def open_reader(path: str, field: str) -> Any:
         raise errors.CheckpointError(
             f"{field}: got {path!r}, which is no checkpoint: {checkpoint_fit.describe_error(error)}"
         ) from error
-
-
-def has_graph(reader: Any) -> bool:
-    """Whether a checkpoint tells how its objects hang together, as those since TensorFlow 2 do."""
-    return bool(reader.has_tensor(_OBJECT_GRAPH))

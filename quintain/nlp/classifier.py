@@ -73,22 +73,13 @@ class Classifier:
         kinds = (sentence_prediction.SentencePredictionConfig,)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint)
         task: Any = run.task
-        config = task.task_config.train_data
-        return cls(
-            task.build_predictor(run.model),
-            labels=task.class_names,
-            num_fields=len(getattr(config, "text_fields", None) or [""]),
-        )
+        predictor = task.build_predictor(run.model)
+        return cls(predictor, labels=task.class_names, num_fields=task.num_fields)
 
     @classmethod
     def _from_export(cls, directory: str, checkpoint: str | None) -> "Classifier":
-        if checkpoint is not None:
-            raise errors.ConfigError("checkpoint: an export has its weights; leave it out.")
-        description = exporter.Description.read(directory)
-        if description.kind != "sentence_prediction":
-            raise errors.ConfigError(
-                f"model_dir: got {directory!r}, which holds a model of {description.kind}."
-            )
+        exporter.refuse_checkpoint(checkpoint)
+        description = exporter.Description.read_kind(directory, "sentence_prediction")
         loaded = exporter.load_saved_model(directory)
         serve = loaded.signatures[tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
 

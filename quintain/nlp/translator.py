@@ -1,7 +1,6 @@
 """Translates text with a trained model: everything it needs is in the run's directory."""
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -24,8 +23,6 @@ _MAX_BATCH_TOKENS: Final = 16_384
 """Most source tokens translated together, padding included."""
 
 _PAD_ID: Final = 0
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +127,7 @@ class Translator:
         """
         if not exporter.is_export(model_dir):
             return cls.from_model_dir(model_dir, checkpoint=checkpoint)
-        if checkpoint is not None:
-            raise errors.ConfigError("checkpoint: an export has its weights; leave it out.")
+        exporter.refuse_checkpoint(checkpoint)
         return cls.from_export(model_dir)
 
     def choose_max_source_length(self, wanted: int | None = None) -> int:

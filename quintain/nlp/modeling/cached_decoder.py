@@ -21,8 +21,12 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import attention, candidate_loop, transformer_blocks
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling import (
+    attention,
+    candidate_loop,
+    layer_normalization,
+    transformer_blocks,
+)
 
 _VOCAB_MULTIPLE: Final = 64
 _IMPOSSIBLE: Final = -1e9
@@ -72,15 +76,14 @@ class _Norm(NamedTuple):
     epsilon: float
 
     @classmethod
-    def read(cls, layer: LayerNormalization) -> "_Norm":
+    def read(cls, layer: layer_normalization.LayerNormalization) -> "_Norm":
         gamma, beta = tf.convert_to_tensor(layer.gamma), tf.convert_to_tensor(layer.beta)
         return cls(tf.cast(gamma, tf.float32), tf.cast(beta, tf.float32), layer.epsilon)
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """Normalises `[N, D]` float32."""
-        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        return centred * tf.math.rsqrt(variance + self.epsilon) * self.gamma + self.beta
+        standardised, _ = layer_normalization.standardise(x, self.epsilon)
+        return standardised * self.gamma + self.beta
 
 
 class _Heads(NamedTuple):

@@ -37,6 +37,22 @@ class LayerNormalization(keras.layers.Layer):
         return tf.reshape(outputs, tf.shape(inputs))
 
 
+def standardise(inputs: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """Shifts and scales each row of `[N, D]` to mean 0 and variance 1.
+
+    Args:
+        inputs: The rows.
+        epsilon: Added to the variance.
+
+    Returns:
+        The rows, and what each was multiplied by, `[N, 1]`.
+    """
+    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    scale = tf.math.rsqrt(variance + epsilon)
+    return centred * scale, scale
+
+
 def _normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Normalises, scales and shifts the rows of `[N, D]` float32.
 
@@ -47,10 +63,7 @@ def _normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: fl
     def compute(
         x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        scale = tf.math.rsqrt(variance + epsilon)
-        normalised = centred * scale
+        normalised, scale = standardise(x, epsilon)
 
         def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)

@@ -4,7 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors
 from quintain.nlp.modeling import decoding
 from quintain.nlp.serving import exporter
 
@@ -22,11 +21,7 @@ class ExportedTranslation:
             CheckpointError: If it is no export, or a damaged one.
             ConfigError: If the model does something else than translate.
         """
-        description = exporter.Description.read(directory)
-        if description.kind != "translation":
-            raise errors.ConfigError(
-                f"model_dir: got {directory!r}, which holds a model of {description.kind}."
-            )
+        description = exporter.Description.read_kind(directory, "translation")
         self.decoding = decoding.DecodingOptions(**description.decoding)
         """How it searches."""
         self.max_source_length = description.max_source_length

@@ -95,6 +95,21 @@ class Description:
                 f"damaged ({type(error).__name__})."
             ) from error
 
+    @classmethod
+    def read_kind(cls, directory: str, kind: str) -> "Description":
+        """Reads the description of an export that does a certain thing.
+
+        Raises:
+            CheckpointError: As for `read`.
+            ConfigError: If the export does something else.
+        """
+        description = cls.read(directory)
+        if description.kind != kind:
+            raise errors.ConfigError(
+                f"model_dir: got {directory!r}, which holds a model of {description.kind}."
+            )
+        return description
+
     def write(self, directory: str) -> None:
         """Writes it into an export."""
         path = pathlib.Path(directory, DESCRIPTION_FILE)
@@ -107,6 +122,16 @@ def is_export(directory: str) -> bool:
     """Returns whether a directory holds a SavedModel, maybe a damaged one, rather than a run."""
     names = ("saved_model.pb", DESCRIPTION_FILE)
     return any(pathlib.Path(directory, name).is_file() for name in names)
+
+
+def refuse_checkpoint(checkpoint: str | None) -> None:
+    """Refuses the checkpoint of a run where there is an export.
+
+    Raises:
+        ConfigError: If there is one.
+    """
+    if checkpoint is not None:
+        raise errors.ConfigError("checkpoint: an export has its weights; leave it out.")
 
 
 def load_saved_model(directory: str) -> Any:

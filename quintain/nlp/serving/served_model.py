@@ -61,8 +61,9 @@ def load(
     if exporter.is_export(model_dir):
         is_translation = exporter.Description.read(model_dir).kind == "translation"
     else:
-        run = trained_run.find_task_config(model_dir, exporter.KINDS, checkpoint=checkpoint)
-        is_translation = isinstance(run, translation.TranslationConfig)
+        checkpoint = checkpoint or trained_run.choose_checkpoint(model_dir)
+        config = trained_run.find_task_config(model_dir, exporter.KINDS, checkpoint=checkpoint)
+        is_translation = isinstance(config, translation.TranslationConfig)
     if is_translation:
         translator = translator_lib.Translator.load(model_dir, checkpoint=checkpoint)
         return _serve_translator(translator, max_source_length, batch_size, decoding)

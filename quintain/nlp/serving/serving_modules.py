@@ -123,7 +123,7 @@ class SentencePrediction(export_base.ExportModule):
         super().__init__(task.task_config, model)
         self.processor = task.text_processor
         self.predictor = task.build_predictor(model)
-        self.num_fields = len(getattr(task.task_config.train_data, "text_fields", None) or [""])
+        self.num_fields = task.num_fields
 
     @override
     @tf.function

@@ -53,9 +53,9 @@ def load(
         ConfigError: If `params.yaml` is missing or describes none of the tasks.
     """
     path = checkpoint or choose_checkpoint(model_dir)
-    config = find_task_config(model_dir, kinds, checkpoint=path)
-    config = _bind_vocabulary(config, model_dir).replace(**(overrides or {}))
     params = experiment_parser.load_params(model_dir)
+    config = _find(params, model_dir, kinds, path)
+    config = _bind_vocabulary(config, model_dir).replace(**(overrides or {}))
     task = task_factory.get_task(config, logging_dir=model_dir)
     model = task.build_model()
     trained_weights.restore_trained(model, task, params, path)
@@ -109,7 +109,12 @@ def find_task_config(
         ConfigError: If `params.yaml` is missing or describes none of the tasks.
     """
     path = checkpoint or choose_checkpoint(model_dir)
-    params = experiment_parser.load_params(model_dir)
+    return _find(experiment_parser.load_params(model_dir), model_dir, kinds, path)
+
+
+def _find(
+    params: cfg.ExperimentConfig, model_dir: str, kinds: Sequence[type[cfg.TaskConfig]], path: str
+) -> Any:
     for config in _list_task_configs(params, path):
         if isinstance(config, tuple(kinds)):
             return config

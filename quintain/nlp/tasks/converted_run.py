@@ -11,7 +11,6 @@ from quintain.core import (
     checkpoint_fit,
     checkpoints,
     run_files,
-    saved_graph,
     task_factory,
 )
 from quintain.core import config_definitions as cfg
@@ -51,7 +50,7 @@ def convert(
         ConfigError: If `model_dir` has checkpoints, the vocabulary is missing, or the experiment
             keeps an average of the weights.
     """
-    path = saved_graph.find_newest(source, _FIELD)
+    path = checkpoint_fit.find_newest(source, _FIELD)
     if not reference_checkpoint.is_reference(path, _FIELD):
         raise errors.CheckpointError(
             f"{_FIELD}: got {path!r}, which is not in the layout of the TensorFlow Model Garden's "

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, saved_graph, task_factory
+from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.data import (
@@ -99,10 +99,10 @@ class MaskedLMTask(base_task.Task):
         """
         field = "task.init_checkpoint"
         path = self.task_config.init_checkpoint
-        if path and reference_checkpoint.is_reference(saved_graph.find_newest(path, field), field):
-            reference_checkpoint.load_model(model, path, field, required=["encoder"])
-            return
-        super().initialize(model)
+        if not path or not reference_checkpoint.load_if_reference(
+            model, path, field, required=["encoder"]
+        ):
+            super().initialize(model)
 
     @override
     def build_inputs(

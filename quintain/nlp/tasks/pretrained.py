@@ -1,7 +1,6 @@
 """Loads parts of a model from a run of pretraining, and says what does not fit."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import keras
 import tensorflow as tf
@@ -9,9 +8,6 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import checkpoint_fit, saved_graph
 from quintain.nlp.tasks import reference_checkpoint
-
-_SHOWN: Final = 5
-_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> None:
@@ -25,19 +21,17 @@ def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str
     Raises:
         CheckpointError: If there is no checkpoint, it lacks a part, or a part has other shapes.
     """
-    path = saved_graph.find_newest(path, field)
+    path = checkpoint_fit.find_newest(path, field)
     if reference_checkpoint.is_reference(path, field):
         reference_checkpoint.load_parts(parts, path, field)
         return
     differences = _find_differences(parts, path, field)
     if differences:
-        more = len(differences) - _SHOWN
         raise errors.CheckpointError(
             f"{field}: the checkpoint {path!r} does not fit this model:\n"
-            + "\n".join(f"  {line}" for line in differences[:_SHOWN])
-            + (f"\n  and {more} more differences" if more > 0 else "")
-            + "\nGive task.model.encoder the sizes it was pretrained with (`params.yaml` beside "
-            "the checkpoint), and the same vocabulary."
+            f"{checkpoint_fit.list_some(differences)}\n"
+            "Give task.model.encoder the sizes it was pretrained with (`params.yaml` beside the "
+            "checkpoint), and the same vocabulary."
         )
     for name, part in parts.items():
         _check_visible(name, part, field)
@@ -83,9 +77,9 @@ def _compare(
     tensors, *_ = checkpoint._saver._gather_serialized_tensors()
     for values in tensors.values():
         for key, value in values.items():
-            if not key.startswith("part/") or not key.endswith(_SUFFIX):
+            if not key.startswith("part/") or not key.endswith(checkpoint_fit.VARIABLE_SUFFIX):
                 continue
-            steps = key.removesuffix(_SUFFIX).split("/")[1:]
+            steps = checkpoint_fit.plain_key(key).split("/")[1:]
             label = ".".join([name, *steps])
             shape = list(checkpoint_fit.read_value(value).shape)
             node = saved.find(root, steps)

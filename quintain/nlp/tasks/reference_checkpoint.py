@@ -12,16 +12,15 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.core import saved_graph
+from quintain.core import checkpoint_fit, saved_graph
 from quintain.nlp.modeling import reference_layout
 
 _MARK: Final = "/_query_dense/kernel/"
 """In a key of every Transformer of the reference; no layer of ours has weights of that name."""
 
 _FIRST_RELEASE_MARK: Final = "bert/embeddings/word_embeddings"
-_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
 _SLOT: Final = "/.OPTIMIZER_SLOT/"
-_STATES: Final = ("global_step", "save_counter", "train_loss", "_CHECKPOINTABLE_OBJECT_GRAPH")
+_STATES: Final = ("global_step", "save_counter", "train_loss", checkpoint_fit.OBJECT_GRAPH)
 _SHOWN: Final = 8
 _PARAMS_FILE: Final = "params.yaml"
 """Beside checkpoints of the reference's trainer: the config that they were trained with."""
@@ -89,6 +88,29 @@ def is_reference(path: str, field: str) -> bool:
     return any(_MARK in key for key in keys)
 
 
+def load_if_reference(
+    model: keras.Model, path: str, field: str, *, required: Sequence[str] | None = None
+) -> bool:
+    """Loads a model if a checkpoint is one of the reference.
+
+    Args:
+        model: As for `load_model`, and the others too.
+        path: See there.
+        field: See there.
+        required: See there.
+
+    Returns:
+        Whether it was.
+
+    Raises:
+        CheckpointError: As for `load_model` and `is_reference`.
+    """
+    if not is_reference(checkpoint_fit.find_newest(path, field), field):
+        return False
+    load_model(model, path, field, required=required)
+    return True
+
+
 def load_model(
     model: keras.Model, path: str, field: str, *, required: Sequence[str] | None = None
 ) -> Report:
@@ -108,7 +130,7 @@ def load_model(
         parts = reference_layout.list_parts(model)
     except errors.CheckpointError as error:
         raise errors.CheckpointError(f"{field}: {path!r} can't be loaded: {error}") from error
-    return _load(parts, saved_graph.find_newest(path, field), field, required)
+    return _load(parts, checkpoint_fit.find_newest(path, field), field, required)
 
 
 def load_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> Report:
@@ -161,10 +183,10 @@ def _load(
             sources = [_get_key(layout, source, saved) for source in weight.sources]
             values = [np.reshape(saved.read(key), weight.reshaped) for key in sources]
             weight.variable.assign(np.concatenate(values, axis=-1))
-            loaded[weight.name] = tuple(key.removesuffix(_SUFFIX) for key in sources)
+            loaded[weight.name] = tuple(checkpoint_fit.plain_key(key) for key in sources)
             keys.update(sources)
     rest = [key for key in sorted(saved.shapes) if key not in keys]
-    unused = tuple(key.removesuffix(_SUFFIX) for key in rest if not _is_state(key))
+    unused = tuple(checkpoint_fit.plain_key(key) for key in rest if not _is_state(key))
     new = {
         part.name: tuple(weight.name for weight in part.layouts[0].weights)
         for part in parts
@@ -176,11 +198,9 @@ def _load(
 
 
 def _describe(differences: Sequence[str], path: str, field: str) -> str:
-    more = len(differences) - _SHOWN
-    shown = "".join(f"\n  {line}" for line in differences[:_SHOWN])
-    shown += f"\n  and {more} more differences" if more > 0 else ""
     return (
-        f"{field}: the reference's checkpoint {path!r} does not fit this model:{shown}\n"
+        f"{field}: the reference's checkpoint {path!r} does not fit this model:\n"
+        f"{checkpoint_fit.list_some(differences, _SHOWN)}\n"
         "Give task.model the sizes that it was trained with, and the task its vocabulary. Nothing "
         "was loaded."
     )

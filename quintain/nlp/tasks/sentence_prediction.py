@@ -103,6 +103,11 @@ class SentencePredictionTask(base_task.Task):
         return self.task_config.model.num_classes or len(self.label_names or ())
 
     @property
+    def num_fields(self) -> int:
+        """Text fields of an example; 1 where the data are no text."""
+        return len(getattr(self.task_config.train_data, "text_fields", None) or [""])
+
+    @property
     def is_regression(self) -> bool:
         """Whether the model predicts a number."""
         return self.num_classes == 1
@@ -411,6 +416,6 @@ class SentencePredictionTask(base_task.Task):
         return sentence_predictor.build(
             model,
             self.text_processor,
-            num_fields=len(self._text_config.text_fields or [""]),
+            num_fields=self.num_fields,
             label_names=self.class_names,
         )

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core import base_task, saved_graph, task_factory
+from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import length_buckets, tokenizers, wmt_dataloader
 from quintain.nlp.losses import padded_cross_entropy
@@ -247,12 +247,8 @@ class TranslationTask(base_task.Task):
         if checkpoint and self.logging_dir:
             for side in ("source", "target"):
                 vocabulary.check_same(self.logging_dir, checkpoint, side)
-        if checkpoint and reference_checkpoint.is_reference(
-            saved_graph.find_newest(checkpoint, field), field
-        ):
-            reference_checkpoint.load_model(model, checkpoint, field)
-            return
-        super().initialize(model)
+        if not checkpoint or not reference_checkpoint.load_if_reference(model, checkpoint, field):
+            super().initialize(model)
 
     @override
     def build_model(self) -> keras.Model:
