@@ -12,6 +12,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.nlp.losses import padded_cross_entropy
+
 
 class Perplexity(keras.metrics.Mean):
     """How many tokens a model hesitates between: `exp` of its mean cross entropy.
@@ -48,9 +50,7 @@ class Perplexity(keras.metrics.Mean):
             sample_weight: `[B, T]`, 0 (or false) for positions that do not count, such as padding;
                 None counts all.
         """
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            tf.cast(y_true, tf.int32), tf.cast(y_pred, tf.float32)
-        )
+        losses = padded_cross_entropy.smoothed_cross_entropy(tf.cast(y_pred, tf.float32), y_true)
         # Keras would take the mean of each sentence first.
         weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])
         super().update_state(tf.reshape(losses, [-1]), sample_weight=weights)

@@ -104,11 +104,11 @@ class _Attention(keras.layers.Layer):
         self.output_projection = Projection(width, use_bias=use_bias, name="output")
         self.dropout = dropout.Dropout(dropout_rate)
 
-    def split_heads(self, x: tf.Tensor) -> tf.Tensor:
-        """Turns `[B, Q, D]` into `[B, H, Q, D / H]`."""
+    def split_heads(self, x: tf.Tensor, num_parts: int = 1) -> list[tf.Tensor]:
+        """Turns `[B, Q, num_parts * D]` into `num_parts` tensors `[B, H, Q, D / H]`."""
         shape = tf.shape(x)
-        heads = [shape[0], shape[1], self.num_heads, self.width // self.num_heads]
-        return tf.transpose(tf.reshape(x, heads), [0, 2, 1, 3])
+        heads = [shape[0], shape[1], num_parts, self.num_heads, self.width // self.num_heads]
+        return tf.unstack(tf.transpose(tf.reshape(x, heads), [2, 0, 3, 1, 4]))
 
     def attend(
         self,
@@ -176,8 +176,7 @@ class SelfAttention(_Attention):
         self, inputs: tf.Tensor, bias: tf.Tensor | None = None, training: bool = False
     ) -> tf.Tensor:
         """Attends from all positions of `[B, Q, D]` to all positions, as `bias` allows."""
-        parts = tf.split(self.query_key_value(inputs), 3, axis=-1)
-        queries, keys, values = map(self.split_heads, parts)
+        queries, keys, values = self.split_heads(self.query_key_value(inputs), 3)
         return self.attend(queries, keys, values, bias, training)
 
 
@@ -211,8 +210,8 @@ class CrossAttention(_Attention):
 
     def read_memory(self, memory: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the keys and values of a memory `[B, K, D]`, `[B, H, K, D / H]` each."""
-        keys, values = tf.split(self.key_value(memory), 2, axis=-1)
-        return self.split_heads(keys), self.split_heads(values)
+        keys, values = self.split_heads(self.key_value(memory), 2)
+        return keys, values
 
     def call(
         self,
@@ -223,4 +222,5 @@ class CrossAttention(_Attention):
     ) -> tf.Tensor:
         """Attends from `[B, Q, D]` to what `read_memory` returned."""
         keys, values = memory
-        return self.attend(self.split_heads(self.query(inputs)), keys, values, bias, training)
+        (queries,) = self.split_heads(self.query(inputs))
+        return self.attend(queries, keys, values, bias, training)

@@ -68,18 +68,14 @@ class Dropout(keras.layers.Layer):
         )
         levels = tf.reshape(tf.bitcast(draws, self.bits_type), [-1])[:size]
         first_kept = tf.constant(self.num_dropped - self._num_levels // 2, self.bits_type)
-        is_kept = tf.reshape(levels >= first_kept, tf.shape(inputs))
-        return _mask(inputs, is_kept, self._num_levels / (self._num_levels - self.num_dropped))
+        is_kept = tf.cast(tf.reshape(levels >= first_kept, tf.shape(inputs)), inputs.dtype)
+        scale = self._num_levels / (self._num_levels - self.num_dropped)
+        return _scale(inputs, is_kept * tf.cast(scale, inputs.dtype))
 
 
-def _mask(inputs: tf.Tensor, is_kept: tf.Tensor, scale: float) -> tf.Tensor:
-    """Multiplies what is kept by `scale`, and the rest by 0; holds one byte for each number."""
-
-    @tf.custom_gradient
-    def compute(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        def apply(values: tf.Tensor) -> tf.Tensor:
-            return values * (tf.cast(is_kept, values.dtype) * tf.cast(scale, values.dtype))
-
-        return apply(x), apply
-
-    return compute(inputs)
+@tf.custom_gradient
+def _scale(
+    inputs: tf.Tensor, factors: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
+    """Multiplies each number by its factor, for which no gradient is computed."""
+    return inputs * factors, lambda upstream: (upstream * factors, None)

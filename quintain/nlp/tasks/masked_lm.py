@@ -23,6 +23,8 @@ from quintain.nlp.data import (
     pretrain_dataloader,
     pretrain_text_dataloader,
 )
+from quintain.nlp.losses import padded_cross_entropy
+from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.modeling import bert_pretrainer
 from quintain.nlp.tasks import reference_checkpoint, vocabulary
 
@@ -152,13 +154,19 @@ class MaskedLMTask(base_task.Task):
             depend on how many there are, nor on which has how many words.
         """
         weights = tf.cast(labels["masked_lm_weights"], tf.float32)
-        words = _cross_entropy(labels["masked_lm_ids"], model_outputs["mlm_logits"])
+        words = padded_cross_entropy.smoothed_cross_entropy(
+            model_outputs["mlm_logits"], labels["masked_lm_ids"]
+        )
         total = tf.math.divide_no_nan(
             tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
         )
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
             sentences = tf.reshape(labels["next_sentence_labels"], [-1])
-            total += tf.reduce_mean(_cross_entropy(sentences, model_outputs["next_sentence"]))
+            total += tf.reduce_mean(
+                padded_cross_entropy.smoothed_cross_entropy(
+                    model_outputs["next_sentence"], sentences
+                )
+            )
         return total + tf.add_n(aux_losses) if aux_losses else total
 
     def _average(self, weight: tf.Tensor) -> tf.Tensor:
@@ -176,11 +184,11 @@ class MaskedLMTask(base_task.Task):
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
         del training
         metrics: list[keras.metrics.Metric] = [
-            keras.metrics.SparseCategoricalAccuracy(name="masked_lm_accuracy"),
+            token_accuracy.TokenAccuracy("masked_lm_accuracy"),
             keras.metrics.Mean(name="lm_example_loss"),
         ]
         if any(head.name == "next_sentence" for head in self._model_config.cls_heads):
-            metrics.append(keras.metrics.SparseCategoricalAccuracy(name="next_sentence_accuracy"))
+            metrics.append(token_accuracy.TokenAccuracy("next_sentence_accuracy"))
         return metrics
 
     @override
@@ -188,7 +196,9 @@ class MaskedLMTask(base_task.Task):
         del kwargs
         by_name = {metric.name: metric for metric in tf.nest.flatten(metrics)}
         weights = labels["masked_lm_weights"]
-        words = _cross_entropy(labels["masked_lm_ids"], model_outputs["mlm_logits"])
+        words = padded_cross_entropy.smoothed_cross_entropy(
+            model_outputs["mlm_logits"], labels["masked_lm_ids"]
+        )
         by_name["lm_example_loss"].update_state(words, weights)
         by_name["masked_lm_accuracy"].update_state(
             labels["masked_lm_ids"], model_outputs["mlm_logits"], weights
@@ -203,10 +213,6 @@ class MaskedLMTask(base_task.Task):
         """Counts examples, and the tokens that are not padding."""
         tokens = tf.reduce_sum(tf.cast(inputs["input_mask"], tf.int32))
         return {**super().count_items(inputs), "tokens": tokens}
-
-
-def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(labels, tf.int32), logits)
 
 
 def _build_dummy_data(params: cfg.DataConfig) -> tf.data.Dataset:

@@ -26,7 +26,7 @@ from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import length_buckets, tokenizers, wmt_dataloader
 from quintain.nlp.losses import padded_cross_entropy
-from quintain.nlp.metrics import perplexity
+from quintain.nlp.metrics import perplexity, token_accuracy
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
 from quintain.orbit import cluster
@@ -213,7 +213,7 @@ class TranslationTask(base_task.Task):
             `perplexity`: `exp` of the mean cross entropy of all target tokens (their ends included,
             padding not) without label smoothing, in nats.
         """
-        metrics = [keras.metrics.SparseCategoricalAccuracy(name="token_accuracy")]
+        metrics: list[keras.metrics.Metric] = [token_accuracy.TokenAccuracy()]
         return metrics if training else [*metrics, perplexity.Perplexity()]
 
     @override
