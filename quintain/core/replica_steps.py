@@ -1,5 +1,6 @@
 """How the steps of a task run on one replica: compiled by XLA or not, with which options."""
 
+import contextvars
 from collections.abc import Callable
 from typing import Any
 
@@ -8,16 +9,34 @@ import tensorflow as tf
 from quintain.core import config_definitions as cfg
 from quintain.core import tpu
 
+_is_compiled: contextvars.ContextVar[bool] = contextvars.ContextVar("is_compiled", default=False)
+
 
 def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Callable[..., Any]:
     """Returns a task's step as `runtime.enable_xla` asks: compiled by XLA, or as it is.
 
     TPUs compile everything anyway.
     """
-    if not runtime.enable_xla or runtime.distribution_strategy.lower() == "tpu":
+    is_tpu = runtime.distribution_strategy.lower() == "tpu"
+    if not runtime.enable_xla and not is_tpu:
         return step_fn
-    compiled: Callable[..., Any] = tf.function(step_fn, jit_compile=True)
+
+    def traced_step_fn(*args: Any, **kwargs: Any) -> Any:
+        token = _is_compiled.set(True)
+        try:
+            return step_fn(*args, **kwargs)
+        finally:
+            _is_compiled.reset(token)
+
+    if is_tpu:
+        return traced_step_fn
+    compiled: Callable[..., Any] = tf.function(traced_step_fn, jit_compile=True)
     return compiled
+
+
+def is_compiled() -> bool:
+    """Returns whether the step being traced is compiled by XLA, which needs fixed shapes."""
+    return _is_compiled.get()
 
 
 def run(

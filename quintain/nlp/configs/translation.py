@@ -95,6 +95,10 @@ class ModelConfig(base_config.Config):
     """Whether a target starts with the embedding of id 0, as in models of the TensorFlow Model
     Garden, instead of zeros. Needed to start from a checkpoint of theirs."""
 
+    skip_padding: bool | None = None
+    """Whether training computes tokens alone, without the padding beside them. None: where shapes
+    are not fixed (`padded_decode`, `static_batch`) and training is not private."""
+
     label_smoothing: Probability = 0.1
     """Probability that the loss takes from the right token and spreads over the others."""
 

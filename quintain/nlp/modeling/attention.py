@@ -6,6 +6,7 @@ Shapes:
     K  key positions
     H  attention heads
     D  width of the model
+    N  tokens of all examples, where padding is left out
 """
 
 import math
@@ -16,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import dropout
+from quintain.nlp.modeling import dropout, packed_rows
 
 MASKED_SCORE = -1e4
 """Added to the scores of masked positions: far below any score, and finite in float16."""
@@ -57,14 +58,16 @@ class Projection(keras.layers.Layer):
             self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`."""
-        shape = tf.shape(inputs)
+        """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`, or `[N, D]` likewise."""
         kernel = tf.convert_to_tensor(self.kernel)
         flat = tf.reshape(inputs, [-1, inputs.shape[-1]])
         if self.bias is None:
             outputs = tf.matmul(flat, kernel)
         else:
             outputs = _multiply_and_add(flat, kernel, tf.convert_to_tensor(self.bias))
+        if inputs.shape.rank == 2:
+            return outputs
+        shape = tf.shape(inputs)
         return tf.reshape(outputs, [shape[0], shape[1], kernel.shape[-1]])
 
 
@@ -104,8 +107,11 @@ class _Attention(keras.layers.Layer):
         self.output_projection = Projection(width, use_bias=use_bias, name="output")
         self.dropout = dropout.Dropout(dropout_rate)
 
-    def split_heads(self, x: tf.Tensor, num_parts: int = 1) -> list[tf.Tensor]:
-        """Turns `[B, Q, num_parts * D]` into `num_parts` tensors `[B, H, Q, D / H]`."""
+    def split_heads(
+        self, x: tf.Tensor, num_parts: int = 1, rows: packed_rows.PackedRows | None = None
+    ) -> list[tf.Tensor]:
+        """Turns `[B, Q, num_parts * D]`, or such `rows`, into parts `[B, H, Q, D / H]`."""
+        x = x if rows is None else rows.spread(x)
         shape = tf.shape(x)
         heads = [shape[0], shape[1], num_parts, self.num_heads, self.width // self.num_heads]
         return tf.unstack(tf.transpose(tf.reshape(x, heads), [2, 0, 3, 1, 4]))
@@ -128,20 +134,20 @@ class _Attention(keras.layers.Layer):
             training: Whether to drop weights.
 
         Returns:
-            `[B, Q, D]`.
+            `[B, H, Q, D / H]`.
         """
         scale = (self.width // self.num_heads) ** -0.5
         scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
         if bias is not None:
             scores += bias
         weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)
-        return self.merge(tf.matmul(self.dropout(weights, training=training), values))
+        return tf.matmul(self.dropout(weights, training=training), values)
 
-    def merge(self, mixed: tf.Tensor) -> tf.Tensor:
+    def merge(self, mixed: tf.Tensor, rows: packed_rows.PackedRows | None) -> tf.Tensor:
         """Projects the heads' outputs `[B, H, Q, D / H]`, side by side, to `[B, Q, D]`."""
         shape = tf.shape(mixed)
         merged = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [shape[0], shape[2], self.width])
-        return self.output_projection(merged)
+        return self.output_projection(merged if rows is None else rows.pack(merged))
 
 
 class SelfAttention(_Attention):
@@ -173,11 +179,25 @@ class SelfAttention(_Attention):
         self.output_projection.build(input_shape)
 
     def call(
-        self, inputs: tf.Tensor, bias: tf.Tensor | None = None, training: bool = False
+        self,
+        inputs: tf.Tensor,
+        bias: tf.Tensor | None = None,
+        training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Attends from all positions of `[B, Q, D]` to all positions, as `bias` allows."""
-        queries, keys, values = self.split_heads(self.query_key_value(inputs), 3)
-        return self.attend(queries, keys, values, bias, training)
+        """Attends from all positions to all positions of a sequence, as `bias` allows.
+
+        Args:
+            inputs: `[B, Q, D]`; or `[N, D]`, the tokens alone.
+            bias: Added to the scores, broadcast to `[B, H, Q, Q]`; has to mask padding.
+            training: Whether to apply dropout.
+            rows: Where the tokens are, if `inputs` are tokens alone.
+
+        Returns:
+            Shaped as `inputs`.
+        """
+        queries, keys, values = self.split_heads(self.query_key_value(inputs), 3, rows)
+        return self.merge(self.attend(queries, keys, values, bias, training), rows)
 
 
 class CrossAttention(_Attention):
@@ -208,9 +228,16 @@ class CrossAttention(_Attention):
         self.key_value.build(input_shape)
         self.output_projection.build(input_shape)
 
-    def read_memory(self, memory: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the keys and values of a memory `[B, K, D]`, `[B, H, K, D / H]` each."""
-        keys, values = self.split_heads(self.key_value(memory), 2)
+    def read_memory(
+        self, memory: tf.Tensor, rows: packed_rows.PackedRows | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the keys and values of a memory, `[B, H, K, D / H]` each.
+
+        Args:
+            memory: `[B, K, D]`; or `[N, D]`, its tokens alone.
+            rows: Where the tokens are, if `memory` has tokens alone.
+        """
+        keys, values = self.split_heads(self.key_value(memory), 2, rows)
         return keys, values
 
     def call(
@@ -219,8 +246,9 @@ class CrossAttention(_Attention):
         memory: tuple[tf.Tensor, tf.Tensor],
         bias: tf.Tensor | None = None,
         training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Attends from `[B, Q, D]` to what `read_memory` returned."""
+        """Attends from `[B, Q, D]`, or the `rows` `[N, D]`, to what `read_memory` returned."""
         keys, values = memory
-        (queries,) = self.split_heads(self.query(inputs))
-        return self.attend(queries, keys, values, bias, training)
+        (queries,) = self.split_heads(self.query(inputs), rows=rows)
+        return self.merge(self.attend(queries, keys, values, bias, training), rows)

@@ -17,7 +17,8 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import attention, cached_decoder, decoding, dropout
+from quintain.core import replica_steps
+from quintain.nlp.modeling import attention, cached_decoder, decoding, dropout, packed_rows
 from quintain.nlp.modeling.transformer_stacks import TransformerDecoder, TransformerEncoder
 
 PAD_ID: Final = 0
@@ -51,6 +52,7 @@ class Seq2SeqTransformer(keras.Model):
         no_repeat_ngram_size: int = 0,
         target_vocab_size: int | None = None,
         embed_start: bool = False,
+        skip_padding: bool = False,
         **kwargs: Any,
     ) -> None:
         """Creates the model and its variables.
@@ -76,6 +78,9 @@ class Seq2SeqTransformer(keras.Model):
                 id 0 is padding. None: source and target share ids and embeddings.
             embed_start: Whether a target starts with the embedding of id 0, as in models of the
                 TensorFlow Model Garden, instead of zeros.
+            skip_padding: Whether training computes nothing but attention weights for padding.
+                Logits at padding then mean nothing, and no gradient flows from them. Steps that
+                XLA compiles, which need fixed shapes, compute it all the same.
             **kwargs: Arguments of a Keras model.
 
         Raises:
@@ -114,6 +119,7 @@ class Seq2SeqTransformer(keras.Model):
         )
         self.position_repeats = position_repeats
         self.embed_start = embed_start
+        self.skip_padding = skip_padding
         self.encoder = encoder_layer or TransformerEncoder()
         self.decoder = decoder_layer or TransformerDecoder()
         self.dropout = dropout.Dropout(dropout_rate)
@@ -154,31 +160,57 @@ class Seq2SeqTransformer(keras.Model):
         """
         source, target = inputs["inputs"], inputs.get("targets")
         memory_bias = self._mask_padding(source)
-        memory = self._encode(source, memory_bias, training)
+        rows = None if target is None else self._find_rows(source, training)
+        memory = self._encode(source, memory_bias, training, rows)
         if target is None:
             return self._search(source, memory, memory_bias)
-        logits = self._predict(target, memory, memory_bias, training)
+        logits = self._predict(target, memory, memory_bias, training, rows)
         if not search:
             return logits
+        memory = memory if rows is None else rows.spread(memory)
         return {"logits": logits, **self._search(source, memory, memory_bias)}
 
-    def _encode(self, source: tf.Tensor, bias: tf.Tensor, training: bool) -> tf.Tensor:
-        """Returns the memory `[B, S, D]` of a source."""
-        x = self._embed(source) + self._encode_positions(tf.range(tf.shape(source)[1]))
-        return self.encoder(self.dropout(x, training=training), bias, training=training)
+    def _find_rows(self, ids: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
+        """Returns where the tokens of `[B, S]` ids are, if padding is to be skipped."""
+        if not training or not self.skip_padding or replica_steps.is_compiled():
+            return None
+        return packed_rows.PackedRows(tf.not_equal(ids, PAD_ID))
+
+    def _encode(
+        self,
+        source: tf.Tensor,
+        bias: tf.Tensor,
+        training: bool,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> tf.Tensor:
+        """Returns the memory `[B, S, D]` of a source, or its `rows` `[N, D]`."""
+        x = self._embed_in_place(source, rows)
+        return self.encoder(self.dropout(x, training=training), bias, training=training, rows=rows)
 
     def _predict(
-        self, target: tf.Tensor, memory: tf.Tensor, memory_bias: tf.Tensor, training: bool
+        self,
+        target: tf.Tensor,
+        memory: tf.Tensor,
+        memory_bias: tf.Tensor,
+        training: bool,
+        memory_rows: packed_rows.PackedRows | None,
     ) -> tf.Tensor:
         length = tf.shape(target)[1]
+        rows = self._find_rows(target, training)
         shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]
-        x = self._embed(shifted, is_target=True) + self._encode_positions(tf.range(length))
+        x = self._embed_in_place(shifted, rows, is_target=True)
         is_earlier = tf.linalg.band_part(tf.ones([length, length], memory.dtype), -1, 0)
         bias = (1 - is_earlier) * attention.MASKED_SCORE
         outputs = self.decoder(
-            self.dropout(x, training=training), memory, bias, memory_bias, training=training
+            self.dropout(x, training=training),
+            memory,
+            bias,
+            memory_bias,
+            training=training,
+            rows=rows,
+            memory_rows=memory_rows,
         )
-        return self._compute_logits(outputs)
+        return self._compute_logits(outputs if rows is None else rows.spread(outputs))
 
     def decode(
         self,
@@ -249,6 +281,16 @@ class Seq2SeqTransformer(keras.Model):
     def embed_position(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns the decoder's inputs `[N, D]` for ids `[N]` at place `index` of the target."""
         return self._embed(ids, is_target=True) + self._encode_positions(index[tf.newaxis])
+
+    def _embed_in_place(
+        self, ids: tf.Tensor, rows: packed_rows.PackedRows | None, *, is_target: bool = False
+    ) -> tf.Tensor:
+        """Embeds `[B, S]` ids and adds their positions: `[B, S, D]`, or `[N, D]` for the `rows`."""
+        positions = self._encode_positions(tf.range(tf.shape(ids)[1]))
+        if rows is None:
+            return self._embed(ids, is_target=is_target) + positions
+        in_place = tf.gather(positions, rows.positions)
+        return self._embed(rows.pack(ids), is_target=is_target) + in_place
 
     @property
     def output_embedding(self) -> keras.Variable:

@@ -85,7 +85,7 @@ class TalkingHeadsAttention(attention.SelfAttention):
             scores += tf.cast(bias, scores.dtype)
         weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)
         weights = _talk(weights, self.after_softmax)
-        return self.merge(tf.matmul(self.dropout(weights, training=training), values))
+        return tf.matmul(self.dropout(weights, training=training), values)
 
 
 def _talk(heads: tf.Tensor, weights: keras.Variable) -> tf.Tensor:

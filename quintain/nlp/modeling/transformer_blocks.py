@@ -5,6 +5,7 @@ Shapes:
     S  source positions
     T  target positions
     D  width of the model
+    N  tokens of all examples, where padding is left out
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling import attention, dropout
+from quintain.nlp.modeling import attention, dropout, packed_rows
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -143,10 +144,16 @@ class TransformerEncoderBlock(_Block):
         Vaswani et al., 2017, section 3.1 (https://arxiv.org/abs/1706.03762).
     """
 
-    def call(self, inputs: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Encodes `[B, S, D]`; `bias` `[B, 1, 1, S]` masks padding."""
+    def call(
+        self,
+        inputs: tf.Tensor,
+        bias: tf.Tensor,
+        training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> tf.Tensor:
+        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `bias` `[B, 1, 1, S]` masks padding."""
         norm = self.self_attention_norm
-        output = self.self_attention(self.enter(inputs, norm), bias, training=training)
+        output = self.self_attention(self.enter(inputs, norm), bias, training=training, rows=rows)
         x = self.leave(inputs, output, norm, training)
         return self.add_feed_forward(x, training)
 
@@ -177,31 +184,30 @@ class TransformerDecoderBlock(_Block):
         bias: tf.Tensor,
         memory_bias: tf.Tensor,
         training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
+        memory_rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
         """Decodes all positions at once.
 
         Args:
-            inputs: `[B, T, D]`.
-            memory: `[B, S, D]`, the encoder's output.
+            inputs: `[B, T, D]`; or `[N, D]`, the tokens alone.
+            memory: `[B, S, D]`, the encoder's output; or its tokens alone.
             bias: `[T, T]`, masking later positions.
             memory_bias: `[B, 1, 1, S]`, masking the source's padding.
             training: Whether to apply dropout.
+            rows: Where the tokens are, if `inputs` are tokens alone.
+            memory_rows: Likewise of `memory`.
         """
         norm = self.self_attention_norm
-        output = self.self_attention(self.enter(inputs, norm), bias, training=training)
+        output = self.self_attention(self.enter(inputs, norm), bias, training=training, rows=rows)
         x = self.leave(inputs, output, norm, training)
-        x = self._add_cross_attention(
-            x, self.cross_attention.read_memory(memory), memory_bias, training
-        )
-        return self.add_feed_forward(x, training)
-
-    def _add_cross_attention(
-        self,
-        x: tf.Tensor,
-        memory: tuple[tf.Tensor, tf.Tensor],
-        memory_bias: tf.Tensor,
-        training: bool,
-    ) -> tf.Tensor:
         norm = self.cross_attention_norm
-        output = self.cross_attention(self.enter(x, norm), memory, memory_bias, training=training)
-        return self.leave(x, output, norm, training)
+        output = self.cross_attention(
+            self.enter(x, norm),
+            self.cross_attention.read_memory(memory, memory_rows),
+            memory_bias,
+            training=training,
+            rows=rows,
+        )
+        x = self.leave(x, output, norm, training)
+        return self.add_feed_forward(x, training)

@@ -5,6 +5,7 @@ Shapes:
     S  source positions
     T  target positions
     D  width of the model
+    N  tokens of all examples, where padding is left out
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling import transformer_blocks
+from quintain.nlp.modeling import packed_rows, transformer_blocks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 
@@ -93,11 +94,17 @@ class TransformerEncoder(_Stack):
 
     block_cls = transformer_blocks.TransformerEncoderBlock
 
-    def call(self, inputs: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Encodes `[B, S, D]`; `bias` `[B, 1, 1, S]` masks padding."""
+    def call(
+        self,
+        inputs: tf.Tensor,
+        bias: tf.Tensor,
+        training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> tf.Tensor:
+        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `bias` `[B, 1, 1, S]` masks padding."""
         x = inputs
         for block in self.blocks:
-            x = block(x, bias, training=training)
+            x = block(x, bias, training=training, rows=rows)
         return self.finish(x)
 
 
@@ -113,11 +120,21 @@ class TransformerDecoder(_Stack):
         bias: tf.Tensor,
         memory_bias: tf.Tensor,
         training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
+        memory_rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
         """Decodes all positions at once; arguments as for `TransformerDecoderBlock.call`."""
         x = inputs
         for block in self.blocks:
-            x = block(x, memory, bias, memory_bias, training=training)
+            x = block(
+                x,
+                memory,
+                bias,
+                memory_bias,
+                training=training,
+                rows=rows,
+                memory_rows=memory_rows,
+            )
         return self.finish(x)
 
     def start(self, memory: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:

@@ -134,10 +134,19 @@ class TranslationTask(base_task.Task):
             min_length=config.min_length,
             no_repeat_ngram_size=config.no_repeat_ngram_size,
             embed_start=config.embed_start,
+            skip_padding=self._skips_padding(),
             target_vocab_size=(
                 None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
             ),
         )
+
+    def _skips_padding(self) -> bool:
+        """Whether the model computes tokens alone; fixed shapes and private training need all."""
+        config = self.task_config
+        if config.model.skip_padding is not None:
+            return config.model.skip_padding
+        has_fixed_shapes = config.model.padded_decode or config.train_data.static_batch
+        return not has_fixed_shapes and config.differential_privacy_config is None
 
     @override
     def grow_model(self, old_model: keras.Model, new_model: keras.Model) -> None:
