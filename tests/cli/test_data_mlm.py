@@ -1,11 +1,12 @@
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from quintain.cli import main
-from quintain.nlp.data import bert_vocabulary, pretrain_dataloader, tokenizers
+from quintain.nlp.data import bert_vocabulary, mlm_records, pretrain_dataloader, tokenizers
 
 GERMAN = [f"das Haus mit der Nummer {number}" for number in range(200)]
 FRENCH = [f"la maison {number}" for number in range(40)]
@@ -134,3 +135,54 @@ def test_a_bad_line_is_named_and_can_be_left_out(run, tmp_path, capfd):
 def test_wrong_inputs_are_named(run, inputs, message, capfd):
     assert run(inputs=inputs) == main.EXIT_BAD_INPUT
     assert message in capfd.readouterr().err
+
+
+@pytest.fixture
+def many_buckets(monkeypatch):
+    """Leaves so little memory that everything is written in pieces."""
+    monkeypatch.setattr(mlm_records, "_BUCKET_BYTES", 500)
+
+
+def test_more_text_than_memory_gives_the_same_examples_in_another_order(
+    run, tmp_path, many_buckets, monkeypatch
+):
+    assert run() == 0
+    in_pieces = restore_ids(load(tmp_path)).tolist()
+    assert run() == 0
+    again = restore_ids(load(tmp_path)).tolist()
+    monkeypatch.undo()
+    assert run() == 0
+    at_once = restore_ids(load(tmp_path)).tolist()
+
+    assert in_pieces == again
+    assert in_pieces != at_once
+    assert sorted(in_pieces) == sorted(at_once)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["r-00000-of-00001.tfrecord"]
+
+
+def test_pairs_are_found_in_pieces_too(run, tmp_path, many_buckets):
+    assert run("--next_sentence", "--dupe_factor=3") == 0
+
+    labels = load(tmp_path, use_next_sentence_label=True)["next_sentence_labels"]
+    assert 0.3 < labels.mean() < 0.7
+
+
+def measure_memory(run, tmp_path, num_lines):
+    """Returns the most memory of Python and NumPy that writing records took, in bytes."""
+    (tmp_path / "long.txt").write_text("das Haus mit der Nummer 7\n" * num_lines)
+    tracemalloc.start()
+    code = run(inputs=[f"{tmp_path}/long.txt"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert code == 0
+    return peak
+
+
+def test_memory_does_not_grow_with_the_text(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(mlm_records, "_BUCKET_BYTES", 2**13)
+    monkeypatch.setattr(mlm_records, "_CHUNK", 64)
+    measure_memory(run, tmp_path, 100)  # What is imported or traced once.
+
+    short, long = (measure_memory(run, tmp_path, count) for count in (500, 4_000))
+
+    assert long < 1.3 * short

@@ -8,11 +8,13 @@ Shapes:
     M  masked positions
 """
 
+import contextlib
 import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -21,12 +23,19 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import input_files
-from quintain.nlp.data import bert_vocabulary, labelled_files, masking, text_packing
+from quintain.nlp.data import (
+    bert_vocabulary,
+    disk_shuffle,
+    labelled_files,
+    masking,
+    mlm_examples,
+    text_packing,
+)
 
 Ids = npt.NDArray[np.int32]
 
 _CHUNK: Final = 1_024
-_OTHER_RATE: Final = 0.5
+_BUCKET_BYTES: Final = 2**26
 _MAX_REPORTED: Final = 20
 
 _logger = logging.getLogger(__name__)
@@ -116,6 +125,9 @@ def write(
 ) -> Report:
     """Writes records; the files appear only when all are complete.
 
+    Memory does not grow with the text: what must wait for its turn does so in files in a directory
+    beside the output, which take about twice the size of the tokens, 4 bytes each.
+
     The same files and settings give the same records. A sequence holds text of one language and of
     one document: a blank line, and the end of a file, end it.
 
@@ -137,26 +149,48 @@ def write(
         dict.fromkeys(files, 0),
         dict.fromkeys(files, 0),
     )
-    sequences = {
-        language: list(_build_sequences(paths, language, vocabulary, settings, report))
-        for language, paths in files.items()
-    }
-    if not any(sequences.values()):
-        raise errors.DataError("--input: there is no text in these files. Check the paths.")
+    with _scratch_directory(output) as scratch:
+        spools = [
+            disk_shuffle.Spool(os.path.join(scratch, f"language-{number:05d}"))
+            for number in range(len(files))
+        ]
+        for spool, (language, paths) in zip(spools, files.items(), strict=True):
+            spool.write(_build_sequences(paths, language, vocabulary, settings, report))
+        if not any(map(len, spools)):
+            raise errors.DataError(
+                "--input: there is no text with tokens in these files. Check the paths, and the "
+                "vocabulary."
+            )
+        generator = np.random.default_rng(settings.seed)
+        buckets = _shuffle(spools, scratch, settings, generator)
+        with _all_or_none(report.paths) as temporary:
+            _write_examples(buckets, temporary, vocabulary, rules, settings, report, generator)
+    return report
+
+
+@contextlib.contextmanager
+def _scratch_directory(output: str) -> Iterator[str]:
+    """Makes a directory for passing files, beside the output where that is a local file."""
     directory = os.path.dirname(output)
     if directory:
         tf.io.gfile.makedirs(directory)
-    generator = np.random.default_rng(settings.seed)
-    temporary = [f"{path}.{os.getpid()}.tmp" for path in report.paths]
+    parent = None if "://" in directory else directory or "."
+    with tempfile.TemporaryDirectory(prefix=".mlm-", dir=parent) as scratch:
+        yield scratch
+
+
+@contextlib.contextmanager
+def _all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Gives names to write to, and renames the files if all went well."""
+    temporary = [f"{path}.{os.getpid()}.tmp" for path in paths]
     try:
-        _write_examples(sequences, temporary, vocabulary, rules, settings, report, generator)
-        for unfinished, path in zip(temporary, report.paths, strict=True):
+        yield temporary
+        for unfinished, path in zip(temporary, paths, strict=True):
             tf.io.gfile.rename(unfinished, path, overwrite=True)
     finally:
         for unfinished in temporary:
             if tf.io.gfile.exists(unfinished):
                 tf.io.gfile.remove(unfinished)
-    return report
 
 
 def _read_texts(paths: Sequence[str], settings: RecordSettings, report: Report) -> Iterator[str]:
@@ -206,24 +240,44 @@ def _tokenize(
         yield from np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
 
 
-def _count_passes(
-    sequences: Mapping[str, Sequence[Ids]], settings: RecordSettings
-) -> dict[str, float]:
+def _count_passes(spools: Sequence[disk_shuffle.Spool], settings: RecordSettings) -> list[float]:
     """Returns how often the sequences of each language are written.
 
     Source:
         Conneau and Lample, 2019, section 3.1 (https://arxiv.org/abs/1901.07291).
     """
-    largest = max(map(len, sequences.values()))
-    return {
-        language: settings.dupe_factor * (largest / len(parts)) ** (1.0 - settings.smoothing)
-        for language, parts in sequences.items()
-        if parts
-    }
+    largest = max(map(len, spools))
+    return [
+        settings.dupe_factor * (largest / max(len(spool), 1)) ** (1.0 - settings.smoothing)
+        for spool in spools
+    ]
+
+
+def _shuffle(
+    spools: Sequence[disk_shuffle.Spool],
+    scratch: str,
+    settings: RecordSettings,
+    generator: np.random.Generator,
+) -> Iterator[list[disk_shuffle.Entry]]:
+    """Yields all sequences in random order, as often as they are written, many at a time."""
+    passes = _count_passes(spools, settings)
+    num_bytes = sum(count * spool.num_bytes for count, spool in zip(passes, spools, strict=True))
+    buckets = disk_shuffle.Buckets(
+        scratch, int(num_bytes), bucket_bytes=_BUCKET_BYTES, held_bytes=_BUCKET_BYTES
+    )
+    for group, spool in enumerate(spools):
+        whole, rest = divmod(passes[group], 1.0)
+        for place, ids in enumerate(spool.read()):
+            for _ in range(int(whole) + int(generator.random() < rest)):
+                bucket = int(generator.integers(len(buckets)))
+                buckets.add(bucket, disk_shuffle.Entry(group, place, ids))
+        spool.remove()
+    for entries in buckets.read():
+        yield [entries[place] for place in generator.permutation(len(entries))]
 
 
 def _write_examples(
-    sequences: Mapping[str, Sequence[Ids]],
+    buckets: Iterator[list[disk_shuffle.Entry]],
     paths: Sequence[str],
     vocabulary: bert_vocabulary.BertVocabulary,
     rules: masking.MaskingRules,
@@ -231,93 +285,50 @@ def _write_examples(
     report: Report,
     generator: np.random.Generator,
 ) -> None:
-    passes = _count_passes(sequences, settings)
-    order = [
-        (language, index)
-        for language, count in passes.items()
-        for number in range(int(np.ceil(count)))
-        for index in range(len(sequences[language]))
-        if generator.random() < count - number
-    ]
-    generator.shuffle(order)
+    languages = list(report.num_examples)
     writers = [tf.io.TFRecordWriter(path) for path in paths]
+    number = 0
     try:
-        for start in range(0, len(order), _CHUNK):
-            places = [(str(name), int(index)) for name, index in order[start : start + _CHUNK]]
-            examples = [
-                _build_inputs(sequences[name], index, vocabulary, settings, generator)
-                for name, index in places
-            ]
-            seed = tf.constant([settings.seed, start], tf.int64)
+        for chunk, examples in _build_examples(buckets, vocabulary, settings, generator):
+            seed = tf.constant([settings.seed, number], tf.int64)
             ids = tf.constant(
                 np.stack([example["input_word_ids"] for example in examples]), tf.int32
             )
             masked = {
                 name: value.numpy() for name, value in masking.mask_words(ids, rules, seed).items()
             }
-            for row, ((language, _), example) in enumerate(zip(places, examples, strict=True)):
+            for row, (entry, example) in enumerate(zip(chunk, examples, strict=True)):
+                language = languages[entry.group]
                 report.num_examples[language] += 1
                 report.num_tokens += int(example["input_mask"].sum())
                 report.num_positions += settings.seq_length
                 fields = {**example, **{name: value[row] for name, value in masked.items()}}
-                record = _to_record(fields, language, settings)
-                writers[(start + row) % len(writers)].write(record)
+                record = mlm_examples.to_record(
+                    fields, language, use_v2_feature_names=settings.use_v2_feature_names
+                )
+                writers[number % len(writers)].write(record)
+                number += 1
     finally:
         for writer in writers:
             writer.close()
 
 
-def _build_inputs(
-    sequences: Sequence[Ids],
-    index: int,
+def _build_examples(
+    buckets: Iterator[list[disk_shuffle.Entry]],
     vocabulary: bert_vocabulary.BertVocabulary,
     settings: RecordSettings,
     generator: np.random.Generator,
-) -> dict[str, npt.NDArray[np.int64]]:
-    tokens = sequences[index]
-    if not settings.has_next_sentence:
-        return _pad([vocabulary.cls_id, *tokens], len(tokens) + 1, settings.seq_length)
-    end = int(generator.integers(1, max(len(tokens), 2)))
-    first, second, is_other = tokens[:end], tokens[end:], False
-    if len(sequences) > 1 and (generator.random() < _OTHER_RATE or not len(second)):
-        other = sequences[(index + int(generator.integers(1, len(sequences)))) % len(sequences)]
-        begin = int(generator.integers(0, max(len(other) // 2, 1)))
-        second, is_other = other[begin : begin + settings.seq_length - 3 - len(first)], True
-    sep = vocabulary.sep_id
-    ids = [vocabulary.cls_id, *first, sep, *second, sep]
-    padded = _pad(ids, len(first) + 2, settings.seq_length)
-    return {**padded, "next_sentence_labels": np.array([int(is_other)])}
-
-
-def _pad(ids: Sequence[int], num_first: int, seq_length: int) -> dict[str, npt.NDArray[np.int64]]:
-    places = np.arange(seq_length)
-    padded = np.zeros(seq_length, np.int64)
-    padded[: len(ids)] = ids
-    return {
-        "input_word_ids": padded,
-        "input_mask": (places < len(ids)).astype(np.int64),
-        "input_type_ids": ((places >= num_first) & (places < len(ids))).astype(np.int64),
-    }
-
-
-def _to_record(
-    fields: Mapping[str, npt.NDArray[np.int64]], language: str, settings: RecordSettings
-) -> bytes:
-    former_names = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
-    features = {}
-    for name, value in fields.items():
-        key = name if settings.use_v2_feature_names else former_names.get(name, name)
-        features[key] = _to_feature(value)
-    if language:
-        value = tf.train.BytesList(value=[language.encode()])
-        features["language"] = tf.train.Feature(bytes_list=value)
-    example = tf.train.Example(features=tf.train.Features(feature=features))
-    record: bytes = example.SerializeToString()
-    return record
-
-
-def _to_feature(values: Iterable[float] | npt.NDArray[np.int64]) -> tf.train.Feature:
-    array = np.asarray(values)
-    if np.issubdtype(array.dtype, np.floating):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=array))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=array))
+) -> Iterator[tuple[list[disk_shuffle.Entry], list[mlm_examples.Example]]]:
+    """Yields sequences and their examples, before masking, a chunk at a time."""
+    neighbours = mlm_examples.Neighbours()
+    for entries in buckets:
+        if settings.has_next_sentence:
+            neighbours.enter(entries)
+        for start in range(0, len(entries), _CHUNK):
+            chunk = entries[start : start + _CHUNK]
+            if settings.has_next_sentence:
+                pair = neighbours, settings.seq_length, vocabulary, generator
+                yield chunk, [mlm_examples.build_pair(entry, *pair) for entry in chunk]
+            else:
+                length = settings.seq_length
+                yield chunk, [mlm_examples.build(entry, length, vocabulary) for entry in chunk]
