@@ -19,28 +19,10 @@ import statistics
 import subprocess
 import sys
 import time
-import venv
+
+import peer_environments
 
 HERE = pathlib.Path(__file__).parent / "training_step_peers"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-ENVIRONMENTS = {
-    "torch": ["torch==2.13.*", "numpy", "setuptools", "transformers==5.23.*"],
-    "keras": ["keras>=3.13", "tensorflow==2.21.*", "jax", "numpy"],
-}
-
-
-def find_python(environment: str) -> str:
-    """Returns the interpreter of an environment, whose packages are installed where missing."""
-    folder = CACHE / "quintain-benchmarks" / f"step-{environment}"
-    python = folder / "bin" / "python"
-    complete = folder / "complete"
-    packages = ENVIRONMENTS[environment]
-    if not complete.exists():
-        venv.create(folder, with_pip=True, clear=True)
-    if not complete.exists() or complete.read_text().split() != packages:
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
-        complete.write_text("\n".join(packages))
-    return str(python)
 
 
 def run(name: str, precision: str, steps: int, folder: pathlib.Path = HERE) -> dict[str, float]:
@@ -49,10 +31,10 @@ def run(name: str, precision: str, steps: int, folder: pathlib.Path = HERE) -> d
     if name == "quintain":
         command = [sys.executable, "quintain_run.py"]
     elif name.startswith("torch"):
-        command = [find_python("torch"), "torch_run.py"]
+        command = [peer_environments.find_python("torch"), "torch_run.py"]
         command += [f"--{option}" for option in name.split("-")[1:]]
     else:
-        command = [find_python("keras"), "keras_run.py"]
+        command = [peer_environments.find_python("keras"), "keras_run.py"]
         environment["KERAS_BACKEND"] = name.removeprefix("keras-")
     done = subprocess.run(
         [*command, f"--precision={precision}", f"--steps={steps}"],

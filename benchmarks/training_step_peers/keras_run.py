@@ -24,22 +24,22 @@ SIZES = batches.SIZES
 class Embedding(layers.Layer):
     """One matrix that embeds ids with their positions, and computes logits."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        """Creates the matrix."""
+    def __init__(self, max_length: int, **kwargs: Any) -> None:
+        """Creates the matrix, for sentences of up to `max_length` tokens."""
         super().__init__(**kwargs)
         self.table = self.add_weight(
             shape=(SIZES.vocab_size, SIZES.width),
             initializer=keras.initializers.RandomNormal(stddev=SIZES.width**-0.5),
         )
         half = SIZES.width // 2
-        angles = np.arange(SIZES.length)[:, None] * np.exp(
+        angles = np.arange(max_length)[:, None] * np.exp(
             -math.log(10_000.0) * np.arange(half) / (half - 1)
         )
         self.positions = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype("float32")
 
     def call(self, ids: Any) -> Any:
         """Embeds ids."""
-        positions = ops.cast(self.positions, self.compute_dtype)
+        positions = ops.cast(self.positions[: ids.shape[1]], self.compute_dtype)
         return ops.take(self.table, ids, axis=0) * SIZES.width**0.5 + positions
 
     def compute_logits(self, outputs: Any) -> Any:
@@ -60,13 +60,14 @@ class Logits(layers.Layer):
         return ops.cast(self.embedding.compute_logits(outputs), "float32")
 
 
-def attend(x: Any, memory: Any, *, is_causal: bool) -> Any:
-    """Adds attention to the memory, or to x itself."""
+def attend(x: Any, memory: Any, *, is_causal: bool, mask: Any = None) -> Any:
+    """Adds attention to the memory, or to x itself; where `mask` is not False."""
     inputs = layers.LayerNormalization(epsilon=1e-6)(x)
     attention = layers.MultiHeadAttention(
         SIZES.num_heads, SIZES.width // SIZES.num_heads, dropout=SIZES.dropout_rate
     )
-    mixed = attention(inputs, inputs if memory is None else memory, use_causal_mask=is_causal)
+    memory = inputs if memory is None else memory
+    mixed = attention(inputs, memory, attention_mask=mask, use_causal_mask=is_causal)
     return x + layers.Dropout(SIZES.dropout_rate)(mixed)
 
 
@@ -78,19 +79,26 @@ def feed_forward(x: Any) -> Any:
     return x + layers.Dropout(SIZES.dropout_rate)(inner)
 
 
-def build_model() -> keras.Model:
-    """Returns the model, a function of source and shifted target."""
-    source = keras.Input((SIZES.length,), dtype="int32")
-    shifted = keras.Input((SIZES.length,), dtype="int32")
-    embedding = Embedding()
+def build_model(max_length: int = SIZES.length, *, is_padded: bool = False) -> keras.Model:
+    """Returns the model, a function of source and shifted target.
+
+    Args:
+        max_length: Length of all sentences; of the longest, if they are padded.
+        is_padded: Whether sentences have any length, and are padded.
+    """
+    length = None if is_padded else max_length
+    source = keras.Input((length,), dtype="int32")
+    shifted = keras.Input((length,), dtype="int32")
+    mask = ops.not_equal(source, batches.PAD_ID)[:, None, :] if is_padded else None
+    embedding = Embedding(max_length)
     memory = layers.Dropout(SIZES.dropout_rate)(embedding(source))
     for _ in range(SIZES.num_layers):
-        memory = feed_forward(attend(memory, None, is_causal=False))
+        memory = feed_forward(attend(memory, None, is_causal=False, mask=mask))
     memory = layers.LayerNormalization(epsilon=1e-6)(memory)
     x = layers.Dropout(SIZES.dropout_rate)(embedding(shifted))
     for _ in range(SIZES.num_layers):
         x = attend(x, None, is_causal=True)
-        x = feed_forward(attend(x, memory, is_causal=False))
+        x = feed_forward(attend(x, memory, is_causal=False, mask=mask))
     outputs = layers.LayerNormalization(epsilon=1e-6)(x)
     return keras.Model([source, shifted], Logits(embedding)(outputs))
 

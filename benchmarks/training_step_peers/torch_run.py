@@ -19,8 +19,8 @@ SIZES = batches.SIZES
 class Translator(nn.Module):
     """`nn.Transformer` between one matrix that embeds both sides and computes the logits."""
 
-    def __init__(self) -> None:
-        """Creates the layers."""
+    def __init__(self, max_length: int = SIZES.length) -> None:
+        """Creates the layers, for sentences of up to `max_length` tokens."""
         super().__init__()
         self.embedding = nn.Embedding(SIZES.vocab_size, SIZES.width)
         nn.init.normal_(self.embedding.weight, std=SIZES.width**-0.5)
@@ -35,22 +35,40 @@ class Translator(nn.Module):
             norm_first=True,
         )
         self.dropout = nn.Dropout(SIZES.dropout_rate)
-        angles = torch.arange(SIZES.length)[:, None] * torch.exp(
+        angles = torch.arange(max_length)[:, None] * torch.exp(
             -math.log(10_000.0) * torch.arange(SIZES.width // 2) / (SIZES.width // 2 - 1)
         )
         self.register_buffer("positions", torch.cat([angles.sin(), angles.cos()], dim=1))
-        mask = nn.Transformer.generate_square_subsequent_mask(SIZES.length)
+        mask = nn.Transformer.generate_square_subsequent_mask(max_length)
         self.register_buffer("mask", mask)
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns embedded ids with their positions."""
-        return self.dropout(self.embedding(ids) * SIZES.width**0.5 + self.positions)
+        positions = self.positions[: ids.shape[1]]
+        return self.dropout(self.embedding(ids) * SIZES.width**0.5 + positions)
 
-    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Returns the logits of each target from those before it."""
+    def forward(
+        self,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        padding: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Returns the logits of each target from those before it.
+
+        Args:
+            source: Ids.
+            target: Ids.
+            padding: True where the source is padding; None if it has none.
+        """
         shifted = functional.pad(target, (1, 0))[:, :-1]
+        length = target.shape[1]
         outputs = self.transformer(
-            self.embed(source), self.embed(shifted), tgt_mask=self.mask, tgt_is_causal=True
+            self.embed(source),
+            self.embed(shifted),
+            tgt_mask=self.mask[:length, :length],
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
         )
         return functional.linear(outputs, self.embedding.weight)
 

@@ -1,0 +1,138 @@
+"""Trains `translation/small` with the benchmark's sizes on a corpus, as `quintain train` does."""
+
+import argparse
+import os
+import tempfile
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import batches
+import corpus
+import keras
+import numpy as np
+import tensorflow as tf
+
+from quintain import optimization
+from quintain.core import (
+    base_trainer,
+    distribution,
+    exp_factory,
+    experiment_runner,
+    runtime_environment,
+    task_factory,
+)
+from quintain.core import config_definitions as cfg
+from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
+from quintain.nlp.losses import padded_cross_entropy
+from quintain.nlp.modeling import decoding
+
+SIZES = batches.SIZES
+STEPS_PER_LOOP = 5
+
+
+def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
+    """Returns the experiment; each field could be given with `--set`."""
+    side = {
+        "num_layers": SIZES.num_layers,
+        "num_attention_heads": SIZES.num_heads,
+        "intermediate_size": SIZES.intermediate_size,
+        "dropout_rate": SIZES.dropout_rate,
+        "attention_dropout_rate": SIZES.dropout_rate,
+        "intermediate_dropout": SIZES.dropout_rate,
+        "use_bias": True,
+    }
+    params = exp_factory.get_exp_config("translation/small")
+    params.override(
+        {
+            "task": {
+                "model": {
+                    "encoder": side,
+                    "decoder": side,
+                    "embedding_width": SIZES.width,
+                    "dropout_rate": SIZES.dropout_rate,
+                    "label_smoothing": SIZES.label_smoothing,
+                    "extra_decode_length": corpus.EXTRA_LENGTH,
+                },
+                "train_data": {
+                    "input_path": str(options.corpus / "train.tsv"),
+                    "global_batch_size": options.batch_tokens // 2,
+                    "max_seq_length": corpus.MAX_LENGTH,
+                },
+                "validation_data": {"input_path": str(options.corpus / "valid.tsv")},
+                "sentencepiece_model_path": options.vocabulary,
+            },
+            "runtime": {
+                "mixed_precision_dtype": (
+                    None if options.precision == "float32" else options.precision
+                )
+            },
+        }
+    )
+    rate = corpus.PEAK_LEARNING_RATE * corpus.WARMUP_STEPS**0.5
+    params.trainer.optimizer_config = optimization.OptimizationConfig(
+        {
+            "optimizer": {
+                "type": "adam",
+                "adam": {"beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": corpus.CLIP_NORM},
+            },
+            "learning_rate": {
+                "type": "power",
+                "power": {"initial_learning_rate": rate, "power": -0.5},
+            },
+            "warmup": {
+                "type": "linear",
+                "linear": {"warmup_steps": corpus.WARMUP_STEPS, "warmup_learning_rate": 0.0},
+            },
+        }
+    )
+    params.validate()
+    return params
+
+
+def build_trainer(params: cfg.ExperimentConfig) -> base_trainer.Trainer:
+    """Builds task, model, optimizer and trainer, as `quintain train` does."""
+    keras.utils.set_random_seed(0)
+    runtime_environment.prepare(params.runtime)
+    strategy = distribution.build_strategy(params.runtime)
+    with distribution.precision(params.runtime), strategy.scope():
+        task = task_factory.get_task(params.task, logging_dir=tempfile.mkdtemp())
+        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+
+
+def build_run(options: argparse.Namespace, model: Any) -> corpus.Run:
+    """Returns the run, which evaluates the model."""
+    shape = tf.TensorSpec([None, None], tf.int32)
+    greedy = decoding.DecodingOptions(sampling_temperature=0.0)
+
+    @tf.function(input_signature=[shape, shape])
+    def evaluate(sources: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        logits = model({"inputs": sources, "targets": targets}, training=False)
+        losses, _ = padded_cross_entropy.padded_cross_entropy(logits, targets, smoothing=0.0)
+        return tf.reduce_sum(losses)
+
+    @tf.function(input_signature=[shape])
+    def translate(sources: tf.Tensor) -> tf.Tensor:
+        return model.decode(sources, greedy)["outputs"][:, 0]
+
+    return corpus.Run(
+        options,
+        lambda sources, targets: float(evaluate(sources.astype("int32"), targets.astype("int32"))),
+        lambda sources, limits: np.asarray(translate(sources.astype("int32"))),
+    )
+
+
+def main() -> None:
+    """Trains until the time is over."""
+    options = corpus.parse_options()
+    trainer = build_trainer(build_params(options))
+    run = build_run(options, trainer.model)
+    while True:
+        logs = trainer.train(tf.constant(STEPS_PER_LOOP))
+        loop_secs = logs["step_ms"] * STEPS_PER_LOOP / 1000
+        if run.count(round(logs["tokens_per_second"] * loop_secs), STEPS_PER_LOOP):
+            return
+
+
+if __name__ == "__main__":
+    main()
