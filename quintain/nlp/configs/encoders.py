@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Lt
 
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
+from quintain.core import config_definitions as cfg
 from quintain.nlp.data import bert_vocabulary
 from quintain.nlp.modeling import encoder_scaffold
 
@@ -128,3 +129,14 @@ def build_encoder(
         return chosen.BUILDER(chosen)
     encoder_cls = encoder_cls or encoder_scaffold.EncoderScaffold
     return encoder_cls(**chosen.as_dict())
+
+
+def build_task_encoder(config: EncoderConfig, task_config: cfg.TaskConfig) -> keras.Model:
+    """Builds the encoder of a task, which does not compute padding in training.
+
+    Private training looks at one example at a time and needs fixed shapes.
+    """
+    encoder = build_encoder(config)
+    if isinstance(encoder, encoder_scaffold.EncoderScaffold):
+        encoder.skip_padding = task_config.differential_privacy_config is None
+    return encoder

@@ -4,8 +4,10 @@ Shapes:
     B  examples in the batch
     S  positions
     D  width of the model
+    N  words of all examples, where padding is left out
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +17,15 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.nlp.modeling import activations, attention, dropout, transformer_blocks
+from quintain.core import replica_steps
+from quintain.nlp.modeling import (
+    activations,
+    attention,
+    dropout,
+    gated_feedforward,
+    packed_rows,
+    transformer_blocks,
+)
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
 LayerClass = Callable[..., keras.layers.Layer]
@@ -97,14 +107,26 @@ class TransformerScaffold(keras.layers.Layer):
         ):
             layer.build(input_shape)
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether the parts can compute tokens alone, as the package's own can."""
+        own_parts = (transformer_blocks.FeedForward, gated_feedforward.GatedFeedforward)
+        takes_rows = "rows" in inspect.signature(self.attention.call).parameters
+        return takes_rows and isinstance(self.feed_forward, own_parts)
+
     @override
     def call(
-        self, inputs: tf.Tensor, bias: tf.Tensor | None = None, training: bool = False
+        self,
+        inputs: tf.Tensor,
+        bias: tf.Tensor | None = None,
+        training: bool = False,
+        rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Encodes `[B, S, D]`; `bias` `[B, 1, 1, S]` masks padding."""
+        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `bias` `[B, 1, 1, S]` masks padding."""
+        where = {} if rows is None else {"rows": rows}
         x = self._add(
             inputs,
-            lambda part: self.attention(part, bias, training=training),
+            lambda part: self.attention(part, bias, training=training, **where),
             self.attention_norm,
             training,
         )
@@ -152,6 +174,7 @@ class EncoderScaffold(keras.Model):
         norm_first: bool = False,
         hidden_cls: LayerClass = TransformerScaffold,
         hidden_cfg: Mapping[str, Any] | None = None,
+        skip_padding: bool = False,
         **kwargs: Any,
     ) -> None:
         """Creates the layers.
@@ -172,9 +195,13 @@ class EncoderScaffold(keras.Model):
             norm_first: Whether inputs of a block's parts are normalised, instead of outputs.
             hidden_cls: Builds a block from the sizes above.
             hidden_cfg: More arguments for it.
+            skip_padding: Whether training computes nothing but attention weights for padding, if
+                blocks are made of the package's parts. Outputs at padding then mean nothing, and no
+                gradient flows from them. Steps that XLA compiles compute it all the same.
             **kwargs: Arguments of a Keras model.
         """
         super().__init__(**kwargs)
+        self.skip_padding = skip_padding
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.hidden_activation = hidden_activation
@@ -249,29 +276,49 @@ class EncoderScaffold(keras.Model):
                 f"max_position_embeddings: got {self.max_position_embeddings}, but the input has "
                 f"{length} positions."
             )
-        embedded = (
-            tf.gather(tf.convert_to_tensor(self.word_table), ids)
-            + tf.gather(tf.convert_to_tensor(self.type_table), inputs["input_type_ids"])
-            + self._embed_positions(inputs, tf.shape(ids)[1])
-        )
+        rows = self._find_rows(inputs["input_mask"], training)
+        embedded = self._embed(inputs, rows)
         x = self.dropout(self.embedding_norm(embedded), training=training)
         is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)
         bias = (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
+        where = {} if rows is None else {"rows": rows}
         outputs = []
         for block in self.blocks:
-            x = block(x, bias, training=training)
-            outputs.append(x)
+            x = block(x, bias, training=training, **where)
+            outputs.append(x if rows is None else rows.spread(x))
+        sequence = x if rows is None else rows.spread(x)
         return {
-            "sequence_output": x,
-            "pooled_output": self.pooler(x[:, 0]),
+            "sequence_output": sequence,
+            "pooled_output": self.pooler(sequence[:, 0]),
             "encoder_outputs": outputs,
         }
 
-    def _embed_positions(self, inputs: Mapping[str, tf.Tensor], length: tf.Tensor) -> tf.Tensor:
-        table = tf.convert_to_tensor(self.position_table)
+    def _find_rows(self, mask: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
+        """Returns where the words of a `[B, S]` mask are, if padding is to be skipped."""
+        if not training or not self.skip_padding or replica_steps.is_compiled():
+            return None
+        if not all(getattr(block, "takes_rows", False) for block in self.blocks):
+            return None
+        return packed_rows.PackedRows(tf.not_equal(mask, 0))
+
+    def _embed(
+        self, inputs: Mapping[str, tf.Tensor], rows: packed_rows.PackedRows | None
+    ) -> tf.Tensor:
+        """Adds up the embeddings: `[B, S, D]`, or the `rows` `[N, D]`."""
+
+        def look_up(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
+            return tf.gather(tf.convert_to_tensor(table), ids if rows is None else rows.pack(ids))
+
+        words = look_up(self.word_table, inputs["input_word_ids"])
+        types = look_up(self.type_table, inputs["input_type_ids"])
         if "position_ids" in inputs:
-            return tf.gather(table, inputs["position_ids"])
-        return table[:length]
+            positions = look_up(self.position_table, inputs["position_ids"])
+        elif rows is None:
+            table = tf.convert_to_tensor(self.position_table)
+            positions = table[: tf.shape(inputs["input_word_ids"])[1]]
+        else:
+            positions = tf.gather(tf.convert_to_tensor(self.position_table), rows.positions)
+        return words + types + positions
 
     def get_embedding_table(self) -> keras.Variable:
         """Returns the word embeddings, `[vocab_size, D]`."""

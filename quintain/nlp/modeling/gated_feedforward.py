@@ -13,7 +13,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling import attention
+from quintain.nlp.modeling import attention, dropout
 
 
 @gin_io.configurable
@@ -54,7 +54,7 @@ class GatedFeedforward(keras.layers.Layer):
             intermediate_size, num_parts=2 if use_gate else 1, use_bias=True, name="expand"
         )
         self.contract = attention.Projection(width, use_bias=True, name="contract")
-        self.dropout = keras.layers.Dropout(dropout_rate)
+        self.dropout = dropout.Dropout(dropout_rate)
 
     @override
     def build(self, input_shape: Any) -> None:
@@ -63,7 +63,7 @@ class GatedFeedforward(keras.layers.Layer):
 
     @override
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Maps `[B, S, D]` to `[B, S, D]`."""
+        """Maps `[B, S, D]` to `[B, S, D]`, and `[N, D]` to `[N, D]`."""
         expanded = self.expand(inputs)
         if self.use_gate:
             values, gate = tf.split(expanded, 2, axis=-1)

@@ -51,7 +51,7 @@ class FeedForward(keras.layers.Layer):
         self.contract.build((*input_shape[:-1], self.intermediate_size))
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Maps `[B, S, D]` to `[B, S, D]`."""
+        """Maps `[B, S, D]` to `[B, S, D]`, and `[N, D]` to `[N, D]`."""
         intermediate = self.activation(self.expand(inputs))
         return self.contract(self.dropout(intermediate, training=training))
 

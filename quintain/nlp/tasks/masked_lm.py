@@ -82,7 +82,7 @@ class MaskedLMTask(base_task.Task):
     def build_model(self) -> keras.Model:
         config = self._model_config
         model = bert_pretrainer.BertPretrainer(
-            encoders.build_encoder(config.encoder),
+            encoders.build_task_encoder(config.encoder, self.task_config),
             cls_heads=config.cls_heads,
             mlm_activation=config.mlm_activation,
         )

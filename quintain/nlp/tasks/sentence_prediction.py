@@ -120,7 +120,7 @@ class SentencePredictionTask(base_task.Task):
         encoder_config = config.encoder.get() if config.encoder.type else None
         stddev = getattr(encoder_config, "initializer_range", 0.02)
         model = bert_classifier.BertClassifier(
-            network=encoders.build_encoder(config.encoder),
+            network=encoders.build_task_encoder(config.encoder, self.task_config),
             num_classes=self.num_classes,
             initializer=keras.initializers.TruncatedNormal(stddev=stddev),
             use_encoder_pooler=config.use_encoder_pooler,

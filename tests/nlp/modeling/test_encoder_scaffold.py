@@ -169,3 +169,58 @@ def test_one_matrix_learns_as_embeddings_and_as_logits():
             sums.append(float(compute_loss()))
         table.assign(start)
         assert gradient[row, 3] == pytest.approx((sums[0] - sums[1]) / (2 * step), abs=2e-3)
+
+
+def compute_gradients(encoder, inputs, weights):
+    with tf.GradientTape() as tape:
+        outputs = encoder(inputs, training=True)
+        words = tf.cast(inputs["input_mask"], tf.float32)[..., tf.newaxis]
+        loss = tf.reduce_sum(outputs["sequence_output"] * weights * words)
+        loss += tf.reduce_sum(outputs["pooled_output"])
+    return loss, tape.gradient(loss, encoder.trainable_variables)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {
+            "attention_cls": talking_heads_attention.TalkingHeadsAttention,
+            "feedforward_cls": gated_feedforward.GatedFeedforward,
+        },
+    ],
+)
+def test_an_encoder_that_skips_padding_has_the_same_loss_and_gradients(parts):
+    encoder = build_encoder(hidden_cfg=parts, dropout_rate=0.0, attention_dropout_rate=0.0)
+    inputs = make_inputs([[5, 6, 7, 0, 0], [8, 9, 0, 0, 0]], [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
+    weights = tf.random.normal([2, 5, encoder.hidden_size])
+    loss, gradients = compute_gradients(encoder, inputs, weights)
+
+    encoder.skip_padding = True
+    packed_loss, packed_gradients = compute_gradients(encoder, inputs, weights)
+
+    np.testing.assert_allclose(packed_loss, loss, rtol=1e-5)
+    for variable, ours, theirs in zip(
+        encoder.trainable_variables, packed_gradients, gradients, strict=True
+    ):
+        ours, theirs = tf.convert_to_tensor(ours), tf.convert_to_tensor(theirs)
+        largest = float(tf.reduce_max(tf.abs(theirs)))
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 * largest, err_msg=variable.path)
+
+
+class _OwnPart(keras.layers.Layer):
+    """A part of the user's own, which needs whole sequences."""
+
+    def __init__(self, width, intermediate_size, activation, dropout_rate):
+        super().__init__()
+
+    def call(self, inputs, training=False):
+        return tf.reverse(inputs, [1])
+
+
+def test_parts_of_ones_own_see_whole_sequences_with_their_padding():
+    encoder = build_encoder(hidden_cfg={"feedforward_cls": _OwnPart}, skip_padding=True)
+    inputs = make_inputs([[5, 6, 0]], [[1, 1, 0]])
+
+    assert not encoder.blocks[0].takes_rows
+    assert encoder(inputs, training=True)["sequence_output"].shape == [1, 3, encoder.hidden_size]
