@@ -1,16 +1,14 @@
 """`quintain predict`: classifies arguments or lines of standard input."""
 
 import dataclasses
-import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from quintain import errors
-from quintain.cli import line_progress, logs, options, tensorflow_import, text_lines
+from quintain.cli import line_progress, line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.lazy_group import FlagCommand
 
 
@@ -64,67 +62,25 @@ def predict(
     from quintain.nlp import classifier
 
     model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
-    lines = _Lines(model, window=window, batch_size=batch_size, is_skipping=skip_bad)
+    num_fields = model.num_fields
+
+    def classify(lines: line_windows.Lines) -> list[Any]:
+        return model.classify([_split(line, num_fields) for line in lines], batch_size)
+
+    lines = line_windows.LineWindows(
+        answer=classify,
+        check=lambda lines: [_check_fields(line, num_fields) for line in lines],
+        window=window,
+        is_skipping=skip_bad,
+        verb="predicted",
+        noun="predictions",
+    )
     source = text_lines.number(text) if text else text_lines.read_lines(sys.stdin.buffer)
     with line_progress.LineProgress(None if text else line_progress.measure(sys.stdin)) as progress:
-        for line, prediction in lines.predict(source):
+        for line, prediction in lines.run(source):
             click.echo(_describe(line, prediction) if as_json else _format(prediction))
             progress.show(line)
     lines.report()
-
-
-@dataclasses.dataclass
-class _Lines:
-    """Predicts lines, a window at a time."""
-
-    model: Any
-    window: int
-    batch_size: int
-    is_skipping: bool
-    num_skipped: int = 0
-    num_read: int = 0
-
-    def predict(self, lines: Iterable[text_lines.Line]) -> Iterator[tuple[text_lines.Line, Any]]:
-        """Yields lines in order, each with its prediction, or None if it is bad.
-
-        Raises:
-            DataError: At a bad line, after all before it, unless bad lines are skipped.
-        """
-        checked = (_check_fields(line, self.model.num_fields) for line in lines)
-        while chunk := self._read_window(checked):
-            bad = chunk[-1] if chunk[-1].problem and not self.is_skipping else None
-            usable = [line for line in chunk if not line.problem]
-            rows = [_split(line, self.model.num_fields) for line in usable]
-            found = iter(self.model.classify(rows, self.batch_size))
-            for line in chunk[: -1 if bad else None]:
-                self.num_read += 1
-                if line.problem:
-                    self.num_skipped += 1
-                    click.echo(f"line {line.number}: {line.problem}; skipped.", err=True)
-                yield line, None if line.problem else next(found)
-            if bad:
-                raise errors.DataError(
-                    f"line {bad.number}: {bad.problem}. The {self.num_read:,} lines before it are "
-                    "predicted. Mend the line, or give --skip_bad to leave such lines out."
-                )
-
-    def report(self) -> None:
-        """Says how many lines were skipped."""
-        if self.num_skipped:
-            click.echo(
-                f"{self.num_skipped:,} of {self.num_read:,} lines were skipped; their predictions "
-                "are empty.",
-                err=True,
-            )
-
-    def _read_window(self, lines: Iterator[text_lines.Line]) -> list[text_lines.Line]:
-        """Returns the next lines, up to a bad one if that is the end."""
-        chunk: list[text_lines.Line] = []
-        for line in itertools.islice(lines, self.window):
-            chunk.append(line)
-            if line.problem and not self.is_skipping:
-                break
-        return chunk
 
 
 def _check_fields(line: text_lines.Line, num_fields: int) -> text_lines.Line:

@@ -4,13 +4,12 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from quintain import errors
-from quintain.cli import line_progress, logs, options, tensorflow_import, text_lines
+from quintain.cli import line_progress, line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.lazy_group import FlagCommand
 
 
@@ -30,6 +29,9 @@ from quintain.cli.lazy_group import FlagCommand
     help="No translation holds the same N tokens in a row twice.",
 )
 @click.option("--prefix", default="", metavar="TEXT", help="What every translation starts with.")
+@click.option(
+    "--prefix_column", is_flag=True, help="Lines may have a tab and a prefix of their own."
+)
 @click.option("--n_best", type=click.IntRange(min=1), help="Translations of each line.")
 @click.option("--with_scores", is_flag=True, help="Write the score and a tab before each.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object for each line.")
@@ -69,6 +71,7 @@ def translate(
     as_json: bool,
     with_scores: bool,
     skip_bad: bool,
+    prefix_column: bool,
     window: int,
     n_best: int | None,
     **settings: Any,
@@ -84,6 +87,10 @@ def translate(
     --n_best=N there are N lines for each, which start with its number and a tab.
     """
     logs.set_up(is_verbose=alsologtostderr)
+    if prefix_column and settings["prefix"]:
+        raise errors.ConfigError(
+            f"--prefix: got {settings['prefix']!r} beside --prefix_column; give one of the two."
+        )
     if not text and sys.stdin.isatty():
         raise errors.ConfigError(
             "nothing to translate; give sentences as arguments, as in "
@@ -98,100 +105,75 @@ def translate(
     if ("top_k" in given or "top_p" in given) and "sampling_temperature" not in given:
         given["sampling_temperature"] = 1.0
     model = translator.Translator.load(model_dir, checkpoint=checkpoint)
-    given["max_source_length"] = model.choose_max_source_length(given.get("max_source_length"))
-    lines = _Lines(model, window=window, is_skipping=skip_bad, settings=given)
+    limit = model.choose_max_source_length(given.pop("max_source_length", None))
+    sources = _Sources(model, limit, given.pop("prefix"), prefix_column)
+
+    def translate_all(lines: line_windows.Lines) -> list[Any]:
+        sentences, prefixes = zip(*map(sources.split, lines), strict=True)
+        return model.translate_with_scores(
+            sentences,
+            prefixes=prefixes if any(prefixes) else None,
+            max_source_length=limit,
+            **given,
+        )
+
+    lines = line_windows.LineWindows(
+        answer=translate_all,
+        check=sources.check,
+        window=window,
+        is_skipping=skip_bad,
+        verb="translated",
+        noun="translations",
+        filler=[translator.Translation("", 0.0)],
+    )
     source = text_lines.number(text) if text else text_lines.read_lines(sys.stdin.buffer)
-    writer = _Writer(as_json=as_json, with_scores=with_scores, has_several=n_best is not None)
+    writer = _Writer(sources, as_json, with_scores, has_several=n_best is not None)
     with line_progress.LineProgress(None if text else line_progress.measure(sys.stdin)) as progress:
-        for line, translations in lines.translate(source):
+        for line, translations in lines.run(source):
             writer.write(line, translations)
             progress.show(line)
     lines.report()
 
 
-@dataclasses.dataclass
-class _Lines:
-    """Translates lines, a window at a time."""
+@dataclasses.dataclass(frozen=True)
+class _Sources:
+    """Tells what lines hold, and which of them the model can't read."""
 
     model: Any
-    window: int
-    is_skipping: bool
-    settings: dict[str, Any]
-    num_skipped: int = 0
-    num_read: int = 0
+    limit: int
+    prefix: str
+    has_prefix_column: bool
 
-    def translate(
-        self, lines: Iterable[text_lines.Line]
-    ) -> Iterator[tuple[text_lines.Line, list[Any]]]:
-        """Yields lines and their translations in order.
+    def split(self, line: text_lines.Line) -> tuple[str, str]:
+        """Returns a sentence, and what its translation starts with."""
+        if not self.has_prefix_column:
+            return line.text, self.prefix
+        sentence, _, prefix = line.text.partition("\t")
+        return sentence, prefix
 
-        Raises:
-            DataError: At a bad line, after all before it, unless bad lines are skipped.
-        """
-        waiting: list[text_lines.Line] = []
-        for line in lines:
-            waiting.append(line)
-            is_end = bool(line.problem) and not self.is_skipping
-            if len(waiting) == self.window or is_end:
-                yield from self._translate_window(waiting)
-                waiting = []
-        yield from self._translate_window(waiting)
+    def check(self, lines: line_windows.Lines) -> line_windows.Lines:
+        """Returns lines, those with too many tokens or columns marked as bad."""
+        sentences, prefixes = zip(*(self.split(line) for line in lines), strict=True)
+        lengths = self.model.count_tokens(sentences)
+        if self.has_prefix_column:
+            starts = self.model.count_tokens(prefixes, is_target=True)
+            lengths = [max(pair) for pair in zip(lengths, starts, strict=True)]
+        return [self._mark(line, length) for line, length in zip(lines, lengths, strict=True)]
 
-    def report(self) -> None:
-        """Says how many lines were skipped."""
-        if self.num_skipped:
-            click.echo(
-                f"{self.num_skipped:,} of {self.num_read:,} lines were skipped; their translations "
-                "are empty.",
-                err=True,
-            )
-
-    def _translate_window(
-        self, lines: list[text_lines.Line]
-    ) -> Iterator[tuple[text_lines.Line, list[Any]]]:
-        checked = self._check_lengths(lines)
-        first_bad = next((place for place, line in enumerate(checked) if line.problem), None)
-        usable = checked
-        if first_bad is not None and not self.is_skipping:
-            usable = checked[:first_bad]
-        arguments = dict(self.settings)
-        prefix = arguments.pop("prefix", "")
-        found = self.model.translate_with_scores(
-            [line.text for line in usable],
-            prefixes=[prefix] * len(usable) if prefix else None,
-            **arguments,
-        )
-        for line, translations in zip(usable, found, strict=True):
-            self.num_read += 1
-            if line.problem:
-                self.num_skipped += 1
-                click.echo(f"line {line.number}: {line.problem}; skipped.", err=True)
-            yield line, translations
-        if len(usable) < len(checked):
-            bad = checked[len(usable)]
-            raise errors.DataError(
-                f"line {bad.number}: {bad.problem}. The {self.num_read:,} lines before it are "
-                "translated. Mend the line, or give --skip_bad to leave such lines out."
-            )
-
-    def _check_lengths(self, lines: list[text_lines.Line]) -> list[text_lines.Line]:
-        """Returns lines, those with too many tokens marked as bad."""
-        limit = self.settings["max_source_length"]
-        lengths = self.model.count_tokens([line.text for line in lines])
-        return [
-            line
-            if length <= limit
-            else text_lines.Line(
-                line.number, "", f"has {length:,} tokens, expected at most {limit:,}"
-            )
-            for line, length in zip(lines, lengths, strict=True)
-        ]
+    def _mark(self, line: text_lines.Line, num_tokens: int) -> text_lines.Line:
+        problem = line.problem
+        if self.has_prefix_column and line.text.count("\t") > 1:
+            problem = f"has {line.text.count(chr(9)) + 1} columns, expected a text and a prefix"
+        elif num_tokens > self.limit:
+            problem = f"has {num_tokens:,} tokens, expected at most {self.limit:,}"
+        return text_lines.Line(line.number, "", problem) if problem else line
 
 
 @dataclasses.dataclass(frozen=True)
 class _Writer:
     """Writes translations to standard output."""
 
+    sources: _Sources
     as_json: bool
     with_scores: bool
     has_several: bool
@@ -210,9 +192,11 @@ class _Writer:
     def _describe(self, line: text_lines.Line, translations: list[Any]) -> dict[str, Any]:
         if line.problem:
             return {"line": line.number, "error": line.problem, "translations": []}
+        sentence, prefix = self.sources.split(line)
         return {
             "line": line.number,
-            "source": line.text,
+            "source": sentence,
+            **({"prefix": prefix} if self.sources.has_prefix_column else {}),
             "translations": [
                 # JSON has no infinity, the score where nothing was found.
                 {"text": way.text, "score": way.score if math.isfinite(way.score) else None}

@@ -292,11 +292,12 @@ class Translator:
                 waiting = []
         yield from self.translate(waiting, batch_size, **options)
 
-    def count_tokens(self, sentences: Sequence[str]) -> list[int]:
-        """Returns how many tokens each sentence has, its end included."""
+    def count_tokens(self, sentences: Sequence[str], *, is_target: bool = False) -> list[int]:
+        """Returns how many tokens each sentence, or translation, has, its end included."""
         if not sentences:
             return []
-        lengths = self._tokenizer.tokenize(text_tensors.build(sentences)).row_lengths()
+        tokenizer = self._target_tokenizer if is_target else self._tokenizer
+        lengths = tokenizer.tokenize(text_tensors.build(sentences)).row_lengths()
         return [int(length) for length in lengths.numpy()]
 
     def _tokenize(

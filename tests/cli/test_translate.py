@@ -20,7 +20,7 @@ class Backwards:
     def choose_max_source_length(self, wanted=None):
         return 1000 if wanted is None else wanted
 
-    def count_tokens(self, sentences):
+    def count_tokens(self, sentences, *, is_target=False):
         return [len(text.split()) + 1 for text in sentences]
 
     def translate_with_scores(self, sentences, *, prefixes, num_outputs=1, **options):
@@ -156,6 +156,42 @@ def test_options_reach_the_search(run, model):
         "seed": 4,
         "top_k": 5,
     }
+
+
+def test_lines_may_have_prefixes_of_their_own(run):
+    lines = b"ab\tSo \ncd\n\nef\tNo, \n"
+
+    assert run("--prefix_column", lines=lines)[:2] == (0, "So ba\ndc\n\nNo, fe\n")
+    first = json.loads(run("--prefix_column", "--json", lines=lines)[1].splitlines()[0])
+    assert first == {
+        "line": 1,
+        "source": "ab",
+        "prefix": "So ",
+        "translations": [{"text": "So ba", "score": -0.5}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"a\tb\tc", "has 3 columns, expected a text and a prefix"),
+        (b"a\tone two three four", "has 5 tokens, expected at most 4"),
+    ],
+)
+def test_a_line_with_a_wrong_prefix_is_bad(run, line, problem):
+    code, out, err = run(
+        "--prefix_column", "--skip_bad", "--max_source_length=4", lines=b"ab\n" + line + b"\ncd\n"
+    )
+
+    assert (code, out) == (0, "ba\n\ndc\n")
+    assert f"line 2: {problem}; skipped." in err
+
+
+def test_prefixes_come_one_way(run):
+    code, _, err = run("--prefix_column", "--prefix=So", "ab")
+
+    assert code == 2
+    assert "--prefix: got 'So' beside --prefix_column" in err
 
 
 def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypatch):
