@@ -51,9 +51,9 @@ def build_dataset(
     pairs: list[corpus.Pair], options: argparse.Namespace, counts: collections.deque[int]
 ) -> tf.data.Dataset:
     """Returns endless batches of one of a few lengths, whose tokens are noted in `counts`."""
-    sides = [tf.ragged.constant(side, tf.int32) for side in zip(*pairs, strict=True)]
-    data = tf.data.Dataset.from_tensor_slices(tuple(sides))
-    data = data.shuffle(len(pairs), seed=0).repeat()
+    sources, targets = (tf.ragged.constant(side, tf.int32) for side in zip(*pairs, strict=True))
+    data = tf.data.Dataset.range(len(pairs)).shuffle(len(pairs), seed=0).repeat()
+    data = data.map(lambda row: (sources[row], targets[row]))
     data = data.bucket_by_sequence_length(
         lambda source, target: tf.maximum(tf.shape(source)[0], tf.shape(target)[0]),
         # Exclusive, and padded to one less.

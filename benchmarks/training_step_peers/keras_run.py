@@ -39,8 +39,13 @@ class Embedding(layers.Layer):
 
     def call(self, ids: Any) -> Any:
         """Embeds ids."""
-        positions = ops.cast(self.positions[: ids.shape[1]], self.compute_dtype)
-        return ops.take(self.table, ids, axis=0) * SIZES.width**0.5 + positions
+        length = ids.shape[1]
+        if isinstance(length, int):
+            positions = self.positions[:length]
+        else:
+            positions = ops.take(self.positions, ops.arange(ops.shape(ids)[1]), axis=0)
+        embedded = ops.take(self.table, ids, axis=0) * SIZES.width**0.5
+        return embedded + ops.cast(positions, self.compute_dtype)
 
     def compute_logits(self, outputs: Any) -> Any:
         """Returns logits of the words."""
