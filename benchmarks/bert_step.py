@@ -1,44 +1,28 @@
 """Times the pretraining step of BERT-base beside Hugging Face and Keras, in float32 and bfloat16.
 
-python benchmarks/bert_step.py [--rounds=3] [--steps=10] [--precisions=bfloat16,float32]
-    [--peers=quintain,torch,torch-gathered,keras-tensorflow,keras-jax]
+python benchmarks/bert_step.py [--rounds=3] [--steps=10] [--warmup=3]
+    [--precisions=bfloat16,float32] [--peers=quintain,torch,torch-gathered,...]
+python benchmarks/bert_step.py --check
 
-All train the model of `benchmarks/bert_step_peers/batches.py` on the same batches with AdamW, each
-in a process of its own, one after the other in every round. `torch` is `BertForPreTraining` as it
-is, which computes the logits of every position; `torch-gathered` is its encoder and its heads, the
-latter on the masked positions only, as in Quintain and in the models of Keras. `torch-compile` and
-`torch-gathered-compile` compile them. Printed are tokens a second, the loss on a batch held out
-after the last step, without dropout (the models start from other random numbers), the most memory
-that the process held, and the ratio of ours to each peer's. The environments of the peers are those
-of `training_step.py`.
+All train the model of `benchmarks/bert_step_peers/batches.py` from the same weights on the same
+batches with AdamW, each in a process of its own, one after the other in every round. `torch` is
+`BertForPreTraining` as it is, which computes the logits of every position; `torch-gathered` is its
+encoder and its heads, the latter on the masked positions only, as in Quintain and in the models of
+Keras. `torch-compile` and `torch-gathered-compile` compile them. Printed are tokens a second, the
+loss on a batch held out after the last step, without dropout (the steps before it draw different
+random numbers for theirs), the most memory that the process held, and the ratio of ours to each
+peer's.
+
+`--check` shows that all do the same work: a tiny model of the same code, in float32 and without
+dropout, is trained for ten steps, and the losses must be equal to 0.1 %.
 """
 
-import argparse
 import pathlib
 
-import training_step
+import step_comparison
 
 HERE = pathlib.Path(__file__).parent / "bert_step_peers"
-
-
-def main() -> None:
-    """Prints the medians and the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--precisions", default="bfloat16,float32")
-    parser.add_argument(
-        "--peers", default="quintain,torch,torch-gathered,keras-tensorflow,keras-jax"
-    )
-    options = parser.parse_args()
-    for precision in options.precisions.split(","):
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in options.peers.split(",")}
-        for _ in range(options.rounds):
-            for name, measured in found.items():
-                measured.append(training_step.run(name, precision, options.steps, HERE))
-                print(f"{precision} {name} {measured[-1]}", flush=True)
-        training_step.print_comparison(found)
-
+PEERS = "quintain,torch,torch-gathered,keras-tensorflow,keras-jax"
 
 if __name__ == "__main__":
-    main()
+    step_comparison.compare(HERE, step_comparison.parse(__doc__, peers=PEERS, steps=10, warmup=3))

@@ -1,53 +1,29 @@
 """Times the training step of a Transformer beside PyTorch and Keras, in float32 and bfloat16.
 
-python benchmarks/training_step.py [--rounds=3] [--steps=20] [--precisions=bfloat16,float32]
-    [--peers=quintain,torch,keras-tensorflow,keras-jax]
+python benchmarks/training_step.py [--rounds=3] [--steps=20] [--warmup=6]
+    [--precisions=bfloat16,float32] [--peers=quintain,torch,keras-tensorflow,keras-jax]
+python benchmarks/training_step.py --check
 
-All train the model of `benchmarks/training_step_peers/batches.py` on the same batches with Adam,
-each in a process of its own, one after the other in every round. Printed are tokens a second of
-both sides, the loss on the first batch after the last step (the models start from other random
-numbers), the most memory that the process held, and the ratio of ours to each peer's; and what
-share of the speed of the machine's matrix products ours is. The peers are installed into
-environments of their own in the user's cache directory.
+All train the model of `benchmarks/training_step_peers/batches.py` from the same weights on the same
+batches with Adam, each in a process of its own, one after the other in every round. Printed are
+tokens a second of both sides, the loss on the first batch after the last step, without dropout (the
+steps before it draw different random numbers for theirs), the most memory that the process held,
+and the ratio of ours to each peer's; and what share of the speed of the machine's matrix products
+ours is. The peers are installed into environments of their own in the user's cache directory.
+
+`--check` shows that all do the same work: a tiny model of the same code, in float32 and without
+dropout, is trained for ten steps, and the losses must be equal to 0.1 %.
 """
 
-import argparse
-import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
 
-import peer_environments
+import step_comparison
 
 HERE = pathlib.Path(__file__).parent / "training_step_peers"
-
-
-def run(name: str, precision: str, steps: int, folder: pathlib.Path = HERE) -> dict[str, float]:
-    """Trains with one of the peers in `folder` and returns what it printed."""
-    environment = dict(os.environ)
-    if name == "quintain":
-        command = [sys.executable, "quintain_run.py"]
-    elif name.startswith("torch"):
-        command = [peer_environments.find_python("torch"), "torch_run.py"]
-        command += [f"--{option}" for option in name.split("-")[1:]]
-    else:
-        command = [peer_environments.find_python("keras"), "keras_run.py"]
-        environment["KERAS_BACKEND"] = name.removeprefix("keras-")
-    done = subprocess.run(
-        [*command, f"--precision={precision}", f"--steps={steps}"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+PEERS = "quintain,torch,keras-tensorflow,keras-jax"
 
 
 def measure_products(precision: str) -> float:
@@ -82,42 +58,14 @@ def count_operations() -> float:
     return 3 * 2 * (encoder + decoder) / 2
 
 
-def print_comparison(found: dict[str, list[dict[str, float]]]) -> dict[str, float]:
-    """Prints what each peer's runs measured, and returns its median of tokens a second."""
-    speeds = {
-        name: statistics.median(one["tokens_per_sec"] for one in measured)
-        for name, measured in found.items()
-    }
-    for name, measured in found.items():
-        memory = statistics.median(one["mib"] for one in measured)
-        ratio = speeds.get("quintain", float("nan")) / speeds[name]
-        print(
-            f"  {name:18} {speeds[name]:8,.0f} tokens/s  ours/theirs {ratio:5.2f}  "
-            f"loss {measured[-1]['loss']:.3f}  {memory:6,.0f} MiB"
-        )
-    return speeds
-
-
-def main() -> None:
-    """Prints the medians and the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--precisions", default="bfloat16,float32")
-    parser.add_argument("--peers", default="quintain,torch,keras-tensorflow,keras-jax")
-    options = parser.parse_args()
-    for precision in options.precisions.split(","):
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in options.peers.split(",")}
-        for _ in range(options.rounds):
-            for name, measured in found.items():
-                measured.append(run(name, precision, options.steps))
-                print(f"{precision} {name} {measured[-1]}", flush=True)
-        speeds = print_comparison(found)
-        if "quintain" in speeds:
-            limit = measure_products(precision) * 1e9 / count_operations()
-            share = 100 * speeds["quintain"] / limit
-            print(f"  matrix products alone {limit:8,.0f} tokens/s; ours is {share:.0f} % of it")
+def print_limit(precision: str, speeds: dict[str, float]) -> None:
+    """Prints how close ours is to matrix products alone."""
+    if "quintain" in speeds:
+        limit = measure_products(precision) * 1e9 / count_operations()
+        share = 100 * speeds["quintain"] / limit
+        print(f"  matrix products alone {limit:8,.0f} tokens/s; ours is {share:.0f} % of it")
 
 
 if __name__ == "__main__":
-    main()
+    options = step_comparison.parse(__doc__, peers=PEERS, steps=20, warmup=6)
+    step_comparison.compare(HERE, options, print_limit)

@@ -8,8 +8,8 @@
 # and two columns, text and class. examples/language_identification/run.sh makes one and goes on here.
 #
 # Settings by environment: CONFIGS (directory of pretrain.yaml and finetune.yaml), VOCAB_SIZE,
-# PRETRAIN_STEPS, FINETUNE_STEPS, NUM_LINES (to predict), PORT, and in PRETRAIN_SET and FINETUNE_SET
-# overrides `a.b=1,c=2` of the two configs.
+# PRETRAIN_LENGTH (tokens of a sequence), PRETRAIN_STEPS, FINETUNE_STEPS, NUM_LINES (to predict),
+# PORT, and in PRETRAIN_SET and FINETUNE_SET overrides `a.b=1,c=2` of the two configs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 directory=${1:?usage: bert_road.sh DIRECTORY CORPUS}
@@ -17,6 +17,8 @@ corpus=${2:?usage: bert_road.sh DIRECTORY CORPUS}
 configs=${CONFIGS:-$here/language_identification}
 pretrain_steps=${PRETRAIN_STEPS:-1000}
 finetune_steps=${FINETUNE_STEPS:-1000}
+length=${PRETRAIN_LENGTH:-128}
+masked=$((length * 20 / 128))
 vocabulary=$directory/vocabulary.model
 classes=$(tail -n +2 "$corpus/train.tsv" | cut -f 2 | LC_ALL=C sort -u | paste -sd ,)
 mkdir -p "$directory"
@@ -26,15 +28,17 @@ quintain data sentencepiece --input="$corpus/text/*.txt" --output="$vocabulary" 
   --control_symbols='[CLS],[SEP],[MASK]'
 
 quintain data mlm --input="$corpus/text/*.txt" --vocab_file="$vocabulary" \
-  --output="$directory/records/train" --seq_length=128 --max_predictions_per_seq=20 \
+  --output="$directory/records/train" --seq_length="$length" --max_predictions_per_seq="$masked" \
   --dupe_factor=2 --seed=1
 quintain data mlm --input="$corpus/text/*.txt" --vocab_file="$vocabulary" \
-  --output="$directory/records/check" --seq_length=128 --max_predictions_per_seq=20 --seed=2
+  --output="$directory/records/check" --seq_length="$length" --max_predictions_per_seq="$masked" --seed=2
 
 quintain train --experiment=bert/pretraining --config_file="$configs/pretrain.yaml" \
   --model_dir="$directory/pretraining" --quiet --params_override="${PRETRAIN_SET:+$PRETRAIN_SET,}\
 task.vocab_file=$vocabulary,task.train_data.input_path=$directory/records/train-*,\
 task.validation_data.input_path=$directory/records/check-*,\
+task.train_data.seq_length=$length,task.validation_data.seq_length=$length,\
+task.train_data.max_predictions_per_seq=$masked,task.validation_data.max_predictions_per_seq=$masked,\
 trainer.validation_steps=20,trainer.train_steps=$pretrain_steps,\
 trainer.optimizer_config.learning_rate.polynomial.decay_steps=$pretrain_steps"
 

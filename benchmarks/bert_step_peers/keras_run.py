@@ -1,19 +1,15 @@
 """Pretrains the BERT of `batches.py` with Keras' `fit` and prints what was measured as JSON.
 
-KERAS_BACKEND=tensorflow|jax python keras_run.py --precision=bfloat16 --steps=10
+KERAS_BACKEND=tensorflow|jax python keras_run.py --precision=bfloat16
 """
 
 import argparse
-import json
-import os
-import time
-from collections.abc import Iterator
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import batches
 import keras
+import keras_peer
+import measuring
 import numpy as np
 from keras import layers, ops
 
@@ -26,10 +22,31 @@ INPUTS = {
 }
 
 
+class Table(layers.Layer):
+    """Embeds ids.
+
+    In contrast to `layers.Embedding` the gradient is dense on TensorFlow, too: from a sparse one
+    that has an id several times, Keras' optimizers sum squares instead of squaring sums.
+    """
+
+    def __init__(self, count: int, **kwargs: Any) -> None:
+        """Creates the matrix."""
+        super().__init__(**kwargs)
+        self.embeddings = self.add_weight(
+            shape=(count, SIZES.width),
+            initializer=keras.initializers.TruncatedNormal(stddev=SIZES.initializer_range),
+            name="embeddings",
+        )
+
+    def call(self, ids: Any) -> Any:
+        """Returns `[..., width]`."""
+        return ops.take(self.embeddings * 1.0, ids, axis=0)
+
+
 class WordLogits(layers.Layer):
     """Computes the logits of words by the matrix of an embedding."""
 
-    def __init__(self, embedding: layers.Embedding, **kwargs: Any) -> None:
+    def __init__(self, embedding: Table, **kwargs: Any) -> None:
         """Stores the embedding."""
         super().__init__(**kwargs)
         self.embedding = embedding
@@ -45,6 +62,25 @@ class WordLogits(layers.Layer):
         return logits + ops.cast(self.bias, "float32")
 
 
+class Positions(layers.Layer):
+    """Adds embeddings of the positions.
+
+    An `Embedding` of constant ids is computed once, while the model is built, and never trained.
+    """
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the matrix."""
+        self.table = self.add_weight(
+            shape=(SIZES.num_positions, SIZES.width),
+            initializer=keras.initializers.TruncatedNormal(stddev=SIZES.initializer_range),
+            name="embeddings",
+        )
+
+    def call(self, x: Any) -> Any:
+        """Returns x with the embeddings of its positions."""
+        return x + self.table[: SIZES.length]
+
+
 class Gather(layers.Layer):
     """Takes positions of a sequence."""
 
@@ -58,42 +94,44 @@ def gelu(x: Any) -> Any:
     return keras.activations.gelu(x, approximate=True)
 
 
-def normalise(x: Any) -> Any:
+def normalise(x: Any, name: str) -> Any:
     """Normalises each position."""
-    return layers.LayerNormalization(epsilon=SIZES.norm_epsilon)(x)
+    return layers.LayerNormalization(epsilon=SIZES.norm_epsilon, name=name)(x)
 
 
-def encode(x: Any, mask: Any) -> Any:
+def encode(x: Any, mask: Any, name: str) -> Any:
     """Applies one block, normalised after each part."""
     attention = layers.MultiHeadAttention(
-        SIZES.num_heads, SIZES.width // SIZES.num_heads, dropout=SIZES.dropout_rate
+        SIZES.num_heads,
+        SIZES.width // SIZES.num_heads,
+        dropout=SIZES.dropout_rate,
+        name=f"{name}_attention",
     )
     mixed = attention(x, x, attention_mask=mask)
-    x = normalise(x + layers.Dropout(SIZES.dropout_rate)(mixed))
-    inner = layers.Dense(SIZES.intermediate_size, activation=gelu)(x)
-    inner = layers.Dense(SIZES.width)(inner)
-    return normalise(x + layers.Dropout(SIZES.dropout_rate)(inner))
+    x = normalise(x + layers.Dropout(SIZES.dropout_rate)(mixed), f"{name}_attention_norm")
+    inner = layers.Dense(SIZES.intermediate_size, activation=gelu, name=f"{name}_expand")(x)
+    inner = layers.Dense(SIZES.width, name=f"{name}_contract")(inner)
+    return normalise(x + layers.Dropout(SIZES.dropout_rate)(inner), f"{name}_feed_forward_norm")
 
 
 def build_model() -> keras.Model:
     """Returns the model, a function of what `INPUTS` names."""
     inputs = {name: keras.Input((size,), dtype="int32", name=name) for name, size in INPUTS.items()}
-    initializer = keras.initializers.TruncatedNormal(stddev=SIZES.initializer_range)
-    words, positions, types = (
-        layers.Embedding(count, SIZES.width, embeddings_initializer=initializer)
-        for count in (SIZES.vocab_size, SIZES.num_positions, 2)
-    )
+    words = Table(SIZES.vocab_size, name="words")
+    types = Table(2, name="types")
     x = words(inputs["input_word_ids"]) + types(inputs["input_type_ids"])
-    x = normalise(x + positions(ops.arange(SIZES.length)))
+    x = normalise(Positions(name="positions")(x), "embedding_norm")
     x = layers.Dropout(SIZES.dropout_rate)(x)
     mask = ops.cast(inputs["input_mask"], "bool")[:, None, :]
-    for _ in range(SIZES.num_layers):
-        x = encode(x, mask)
-    pooled = layers.Dense(SIZES.width, "tanh")(x[:, 0])
-    hidden = layers.Dense(SIZES.width, gelu)(Gather()(x, inputs["masked_lm_positions"]))
+    for number in range(SIZES.num_layers):
+        x = encode(x, mask, f"block_{number}")
+    pooled = layers.Dense(SIZES.width, "tanh", name="pooler")(x[:, 0])
+    masked = Gather()(x, inputs["masked_lm_positions"])
+    hidden = layers.Dense(SIZES.width, gelu, name="transform")(masked)
+    predict = WordLogits(words, dtype=words.dtype_policy, name="masked_lm")
     outputs = {
-        "masked_lm": WordLogits(words, dtype=words.dtype_policy)(normalise(hidden)),
-        "next_sentence": layers.Dense(2, dtype="float32")(pooled),
+        "masked_lm": predict(normalise(hidden, "transform_norm")),
+        "next_sentence": layers.Dense(2, dtype="float32", name="next_sentence")(pooled),
     }
     return keras.Model(inputs, outputs)
 
@@ -107,47 +145,33 @@ def build_optimizer() -> keras.optimizers.Optimizer:
     return optimizer
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
-    options = parser.parse_args()
-    if options.precision == "bfloat16":
-        keras.config.set_dtype_policy("mixed_bfloat16")
-    keras.utils.set_random_seed(0)
+def split(batch: batches.Batch) -> tuple[batches.Batch, batches.Batch]:
+    """Returns inputs and labels of a batch."""
+    labels = {
+        "masked_lm": batch["masked_lm_ids"],
+        "next_sentence": batch["next_sentence_labels"],
+    }
+    return {name: batch[name] for name in INPUTS}, labels
+
+
+def build(options: argparse.Namespace) -> keras_peer.KerasPeer:
+    """Returns the compiled model with its batches."""
+    keras_peer.set_precision(options.precision)
     model = build_model()
     losses = {
         name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         for name in ("masked_lm", "next_sentence")
     }
     model.compile(build_optimizer(), loss=losses)
+    trained, _ = batches.build()
+    return keras_peer.KerasPeer(model, [split(batch) for batch in trained], evaluate)
 
-    def split(batch: batches.Batch) -> tuple[batches.Batch, batches.Batch]:
-        labels = {
-            "masked_lm": batch["masked_lm_ids"],
-            "next_sentence": batch["next_sentence_labels"],
-        }
-        return {name: batch[name] for name in INPUTS}, labels
 
-    trained, held_out = batches.build()
-    data = [split(batch) for batch in trained]
-
-    def generate(first: int, count: int) -> Iterator[Any]:
-        for number in range(first, first + count):
-            yield data[number % len(data)]
-
-    model.fit(generate(0, options.warmup), steps_per_epoch=options.warmup, verbose=0)
-    start = time.perf_counter()
-    model.fit(generate(options.warmup, options.steps), steps_per_epoch=options.steps, verbose=0)
-    secs = time.perf_counter() - start
-    memory = batches.peak_memory()
-    inputs, labels = split(held_out)
+def evaluate(model: keras.Model) -> float:
+    """Returns the loss of the batch held out."""
+    inputs, labels = split(batches.build()[1])
     outputs = model(inputs, training=False)
-    loss = sum(compute_loss(outputs[name], labels[name]) for name in labels)
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": loss, "mib": memory}))
+    return sum(compute_loss(outputs[name], labels[name]) for name in labels)
 
 
 def compute_loss(logits: Any, labels: np.ndarray) -> float:
@@ -159,4 +183,4 @@ def compute_loss(logits: Any, labels: np.ndarray) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(build, tokens_per_step=batches.count_tokens())

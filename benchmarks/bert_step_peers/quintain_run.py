@@ -5,20 +5,15 @@ python quintain_run.py --precision=bfloat16 --steps=10
 
 import argparse
 import dataclasses
-import json
-import os
-import tempfile
-import time
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import batches
 import keras
+import measuring
+import quintain_peer
 import tensorflow as tf
 
-from quintain import optimization
-from quintain.core import base_trainer, distribution, experiment_runner, runtime_environment
+from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.tasks import masked_lm
@@ -41,8 +36,32 @@ class StepTask(masked_lm.MaskedLMTask):
         return tf.data.Dataset.from_tensor_slices(stacked).repeat()
 
 
-def build_trainer(precision: str) -> base_trainer.Trainer:
-    """Builds task, model, optimizer and trainer, as `quintain train` does."""
+def name_weights(model: keras.Model) -> quintain_peer.Parts:
+    """Returns the weights by the names that all peers use."""
+    parts, encoder = quintain_peer.Parts(), model.encoder
+    parts.add(encoder.word_table, "words/embeddings")
+    parts.add(encoder.position_table, "positions/embeddings")
+    parts.add(encoder.type_table, "types/embeddings")
+    parts.add_norm(encoder.embedding_norm, "embedding_norm")
+    for number, block in enumerate(encoder.blocks):
+        attention, part = block.attention, f"block_{number}"
+        inputs = (f"{part}_attention/{name}" for name in ("query", "key", "value"))
+        parts.add_dense(attention.query_key_value, *inputs)
+        parts.add_dense(attention.output_projection, f"{part}_attention/attention_output")
+        parts.add_norm(block.attention_norm, f"{part}_attention_norm")
+        parts.add_dense(block.feed_forward.expand, f"{part}_expand")
+        parts.add_dense(block.feed_forward.contract, f"{part}_contract")
+        parts.add_norm(block.feed_forward_norm, f"{part}_feed_forward_norm")
+    parts.add_dense(encoder.pooler, "pooler")
+    parts.add_dense(model.transform, "transform")
+    parts.add_norm(model.transform_norm, "transform_norm")
+    parts.add(model.output_bias, "masked_lm/bias")
+    parts.add_dense(model.next_sentence_head.out_proj, "next_sentence")
+    return parts
+
+
+def build(options: argparse.Namespace) -> quintain_peer.QuintainPeer:
+    """Returns the model with its trainer."""
     encoder = encoders.BertEncoderConfig(
         vocab_size=SIZES.vocab_size,
         hidden_size=SIZES.width,
@@ -60,63 +79,29 @@ def build_trainer(precision: str) -> base_trainer.Trainer:
             cls_heads=[bert.ClsHeadConfig(name="next_sentence")],
         )
     )
-    optimizer_config = optimization.OptimizationConfig(
-        {
-            "optimizer": {
-                "type": "adamw",
-                "adamw": {
-                    "weight_decay_rate": SIZES.weight_decay,
-                    "exclude_from_weight_decay": ["gamma", "beta", "bias"],
-                    "epsilon": SIZES.epsilon,
-                    "gradient_clip_norm": 0.0,
-                },
-            },
-            "learning_rate": {
-                "type": "constant",
-                "constant": {"learning_rate": SIZES.learning_rate},
-            },
-        }
+    optimizer = {
+        "type": "adamw",
+        "adamw": {
+            "weight_decay_rate": SIZES.weight_decay,
+            "exclude_from_weight_decay": ["gamma", "beta", "bias"],
+            "epsilon": SIZES.epsilon,
+            "gradient_clip_norm": 0.0,
+        },
+    }
+    trainer = quintain_peer.build_trainer(
+        StepTask, task_config, optimizer, SIZES.learning_rate, options.precision
     )
-    params = cfg.ExperimentConfig(
-        task=task_config,
-        trainer=cfg.TrainerConfig(optimizer_config=optimizer_config),
-        runtime=cfg.RuntimeConfig(
-            distribution_strategy="one_device",
-            mixed_precision_dtype=None if precision == "float32" else precision,
-        ),
-    )
-    keras.utils.set_random_seed(0)
-    runtime_environment.prepare(params.runtime)
-    strategy = distribution.build_strategy(params.runtime)
-    with distribution.precision(params.runtime), strategy.scope():
-        task = StepTask(params.task, logging_dir=tempfile.mkdtemp())
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+    return quintain_peer.QuintainPeer(trainer, name_weights, evaluate, options)
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--profile", help="directory for a profile of the measured steps")
-    options = parser.parse_args()
-    trainer = build_trainer(options.precision)
-    trainer.train(tf.constant(options.warmup))
-    if options.profile:
-        tf.profiler.experimental.start(options.profile)
-    start = time.perf_counter()
-    trainer.train(tf.constant(options.steps))
-    secs = time.perf_counter() - start
-    if options.profile:
-        tf.profiler.experimental.stop()
-    memory = batches.peak_memory()
+def evaluate(trainer: base_trainer.Trainer) -> float:
+    """Returns the loss of the batch held out."""
     _, held_out = batches.build()
     tensors = {name: tf.constant(value) for name, value in held_out.items()}
-    loss = float(trainer.task.build_losses(tensors, trainer.model(tensors, training=False)))
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": loss, "mib": memory}))
+    return float(trainer.task.build_losses(tensors, trainer.model(tensors, training=False)))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(
+        build, tokens_per_step=batches.count_tokens(), add_options=quintain_peer.add_options
+    )

@@ -1,15 +1,15 @@
 """Pretrains the BERT of `batches.py` with Hugging Face and PyTorch, and prints what was measured.
 
-python torch_run.py --precision=bfloat16 --steps=10 [--gathered] [--compile]
+python torch_run.py --precision=bfloat16 [--gathered] [--compile]
 """
 
 import argparse
-import json
-import time
-from collections.abc import Callable
+import functools
 
 import batches
+import measuring
 import torch
+import torch_peer
 import transformers
 from torch.nn import functional
 
@@ -85,49 +85,72 @@ def compute_gathered(model: transformers.BertForPreTraining, batch: Tensors) -> 
     ) + functional.cross_entropy(sentences.float(), batch["next_sentence_label"])
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--gathered", action="store_true", help="logits of masked words only")
-    parser.add_argument("--compile", action="store_true")
-    options = parser.parse_args()
+class BertPeer(torch_peer.TorchPeer):
+    """The model of Hugging Face."""
+
+    def load(self, weights: measuring.Weights) -> None:
+        """Starts from the given weights."""
+        bert, head = self.model.bert, self.model.cls.predictions
+        tables = {
+            "words": bert.embeddings.word_embeddings,
+            "positions": bert.embeddings.position_embeddings,
+            "types": bert.embeddings.token_type_embeddings,
+        }
+        pairs = [
+            (table.weight, weights.take(f"{name}/embeddings")) for name, table in tables.items()
+        ]
+        norms = {"embedding_norm": bert.embeddings.LayerNorm}
+        norms["transform_norm"] = head.transform.LayerNorm
+        linears = {
+            "pooler": bert.pooler.dense,
+            "transform": head.transform.dense,
+            "next_sentence": self.model.cls.seq_relationship,
+        }
+        for number, layer in enumerate(bert.encoder.layer):
+            name, own = f"block_{number}", layer.attention.self
+            linears[f"{name}_attention/query"] = own.query
+            linears[f"{name}_attention/key"] = own.key
+            linears[f"{name}_attention/value"] = own.value
+            linears[f"{name}_attention/attention_output"] = layer.attention.output.dense
+            linears[f"{name}_expand"] = layer.intermediate.dense
+            linears[f"{name}_contract"] = layer.output.dense
+            norms[f"{name}_attention_norm"] = layer.attention.output.LayerNorm
+            norms[f"{name}_feed_forward_norm"] = layer.output.LayerNorm
+        for name, linear in linears.items():
+            pairs += torch_peer.pair_linear(linear, weights, name)
+        for name, norm in norms.items():
+            pairs += torch_peer.pair_norm(norm, weights, name)
+        pairs.append((head.bias, weights.take("masked_lm/bias")))
+        torch_peer.assign(self.model, pairs)
+
+    def evaluate(self) -> float:
+        """Returns the loss of the batch held out."""
+        self.model.eval()
+        _, held_out = batches.build()
+        with torch.no_grad(), self.autocast():
+            return compute_gathered(self.model, to_tensors(held_out)).item()
+
+
+def build(options: argparse.Namespace) -> BertPeer:
+    """Returns the model with its optimizer and batches."""
     torch.manual_seed(0)
     model = build_model()
-    optimizer = build_optimizer(model)
-    trained, held_out = batches.build()
-    data = [to_tensors(batch) for batch in trained]
-    compute_loss = compute_gathered if options.gathered else compute_whole
+    trained, _ = batches.build()
+    compute = compute_gathered if options.gathered else compute_whole
+    return BertPeer(
+        model,
+        build_optimizer(model),
+        [to_tensors(batch) for batch in trained],
+        functools.partial(compute, model),
+        options,
+    )
 
-    def forward(batch: Tensors) -> torch.Tensor:
-        is_mixed = options.precision == "bfloat16"
-        with torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
-            return compute_loss(model, batch)
 
-    compute: Callable[[Tensors], torch.Tensor] = forward
-    if options.compile:
-        compute = torch.compile(forward)
-
-    def train(number: int) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        compute(data[number % len(data)]).backward()
-        optimizer.step()
-
-    for number in range(options.warmup):
-        train(number)
-    start = time.perf_counter()
-    for number in range(options.warmup, options.warmup + options.steps):
-        train(number)
-    secs = time.perf_counter() - start
-    memory = batches.peak_memory()
-    model.eval()
-    with torch.no_grad():
-        loss = forward(to_tensors(held_out)).item()
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": loss, "mib": memory}))
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what this peer has."""
+    torch_peer.add_options(parser)
+    parser.add_argument("--gathered", action="store_true", help="logits of masked words only")
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(build, tokens_per_step=batches.count_tokens(), add_options=add_options)

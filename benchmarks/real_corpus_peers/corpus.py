@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import batches
+import measuring
 import numpy as np
 import sentencepiece
 
@@ -157,7 +158,7 @@ class Run:
         due = self._options.secs * (self._num_evaluated + 1) / self._options.evaluations
         if now[0] < due:
             return False
-        self._memory = self._memory or batches.peak_memory()
+        self._memory = self._memory or measuring.peak_memory()
         start = time.time()
         self._evaluate(now[0])
         self._paused += time.time() - start

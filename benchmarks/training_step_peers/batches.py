@@ -1,9 +1,16 @@
 """The task of the training-step benchmark: sizes and batches that every peer trains on."""
 
 import dataclasses
-import resource
+import math
+import pathlib
+import sys
 
 import numpy as np
+
+# The scripts of the peers run where they lie; what all of them share lies beside their directory.
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "step_peers"))
+
+import measuring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,9 +27,22 @@ class Sizes:
     dropout_rate: float = 0.1
     label_smoothing: float = 0.1
     learning_rate: float = 5e-4
+    epsilon: float = 1e-9
 
 
-SIZES = Sizes()
+TINY = Sizes(
+    num_layers=2,
+    width=64,
+    intermediate_size=128,
+    num_heads=4,
+    vocab_size=500,
+    batch_size=4,
+    length=24,
+    dropout_rate=0.0,
+    learning_rate=2e-3,
+)
+
+SIZES = TINY if measuring.IS_CHECK else Sizes()
 NUM_BATCHES = 8
 """Different batches; they come again and again."""
 
@@ -35,13 +55,10 @@ def build() -> list[tuple[np.ndarray, np.ndarray]]:
     Words are as frequent as in text (Zipf's law), and a target is its source, shifted by one word.
     """
     random = np.random.default_rng(0)
-    words = np.arange(3, SIZES.vocab_size)
-    chances = 1.0 / (words - 1)
-    chances /= chances.sum()
     batches = []
     for _ in range(NUM_BATCHES):
         shape = (SIZES.batch_size, SIZES.length)
-        source = random.choice(words, size=shape, p=chances).astype("int32")
+        source = measuring.draw_words(random, 3, SIZES.vocab_size, shape).astype("int32")
         target = np.roll(source, -1, axis=1)
         source[:, -1] = target[:, -1] = EOS_ID
         batches.append((source, target))
@@ -53,6 +70,15 @@ def count_tokens() -> int:
     return 2 * SIZES.batch_size * SIZES.length
 
 
-def peak_memory() -> float:
-    """Returns the most memory this process has held so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def spread_smoothing() -> float:
+    """Returns the label smoothing for losses that spread it over all words, the right one too.
+
+    Ours spreads it over the others.
+    """
+    return SIZES.label_smoothing * SIZES.vocab_size / (SIZES.vocab_size - 1)
+
+
+def smoothing_entropy() -> float:
+    """Returns the entropy of smoothed targets, which ours subtracts from the loss."""
+    on, off = 1 - SIZES.label_smoothing, SIZES.label_smoothing / (SIZES.vocab_size - 1)
+    return -(on * math.log(on) + (SIZES.vocab_size - 1) * off * math.log(off))

@@ -1,20 +1,16 @@
 """Trains the Transformer of `batches.py` with Keras' `fit` and prints what was measured as JSON.
 
-KERAS_BACKEND=tensorflow|jax python keras_run.py --precision=bfloat16 --steps=30
+KERAS_BACKEND=tensorflow|jax python keras_run.py --precision=bfloat16
 """
 
 import argparse
-import json
 import math
-import os
-import time
-from collections.abc import Iterator
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import batches
 import keras
+import keras_peer
+import measuring
 import numpy as np
 from keras import layers, ops
 
@@ -30,6 +26,7 @@ class Embedding(layers.Layer):
         self.table = self.add_weight(
             shape=(SIZES.vocab_size, SIZES.width),
             initializer=keras.initializers.RandomNormal(stddev=SIZES.width**-0.5),
+            name="table",
         )
         half = SIZES.width // 2
         angles = np.arange(max_length)[:, None] * np.exp(
@@ -44,7 +41,8 @@ class Embedding(layers.Layer):
             positions = self.positions[:length]
         else:
             positions = ops.take(self.positions, ops.arange(ops.shape(ids)[1]), axis=0)
-        embedded = ops.take(self.table, ids, axis=0) * SIZES.width**0.5
+        # From a sparse gradient that has an id twice, Keras' Adam sums squares, not squares sums.
+        embedded = ops.take(self.table * 1.0, ids, axis=0) * SIZES.width**0.5
         return embedded + ops.cast(positions, self.compute_dtype)
 
     def compute_logits(self, outputs: Any) -> Any:
@@ -65,22 +63,31 @@ class Logits(layers.Layer):
         return ops.cast(self.embedding.compute_logits(outputs), "float32")
 
 
-def attend(x: Any, memory: Any, *, is_causal: bool, mask: Any = None) -> Any:
+def normalise(x: Any, name: str) -> Any:
+    """Normalises each position."""
+    return layers.LayerNormalization(epsilon=1e-6, name=name)(x)
+
+
+def attend(x: Any, memory: Any, name: str, *, is_causal: bool, mask: Any = None) -> Any:
     """Adds attention to the memory, or to x itself; where `mask` is not False."""
-    inputs = layers.LayerNormalization(epsilon=1e-6)(x)
+    inputs = normalise(x, f"{name}_norm")
     attention = layers.MultiHeadAttention(
-        SIZES.num_heads, SIZES.width // SIZES.num_heads, dropout=SIZES.dropout_rate
+        SIZES.num_heads,
+        SIZES.width // SIZES.num_heads,
+        dropout=SIZES.dropout_rate,
+        name=name,
     )
     memory = inputs if memory is None else memory
     mixed = attention(inputs, memory, attention_mask=mask, use_causal_mask=is_causal)
     return x + layers.Dropout(SIZES.dropout_rate)(mixed)
 
 
-def feed_forward(x: Any) -> Any:
+def feed_forward(x: Any, name: str) -> Any:
     """Adds the feed-forward part."""
-    inner = layers.LayerNormalization(epsilon=1e-6)(x)
-    inner = layers.Dense(SIZES.intermediate_size, activation="relu")(inner)
-    inner = layers.Dense(SIZES.width)(layers.Dropout(SIZES.dropout_rate)(inner))
+    inner = normalise(x, f"{name}_feed_forward_norm")
+    inner = layers.Dense(SIZES.intermediate_size, activation="relu", name=f"{name}_expand")(inner)
+    inner = layers.Dropout(SIZES.dropout_rate)(inner)
+    inner = layers.Dense(SIZES.width, name=f"{name}_contract")(inner)
     return x + layers.Dropout(SIZES.dropout_rate)(inner)
 
 
@@ -95,17 +102,21 @@ def build_model(max_length: int = SIZES.length, *, is_padded: bool = False) -> k
     source = keras.Input((length,), dtype="int32")
     shifted = keras.Input((length,), dtype="int32")
     mask = ops.not_equal(source, batches.PAD_ID)[:, None, :] if is_padded else None
-    embedding = Embedding(max_length)
+    embedding = Embedding(max_length, name="embedding")
     memory = layers.Dropout(SIZES.dropout_rate)(embedding(source))
-    for _ in range(SIZES.num_layers):
-        memory = feed_forward(attend(memory, None, is_causal=False, mask=mask))
-    memory = layers.LayerNormalization(epsilon=1e-6)(memory)
+    for number in range(SIZES.num_layers):
+        part = f"encoder_{number}"
+        memory = feed_forward(
+            attend(memory, None, f"{part}_self", is_causal=False, mask=mask), part
+        )
+    memory = normalise(memory, "encoder_norm")
     x = layers.Dropout(SIZES.dropout_rate)(embedding(shifted))
-    for _ in range(SIZES.num_layers):
-        x = attend(x, None, is_causal=True)
-        x = feed_forward(attend(x, memory, is_causal=False, mask=mask))
-    outputs = layers.LayerNormalization(epsilon=1e-6)(x)
-    return keras.Model([source, shifted], Logits(embedding)(outputs))
+    for number in range(SIZES.num_layers):
+        part = f"decoder_{number}"
+        x = attend(x, None, f"{part}_self", is_causal=True)
+        x = attend(x, memory, f"{part}_cross", is_causal=False, mask=mask)
+        x = feed_forward(x, part)
+    return keras.Model([source, shifted], Logits(embedding)(normalise(x, "decoder_norm")))
 
 
 def smoothed_loss(labels: Any, logits: Any) -> Any:
@@ -113,46 +124,36 @@ def smoothed_loss(labels: Any, logits: Any) -> Any:
     log_probs = ops.log_softmax(logits)
     places = ops.cast(labels, "int32")[..., None]
     right = ops.take_along_axis(log_probs, places, axis=-1)[..., 0]
-    smoothing = SIZES.label_smoothing
-    return -(1 - smoothing) * right - smoothing * ops.mean(log_probs, axis=-1)
+    smoothing = batches.spread_smoothing()
+    spread = -(1 - smoothing) * right - smoothing * ops.mean(log_probs, axis=-1)
+    return spread - batches.smoothing_entropy()
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warmup", type=int, default=6)
-    options = parser.parse_args()
-    if options.precision == "bfloat16":
-        keras.config.set_dtype_policy("mixed_bfloat16")
-    keras.utils.set_random_seed(0)
-    model = build_model()
-    model.compile(
-        keras.optimizers.Adam(SIZES.learning_rate, beta_2=0.98, epsilon=1e-9), loss=smoothed_loss
-    )
-    data = [
+def evaluate(model: keras.Model) -> float:
+    """Returns the loss of the first batch, without smoothing."""
+    inputs, labels = read_batches()[0]
+    logits = ops.convert_to_numpy(model(list(inputs), training=False)).astype("float64")
+    logits -= np.max(logits, -1, keepdims=True)
+    log_probs = logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
+    return float(-np.mean(np.take_along_axis(log_probs, labels[..., None], -1)))
+
+
+def read_batches() -> list[Any]:
+    """Returns inputs and labels of all batches."""
+    return [
         ((source, np.pad(target, [(0, 0), (1, 0)])[:, :-1]), target)
         for source, target in batches.build()
     ]
 
-    def generate(first: int, count: int) -> Iterator[Any]:
-        for number in range(first, first + count):
-            yield data[number % len(data)]
 
-    model.fit(generate(0, options.warmup), steps_per_epoch=options.warmup, verbose=0)
-    start = time.perf_counter()
-    model.fit(generate(options.warmup, options.steps), steps_per_epoch=options.steps, verbose=0)
-    secs = time.perf_counter() - start
-    memory = batches.peak_memory()
-    (inputs, labels) = data[0]
-    logits = ops.convert_to_numpy(model(list(inputs), training=False)).astype("float64")
-    logits -= np.max(logits, -1, keepdims=True)
-    log_probs = logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
-    loss = -np.mean(np.take_along_axis(log_probs, labels[..., None], -1))
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": float(loss), "mib": memory}))
+def build(options: argparse.Namespace) -> keras_peer.KerasPeer:
+    """Returns the compiled model with its batches."""
+    keras_peer.set_precision(options.precision)
+    model = build_model()
+    optimizer = keras.optimizers.Adam(SIZES.learning_rate, beta_2=0.98, epsilon=SIZES.epsilon)
+    model.compile(optimizer, loss=smoothed_loss)
+    return keras_peer.KerasPeer(model, read_batches(), evaluate)
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(build, tokens_per_step=batches.count_tokens())

@@ -5,20 +5,15 @@ python quintain_run.py --precision=bfloat16 --steps=30
 
 import argparse
 import dataclasses
-import json
-import os
-import tempfile
-import time
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import batches
 import keras
+import measuring
+import quintain_peer
 import tensorflow as tf
 
-from quintain import optimization
-from quintain.core import base_trainer, distribution, experiment_runner, runtime_environment
+from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.modeling import seq2seq_transformer, transformer_stacks
@@ -44,6 +39,7 @@ class StepTask(translation.TranslationTask):
             dropout_rate=SIZES.dropout_rate,
             encoder_layer=transformer_stacks.TransformerEncoder(**config.encoder.as_dict()),
             decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
+            embed_start=True,
         )
 
     def build_inputs(self, params: cfg.DataConfig, input_context: Any = None) -> tf.data.Dataset:
@@ -53,8 +49,33 @@ class StepTask(translation.TranslationTask):
         return data.repeat()
 
 
-def build_trainer(precision: str) -> base_trainer.Trainer:
-    """Builds task, model, optimizer and trainer, as `quintain train` does."""
+def name_weights(model: keras.Model) -> quintain_peer.Parts:
+    """Returns the weights by the names that all peers use."""
+    parts = quintain_peer.Parts()
+    parts.add(model.embedding, "embedding/table")
+    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+        parts.add_norm(stack.output_norm, f"{side}_norm")
+        for number, block in enumerate(stack.blocks):
+            part = f"{side}_{number}"
+            own = f"{part}_self"
+            inputs = (f"{own}/{name}" for name in ("query", "key", "value"))
+            parts.add_dense(block.self_attention.query_key_value, *inputs)
+            parts.add_dense(block.self_attention.output_projection, f"{own}/attention_output")
+            parts.add_norm(block.self_attention_norm, f"{own}_norm")
+            if side == "decoder":
+                cross, name = block.cross_attention, f"{part}_cross"
+                parts.add_dense(cross.query, f"{name}/query")
+                parts.add_dense(cross.key_value, f"{name}/key", f"{name}/value")
+                parts.add_dense(cross.output_projection, f"{name}/attention_output")
+                parts.add_norm(block.cross_attention_norm, f"{name}_norm")
+            parts.add_dense(block.feed_forward.expand, f"{part}_expand")
+            parts.add_dense(block.feed_forward.contract, f"{part}_contract")
+            parts.add_norm(block.feed_forward_norm, f"{part}_feed_forward_norm")
+    return parts
+
+
+def build(options: argparse.Namespace) -> quintain_peer.QuintainPeer:
+    """Returns the model with its trainer."""
     layers = translation.EncDecoder(
         num_layers=SIZES.num_layers,
         num_attention_heads=SIZES.num_heads,
@@ -69,56 +90,22 @@ def build_trainer(precision: str) -> base_trainer.Trainer:
             encoder=layers, decoder=layers, label_smoothing=SIZES.label_smoothing
         )
     )
-    optimizer_config = optimization.OptimizationConfig(
-        {
-            "optimizer": {"type": "adam", "adam": {"beta_2": 0.98, "epsilon": 1e-9}},
-            "learning_rate": {
-                "type": "constant",
-                "constant": {"learning_rate": SIZES.learning_rate},
-            },
-        }
+    optimizer = {"type": "adam", "adam": {"beta_2": 0.98, "epsilon": SIZES.epsilon}}
+    trainer = quintain_peer.build_trainer(
+        StepTask, task_config, optimizer, SIZES.learning_rate, options.precision
     )
-    params = cfg.ExperimentConfig(
-        task=task_config,
-        trainer=cfg.TrainerConfig(optimizer_config=optimizer_config),
-        runtime=cfg.RuntimeConfig(
-            distribution_strategy="one_device",
-            mixed_precision_dtype=None if precision == "float32" else precision,
-        ),
-    )
-    keras.utils.set_random_seed(0)
-    runtime_environment.prepare(params.runtime)
-    strategy = distribution.build_strategy(params.runtime)
-    with distribution.precision(params.runtime), strategy.scope():
-        task = StepTask(params.task, logging_dir=tempfile.mkdtemp())
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+    return quintain_peer.QuintainPeer(trainer, name_weights, evaluate, options)
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warmup", type=int, default=6)
-    parser.add_argument("--profile", help="directory for a profile of the measured steps")
-    options = parser.parse_args()
-    trainer = build_trainer(options.precision)
-    trainer.train(tf.constant(options.warmup))
-    if options.profile:
-        tf.profiler.experimental.start(options.profile)
-    start = time.perf_counter()
-    trainer.train(tf.constant(options.steps))
-    secs = time.perf_counter() - start
-    if options.profile:
-        tf.profiler.experimental.stop()
-    memory = batches.peak_memory()
+def evaluate(trainer: base_trainer.Trainer) -> float:
+    """Returns the loss of the first batch, without smoothing."""
     source, target = batches.build()[0]
     logits = trainer.model({"inputs": source, "targets": target}, training=False)
     losses, weights = padded_cross_entropy.padded_cross_entropy(logits, target, smoothing=0.0)
-    loss = float(tf.reduce_sum(losses) / tf.reduce_sum(weights))
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": loss, "mib": memory}))
+    return float(tf.reduce_sum(losses) / tf.reduce_sum(weights))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(
+        build, tokens_per_step=batches.count_tokens(), add_options=quintain_peer.add_options
+    )

@@ -1,15 +1,16 @@
 """Trains the Transformer of `batches.py` with PyTorch and prints what was measured as JSON.
 
-python torch_run.py --precision=bfloat16 --steps=30 [--compile]
+python torch_run.py --precision=bfloat16 [--compile]
 """
 
 import argparse
-import json
 import math
-import time
 
 import batches
+import measuring
+import numpy as np
 import torch
+import torch_peer
 from torch import nn
 from torch.nn import functional
 
@@ -73,55 +74,88 @@ class Translator(nn.Module):
         return functional.linear(outputs, self.embedding.weight)
 
 
-def main() -> None:
-    """Trains, measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warmup", type=int, default=6)
-    parser.add_argument("--compile", action="store_true")
-    options = parser.parse_args()
+class TranslatorPeer(torch_peer.TorchPeer):
+    """The translator with Adam."""
+
+    def load(self, weights: measuring.Weights) -> None:
+        """Starts from the given weights."""
+        pairs = [(self.model.embedding.weight, weights.take("embedding/table"))]
+        transformer = self.model.transformer
+        for side, stack in (("encoder", transformer.encoder), ("decoder", transformer.decoder)):
+            pairs += torch_peer.pair_norm(stack.norm, weights, f"{side}_norm")
+            for number, layer in enumerate(stack.layers):
+                part = f"{side}_{number}"
+                attentions, norms = {"self": layer.self_attn}, ["self", "feed_forward"]
+                if side == "decoder":
+                    attentions["cross"] = layer.multihead_attn
+                    norms.insert(1, "cross")
+                for name, attention in attentions.items():
+                    pairs += _pair_attention(attention, weights, f"{part}_{name}")
+                for place, name in enumerate(norms, start=1):
+                    norm = getattr(layer, f"norm{place}")
+                    pairs += torch_peer.pair_norm(norm, weights, f"{part}_{name}_norm")
+                pairs += torch_peer.pair_linear(layer.linear1, weights, f"{part}_expand")
+                pairs += torch_peer.pair_linear(layer.linear2, weights, f"{part}_contract")
+        torch_peer.assign(self.model, pairs)
+
+    def train(self, first: int, count: int) -> float:
+        """Trains; returns the mean loss, which is 0 for the best prediction, as ours is."""
+        return super().train(first, count) - batches.smoothing_entropy()
+
+    def evaluate(self) -> float:
+        """Returns the loss of the first batch, without smoothing."""
+        self.model.eval()
+        with torch.no_grad(), self.autocast():
+            return compute_loss(self.model, *self.data[0], 0.0).item()
+
+
+def _pair_attention(
+    attention: nn.MultiheadAttention, weights: measuring.Weights, name: str
+) -> list[tuple[nn.Parameter, np.ndarray]]:
+    inputs = [f"{name}/{part}" for part in ("query", "key", "value")]
+    kernels = [weights.take(f"{part}/kernel").T for part in inputs]
+    biases = [weights.take(f"{part}/bias") for part in inputs]
+    return [
+        (attention.in_proj_weight, np.concatenate(kernels)),
+        (attention.in_proj_bias, np.concatenate(biases)),
+        *torch_peer.pair_linear(attention.out_proj, weights, f"{name}/attention_output"),
+    ]
+
+
+def compute_loss(
+    model: Translator, source: torch.Tensor, target: torch.Tensor, smoothing: float
+) -> torch.Tensor:
+    """Returns the mean cross entropy of the target's words."""
+    return functional.cross_entropy(
+        model(source, target).float().flatten(0, 1),
+        target.flatten(),
+        ignore_index=batches.PAD_ID,
+        label_smoothing=smoothing,
+    )
+
+
+def build(options: argparse.Namespace) -> TranslatorPeer:
+    """Returns the model with its optimizer and batches."""
     torch.manual_seed(0)
     model = Translator()
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=SIZES.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+        model.parameters(),
+        lr=SIZES.learning_rate,
+        betas=(0.9, 0.98),
+        eps=SIZES.epsilon,
+        fused=True,
     )
     data = [
         (torch.from_numpy(source).long(), torch.from_numpy(target).long())
         for source, target in batches.build()
     ]
-
-    def forward(source: torch.Tensor, target: torch.Tensor, smoothing: float) -> torch.Tensor:
-        is_mixed = options.precision == "bfloat16"
-        with torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
-            logits = model(source, target)
-        return functional.cross_entropy(
-            logits.float().flatten(0, 1),
-            target.flatten(),
-            ignore_index=batches.PAD_ID,
-            label_smoothing=smoothing,
-        )
-
-    compute = torch.compile(forward) if options.compile else forward
-
-    def train(number: int) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        compute(*data[number % len(data)], SIZES.label_smoothing).backward()
-        optimizer.step()
-
-    for number in range(options.warmup):
-        train(number)
-    start = time.perf_counter()
-    for number in range(options.warmup, options.warmup + options.steps):
-        train(number)
-    secs = time.perf_counter() - start
-    memory = batches.peak_memory()
-    model.eval()
-    with torch.no_grad():
-        loss = forward(*data[0], 0.0).item()
-    tokens = options.steps * batches.count_tokens()
-    print(json.dumps({"tokens_per_sec": tokens / secs, "loss": loss, "mib": memory}))
+    smoothing = batches.spread_smoothing()
+    return TranslatorPeer(
+        model, optimizer, data, lambda batch: compute_loss(model, *batch, smoothing), options
+    )
 
 
 if __name__ == "__main__":
-    main()
+    measuring.main(
+        build, tokens_per_step=batches.count_tokens(), add_options=torch_peer.add_options
+    )
