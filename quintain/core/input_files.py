@@ -18,6 +18,9 @@ from quintain.core import config_definitions as cfg
 
 DatasetFn = Callable[..., tf.data.Dataset]
 
+# What `str.isspace` takes as blank, and a byte-order mark at the start of a file.
+_BLANK = r"\x{FEFF}?[\s\v\x1c-\x1f\x{85}\p{Z}]*"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -93,6 +96,14 @@ def read_lines(path: str | tf.Tensor) -> tf.data.TextLineDataset:
     return tf.data.TextLineDataset(path, compression_type=_compression_of(path))
 
 
+def read_filled_lines(path: str | tf.Tensor) -> tf.data.Dataset:
+    """Returns the lines of one text file as `read_lines`, without the blank ones.
+
+    Blank is what Python takes as such, for whoever checks the file beforehand.
+    """
+    return read_lines(path).filter(lambda line: not tf.strings.regex_full_match(line, _BLANK))
+
+
 def _compression_of(path: str | tf.Tensor) -> tf.Tensor:
     return tf.where(tf.strings.regex_full_match(path, r".*\.gz"), "GZIP", "")
 
@@ -124,7 +135,8 @@ def check_readable(
         DataError: If the first record can't be read, or training would find none.
     """
     function = dataset_fn.func if isinstance(dataset_fn, functools.partial) else dataset_fn
-    if function not in (read_records, read_lines, tf.data.TFRecordDataset):
+    known = (read_records, read_lines, read_filled_lines, tf.data.TFRecordDataset)
+    if function not in known:
         return
     for path in files:
         try:

@@ -168,3 +168,14 @@ def test_files_of_ones_own_kind_are_not_looked_into():
         raise AssertionError(path)
 
     input_files.check_readable(["any"], read_nothing, is_training=True)
+
+
+def test_blank_is_what_python_takes_as_such(tmp_path):
+    blank = ["", " ", "\t", "\v\f", "\x1c\x1f", "\x85", "\xa0", "\u1680", "\u2028\u2029", "\u3000"]
+    filled = ["a", " a ", "\0", "\u200b", "\x85b"]
+    (tmp_path / "a.txt").write_bytes("\n".join(["\ufeff", *blank, *filled, *blank]).encode())
+
+    lines = list(input_files.read_filled_lines(str(tmp_path / "a.txt")).as_numpy_iterator())
+
+    assert [line.decode() for line in lines] == filled
+    assert [not line.strip() for line in blank + filled] == [True] * 10 + [False] * 5

@@ -7,6 +7,7 @@ Shapes:
 """
 
 import codecs
+import contextlib
 import dataclasses
 import gzip
 import itertools
@@ -26,6 +27,7 @@ LabelType = Literal["int", "float"]
 LABEL_DTYPES: Final[Mapping[str, tf.DType]] = {"int": tf.int64, "float": tf.float32}
 
 _CHUNK: Final = 1_024
+_CHUNK_BYTES: Final = 2**24
 _SHOWN_CHARACTERS: Final = 60
 _SHOWN_NAMES: Final = 12
 _WHOLE_NUMBER: Final = re.compile(r" *-?[0-9]+ *")
@@ -147,10 +149,7 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
         try:
             text = line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise errors.DataError(
-                f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8. Convert the file to "
-                "UTF-8, or fix or remove the line."
-            ) from error
+            raise _not_utf8(path, number, error) from error
         if text and not text.isspace():
             yield number, text.split("\t")
 
@@ -161,9 +160,42 @@ def read_raw_lines(path: str) -> Iterator[bytes]:
     Raises:
         DataError: If it can't be read.
     """
+    with _opening(path) as file:
+        yield from file
+
+
+def check_utf8(paths: Sequence[str]) -> None:
+    """Reads whole files of text, so that a line that is not UTF-8 is named before training.
+
+    Raises:
+        DataError: If a file can't be read, or a line is not UTF-8.
+    """
+    for path in paths:
+        decoder, num_lines = codecs.getincrementaldecoder("utf-8")(), 0
+        try:
+            with _opening(path) as file:
+                while data := file.read(_CHUNK_BYTES):
+                    decoder.decode(data)
+                    num_lines += data.count(b"\n")
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            number = num_lines + error.object.count(b"\n", 0, error.start) + 1
+            raise _not_utf8(path, number, error) from error
+
+
+def _not_utf8(path: str, number: int, error: UnicodeDecodeError) -> errors.DataError:
+    return errors.DataError(
+        f"{path}:{number}: byte {error.object[error.start]:#04x} is not UTF-8. Convert the file to "
+        "UTF-8, or fix or remove the line."
+    )
+
+
+@contextlib.contextmanager
+def _opening(path: str) -> Iterator[Any]:
+    """Opens a file, compressed or not, and says so where it can't be read."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            yield from gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+            yield gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
     except tf.errors.OpError as error:
         raise errors.DataError(f"{path}: cannot be read ({error.message}).") from error
     except (OSError, EOFError, zlib.error) as error:

@@ -18,11 +18,12 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_reader, input_sources, traced_errors
+from quintain.core import input_files, input_reader, input_sources, traced_errors
 from quintain.nlp.data import (
     bert_vocabulary,
     data_loader,
     data_loader_factory,
+    labelled_files,
     masking,
     text_packing,
 )
@@ -135,8 +136,9 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
         params = self._params
         if self._is_lines:
             # What stands side by side in a file belongs together: sequences are shuffled instead.
-            stages = {"dataset_fn": tf.data.TextLineDataset}
+            stages = {"dataset_fn": input_files.read_filled_lines}
             params = params.replace(shuffle_buffer_size=0)
+            labelled_files.check_utf8(self._find_files())
         reader = input_reader.InputReader(
             params,
             parser_fn=self._tokenize,
@@ -144,7 +146,33 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
             **stages,
         )
         with traced_errors.unwrapping():
-            return reader.read(input_context)
+            dataset = reader.read(input_context)
+            if params.is_training:
+                self._check_text(stages)
+        return dataset
+
+    def _check_text(self, stages: Mapping[str, Any]) -> None:
+        """Checks that there is a token, for which training would wait for ever."""
+        params = self._params.replace(is_training=False, enable_tf_data_service=False)
+        reader = input_reader.InputReader(
+            params,
+            parser_fn=self._tokenize,
+            filter_fn=lambda tokens: tf.size(tokens) > 0,
+            transform_and_batch_fn=lambda texts, _: texts.take(1),
+            **stages,
+        )
+        if next(iter(reader.read()), None) is None:
+            raise errors.DataError(
+                f"input_path: got {params.input_path or params.tfds_name!r}, which holds no text "
+                f"with a token of {params.vocab_file_path!r}. Check the path and the vocabulary."
+            )
+
+    def _find_files(self) -> list[str]:
+        return [
+            path
+            for source in input_sources.get_sources(self._params)
+            for path in input_reader.match_files(source.location, name=source.field)
+        ]
 
     @property
     def _is_lines(self) -> bool:

@@ -299,8 +299,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         parse_row = labelled_files.build_row_parser(columns, self._fields)
 
         def read(path: str | tf.Tensor) -> tf.data.Dataset:
-            lines = input_files.read_lines(path)
-            lines = lines.filter(lambda line: tf.strings.length(tf.strings.strip(line)) > 0)
+            lines = input_files.read_filled_lines(path)
             return lines.skip(1) if columns.has_header else lines
 
         def decode(line: tf.Tensor) -> dict[str, tf.Tensor]:

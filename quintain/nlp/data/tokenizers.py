@@ -15,7 +15,7 @@ import itertools
 import logging
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import sentencepiece
@@ -40,6 +40,11 @@ _NUM_THREADS = 4
 _MAX_CHARACTERS_RATIO = 0.25
 _COVERAGE_OF_MANY = 0.9995
 
+# Longer lines are left out by SentencePiece, without a word.
+_MAX_SENTENCE_BYTES = 4_192
+_PART_CHARACTERS = 1_000
+_WORD_START = "\u2581"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -58,7 +63,7 @@ def train_sentencepiece(
     The same lines give the same file, byte for byte. The file appears only when it is complete.
 
     Args:
-        lines: Sentences, of all languages that share the vocabulary.
+        lines: Sentences, of all languages that share the vocabulary. Very long ones are cut.
         model_path: File to write. Its directory is created.
         vocab_size: Tokens wanted, the three special ones included. Text too small for so many gives
             fewer.
@@ -77,7 +82,7 @@ def train_sentencepiece(
     Source:
         Kudo, 2018, "Subword Regularization" (https://arxiv.org/abs/1804.10959), for "unigram".
     """
-    sentences = [line for line in lines if line.strip()]
+    sentences = [part for line in lines for part in _cut(line) if part.strip()]
     if not sentences:
         raise errors.DataError("lines: no text to train a vocabulary from. Check the data's path.")
     counts = collections.Counter(itertools.chain.from_iterable(sentences))
@@ -104,7 +109,7 @@ def train_sentencepiece(
         )
     except RuntimeError as error:
         raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
-    _log_outcome(model.getvalue(), vocab_size, counts)
+    _check_outcome(model.getvalue(), vocab_size, counts)
     _write_whole(model_path, model.getvalue())
 
 
@@ -117,8 +122,31 @@ def _explain(error: RuntimeError, vocab_size: int, counts: collections.Counter[s
     )
 
 
-def _log_outcome(model: bytes, vocab_size: int, counts: collections.Counter[str]) -> None:
+def _cut(line: str) -> Iterator[str]:
+    """Yields a line, or the parts of one that SentencePiece would leave out for its length."""
+    if len(line.encode()) > _MAX_SENTENCE_BYTES:
+        start = 0
+        while len(line) - start > _PART_CHARACTERS:
+            space = line.rfind(" ", start + 1, start + _PART_CHARACTERS)
+            end = start + _PART_CHARACTERS if space < 0 else space
+            yield line[start:end]
+            start = end
+        line = line[start:]
+    yield line
+
+
+def _check_outcome(model: bytes, vocab_size: int, counts: collections.Counter[str]) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    if all(
+        processor.is_control(index)
+        or processor.is_unknown(index)
+        or processor.id_to_piece(index) == _WORD_START
+        for index in range(processor.vocab_size())
+    ):
+        raise errors.DataError(
+            "lines: no text to train a vocabulary from, only spaces and control characters. Check "
+            "the data's path."
+        )
     if processor.vocab_size() < vocab_size:
         _logger.warning(
             "vocab_size: got %d, but the text gives only %d tokens; going on with those.",

@@ -28,7 +28,7 @@ from annotated_types import Ge
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_reader, input_sources
+from quintain.core import input_files, input_reader, input_sources
 from quintain.nlp.data import (
     bundled_corpora,
     data_loader,
@@ -307,7 +307,7 @@ class WMTDataLoader(data_loader.DataLoader):
     ) -> tf.data.Dataset:
         return streamed_pairs.stream(
             self._params,
-            tf.data.TextLineDataset if stream_format == "tsv" else tf.data.TFRecordDataset,
+            input_files.read_filled_lines if stream_format == "tsv" else tf.data.TFRecordDataset,
             self._build_text_decoder(stream_format),
             self._tokenizers,
             max_length=self._params.max_seq_length,

@@ -98,9 +98,15 @@ class MaskedLMTask(base_task.Task):
 
         Raises:
             CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
+            ConfigError: If it was trained with another vocabulary.
         """
         field = "task.init_checkpoint"
         path = self.task_config.init_checkpoint
+        data = self.task_config.train_data
+        given = data.vocab_file_path if isinstance(data, TextConfig) else self._vocab_file
+        if path and given:
+            kept = self._keep_vocabulary(data)
+            vocabulary.check_same_copy(kept, path, field=self._vocabulary_field)
         if not path or not reference_checkpoint.load_if_reference(
             model, path, field, required=["encoder"]
         ):
@@ -112,25 +118,35 @@ class MaskedLMTask(base_task.Task):
     ) -> tf.data.Dataset:
         if params.input_path == DUMMY_PATH:
             return _build_dummy_data(params)
+        kept = self._keep_vocabulary(params)
         if isinstance(params, TextConfig):
-            params = params.replace(vocab_file_path=self._prepare_vocabulary(params))
-        elif self._vocab_file:
-            vocabulary.keep(
-                self._vocab_file,
-                self.logging_dir,
-                field="task.vocab_file",
-                name=f"vocabulary{'.txt' if self._vocab_file.endswith('.txt') else '.model'}",
-            )
+            params = params.replace(vocab_file_path=kept)
         return data_loader_factory.get_data_loader(params).load(input_context)
 
-    def _prepare_vocabulary(self, params: TextConfig) -> str:
-        """Checks that the encoder knows all tokens, and keeps a copy beside the checkpoints."""
-        suffix = ".model" if params.tokenization == "SentencePiece" else ".txt"
+    @property
+    def _vocabulary_field(self) -> str:
+        is_text = isinstance(self.task_config.train_data, TextConfig)
+        return "task.train_data.vocab_file_path" if is_text else "task.vocab_file"
+
+    def _keep_vocabulary(self, params: cfg.DataConfig) -> str:
+        """Keeps a copy of the vocabulary beside the checkpoints, if there is one.
+
+        For text it also checks that the encoder knows all tokens.
+        """
+        if not isinstance(params, TextConfig):
+            if not self._vocab_file:
+                return ""
+            is_words = self._vocab_file.endswith(".txt")
+            name = vocabulary.WORDS_FILE_NAME if is_words else vocabulary.FILE_NAME
+            return vocabulary.keep(
+                self._vocab_file, self.logging_dir, field="task.vocab_file", name=name
+            )
+        is_words = params.tokenization == "WordPiece"
         path = vocabulary.keep(
             params.vocab_file_path,
             self.logging_dir,
             field="task.train_data.vocab_file_path",
-            name=f"vocabulary{suffix}",
+            name=vocabulary.WORDS_FILE_NAME if is_words else vocabulary.FILE_NAME,
         )
         loaded = bert_vocabulary.load(path, params.tokenization, lower_case=params.lower_case)
         encoders.check_vocabulary(self._model_config.encoder, loaded)

@@ -155,7 +155,6 @@ class SentencePredictionTask(base_task.Task):
             vocabulary.check_same_copy(
                 self.vocabulary_path,
                 self.task_config.init_checkpoint,
-                name=self._vocabulary_name,
                 field="task.train_data.vocab_file",
             )
         pretrained.restore_parts(parts, self.task_config.init_checkpoint, "task.init_checkpoint")
@@ -383,7 +382,7 @@ class SentencePredictionTask(base_task.Task):
     @property
     def _vocabulary_name(self) -> str:
         is_pieces = self._text_config.tokenization == "SentencePiece"
-        return "vocabulary.model" if is_pieces else "vocabulary.txt"
+        return vocabulary.FILE_NAME if is_pieces else vocabulary.WORDS_FILE_NAME
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:

@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import tensorflow as tf
@@ -19,6 +20,7 @@ from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
 
 FILE_NAME = "vocabulary.model"
+WORDS_FILE_NAME: Final = "vocabulary.txt"
 TARGET_FILE_NAME: Final = "target_vocabulary.model"
 RECORD_NAME: Final = "vocabulary.json"
 
@@ -73,7 +75,14 @@ def prepare(
     if kept:
         check_kept(kept)
     if model_path:
-        return _use_given(model_path, model_dir, kept, side)
+        if not tf.io.gfile.exists(model_path):
+            raise errors.ConfigError(
+                f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
+                "train a vocabulary from the training data."
+            )
+        if not kept:
+            tokenizers.SentencePieceTokenizer(model_path)  # Fails before anything is written.
+        return keep(model_path, model_dir, field=_field(side), name=get_file_name(side))
     if kept:
         return kept
     if not model_dir:
@@ -135,14 +144,9 @@ def check_same(model_dir: str, checkpoint: str, side: Side) -> None:
     Raises:
         ConfigError: If the vocabularies differ.
     """
-    directory = checkpoint if tf.io.gfile.isdir(checkpoint) else os.path.dirname(checkpoint)
-    theirs, ours = find(directory, side), find(model_dir, side)
-    if theirs and ours and _read(theirs) != _read(ours):
-        raise errors.ConfigError(
-            f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
-            f"{theirs!r}, but this run has another one, so that its tokens would mean something "
-            f"else. Set {_field(side)}={theirs!r}, in a new model directory."
-        )
+    ours = find(model_dir, side)
+    if ours:
+        check_same_copy(ours, checkpoint, names=[get_file_name(side)], field=_field(side))
 
 
 def _record(path: str) -> None:
@@ -213,50 +217,35 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     return kept
 
 
-def check_same_copy(path: str, checkpoint: str, *, name: str, field: str) -> None:
+def check_same_copy(
+    path: str,
+    checkpoint: str,
+    *,
+    field: str,
+    names: Sequence[str] = (FILE_NAME, WORDS_FILE_NAME),
+) -> None:
     """Checks that a checkpoint to start from was trained with a vocabulary.
 
     A checkpoint without a copy of its vocabulary beside it is not checked.
 
     Args:
-        path: The vocabulary.
+        path: The vocabulary of the run.
         checkpoint: Prefix of the checkpoint, or its directory.
-        name: Name of the copy.
         field: The config field that gives `path`, for messages.
+        names: Names that a copy may have.
 
     Raises:
         ConfigError: If the vocabularies differ.
     """
     directory = checkpoint if tf.io.gfile.isdir(checkpoint) else os.path.dirname(checkpoint)
-    theirs = os.path.join(directory, name)
-    if tf.io.gfile.exists(theirs) and _read(theirs) != _read(path):
+    copies = [os.path.join(directory, name) for name in names]
+    theirs = next((copy for copy in copies if tf.io.gfile.exists(copy)), None)
+    if theirs and _read(theirs) != _read(path):
         raise errors.ConfigError(
             f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
-            f"{theirs!r}, but {field} is another one, so that its tokens would mean something "
-            f"else. Set {field}={theirs!r}."
+            f"{theirs!r}, but this run has another one, so that its tokens would mean something "
+            f"else. Set {field}={theirs!r}, in a new model directory."
         )
-
-
-def _use_given(model_path: str, model_dir: str, kept: str | None, side: Side) -> str:
-    if not tf.io.gfile.exists(model_path):
-        raise errors.ConfigError(
-            f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
-            "train a vocabulary from the training data."
-        )
-    if not model_dir:
-        return model_path
-    if kept is None:
-        tokenizers.SentencePieceTokenizer(model_path)  # Fails before anything is written.
-        path = _copy(model_path, model_dir, get_file_name(side))
-        _record(path)
-        return path
-    if _read(kept) != _read(model_path):
-        raise errors.ConfigError(
-            f"{_field(side)}: got {model_path!r}, but the run in {model_dir!r} was started with "
-            f"another vocabulary ({get_file_name(side)}), which its weights depend on. Use the "
-            "same vocabulary, or another model directory."
-        )
-    return kept
 
 
 def _copy(model_path: str, model_dir: str, name: str = FILE_NAME) -> str:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data import bert_vocabulary, tokenizers
+from quintain.nlp.data import bert_vocabulary, labelled_files, tokenizers
 from quintain.nlp.data import pretrain_text_dataloader as loaders
 
 LINES = [f"the {word} of number {number}" for number in range(40) for word in ("house", "tree")]
@@ -142,3 +142,40 @@ def test_the_position_is_restored(make_params, tmp_path):
 def test_wrong_settings_are_errors(make_params, fields, message):
     with pytest.raises(errors.ConfigError, match=message):
         load(make_params(**fields))
+
+
+@pytest.mark.parametrize("name", ["bad.txt", "bad.txt.gz"])
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [(b"one\ntwo\ncaf\xe9\n", ":3: byte 0xe9"), (b"one\ntw\xf0\x9f\x98", ":2: byte 0xf0")],
+)
+def test_a_line_that_is_not_utf8_is_named(make_params, tmp_path, monkeypatch, name, data, place):
+    monkeypatch.setattr(labelled_files, "_CHUNK_BYTES", 5)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+    with pytest.raises(errors.DataError, match=f"{name}{place} is not UTF-8"):
+        load(make_params(input_path=str(path)))
+
+
+def test_characters_may_lie_across_the_pieces_that_are_read(make_params, tmp_path, monkeypatch):
+    monkeypatch.setattr(labelled_files, "_CHUNK_BYTES", 3)
+    (tmp_path / "a.txt").write_text("the house \U0001f600 of number 1\n" * 9)
+
+    assert len(list(load(make_params(input_path=str(tmp_path / "a.txt"))))) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n", "there is no record to train on"),
+        (" \n\u2028\n\x85", "there is no record to train on"),
+        ("\n\x01\n\u200b\n", "which holds no text with a token of"),
+    ],
+)
+def test_training_on_text_without_tokens_is_an_error(make_params, tmp_path, text, message):
+    (tmp_path / "none.txt").write_text(text)
+    params = make_params(input_path=str(tmp_path / "none.txt"), is_training=True)
+
+    with pytest.raises(errors.DataError, match=message):
+        load(params)

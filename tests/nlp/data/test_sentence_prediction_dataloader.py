@@ -281,3 +281,14 @@ def test_entries_are_read(make_params, tfds_dir):
     assert next(iter(texts.load()))["input_word_ids"].shape == (1, 8)
     with pytest.raises(errors.ConfigError, match=r"got 'numbr'.*Did you mean 'number'"):
         read(make_params(input_path="", label_field="numbr", **entry))
+
+
+def test_lines_of_odd_spaces_are_blank(make_params, tmp_path):
+    blank = ["", " ", "\u2028", "\x85", "\r", "\x1c", "\u3000"]
+    lines = [*blank, "text\tlabel", *blank, "good\t1", *blank, "bad\u2028good\t0"]
+    (tmp_path / "data.tsv").write_bytes("\n".join(lines).encode())
+    params = make_params()
+
+    loaders.SentencePredictionTextDataLoader(params).check_labels(2)
+
+    assert [int(example["label"]) for example in read(params)] == [1, 0]

@@ -206,3 +206,15 @@ def test_a_service_is_not_used_for_evaluation_and_says_so(make_params, directory
 
     assert sum(len(batch["unique_id"]) for batch in _take(_load(params), None)) == len(_PAIRS)
     assert "evaluation pairs are held in memory" in caplog.text
+
+
+def test_blank_lines_of_any_kind_are_left_out_of_a_stream(make_params, mixture, tmp_path):
+    rows = [f"{source}\t{target}" for source, target in _PAIRS]
+    blank = ["", "  ", "\u2028", "\x85", "\r", "\t"]
+    (tmp_path / "a.tsv").write_bytes("\n".join([*blank, *rows, *blank]).encode())
+    paths = {**mixture, "pairs": {"path": str(tmp_path / "a.tsv"), "weight": 1}}
+
+    seen = set(_read_back(make_params(input_path=paths), 30))
+
+    assert seen & set(_PAIRS)
+    assert seen <= {*_PAIRS, *_OTHERS}

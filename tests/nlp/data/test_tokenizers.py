@@ -197,3 +197,20 @@ def test_a_tokenizer_survives_the_setting_of_a_seed(tmp_path):
     tf.random.set_seed(1)
 
     assert tokenizer.tokenize(tf.constant(["to be"])).to_list() == expected
+
+
+def test_long_lines_are_cut_instead_of_left_out(directory):
+    long = " ".join(_LINES * (10_000 // len(" ".join(_LINES)) + 1))
+    path = str(directory / "long.model")
+
+    tokenizers.train_sentencepiece([long], path, vocab_size=400)
+
+    tokenizer = tokenizers.SentencePieceTokenizer(path)
+    ids = tokenizer.tokenize(tf.constant(_LINES))
+    assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == _LINES
+    tokenizers.train_sentencepiece(["ab" * 50_000], path, vocab_size=20)
+
+
+def test_text_of_control_characters_is_an_error(directory):
+    with pytest.raises(errors.DataError, match="only spaces and control characters"):
+        tokenizers.train_sentencepiece(["\0", "\0\1"], str(directory / "no.model"), vocab_size=20)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from quintain import errors
 from quintain.cli import main
 from quintain.config import gin_io
 from quintain.core import exp_factory, experiment_parser, task_factory
@@ -151,6 +152,19 @@ def test_a_misspelt_gin_parameter_is_one_clear_error(tmp_path, capsys):
     assert code == 2
     assert "Did you mean 'use_gate'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_starting_from_another_vocabulary_is_an_error(tmp_path):
+    config = exp_factory.get_exp_config("bert/local").task
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "vocabulary.model").write_bytes(b"old")
+    (tmp_path / "new.txt").write_text("new")
+    task = task_factory.get_task(
+        config.replace(vocab_file=str(tmp_path / "new.txt"), init_checkpoint=str(tmp_path / "old"))
+    )
+
+    with pytest.raises(errors.ConfigError, match=r"Set task\.vocab_file='.*old/vocabulary\.model'"):
+        task.initialize(None)
 
 
 def test_pretraining_learns(tmp_path):
