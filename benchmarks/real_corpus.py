@@ -12,7 +12,8 @@ the same learning rates and batches of about as many tokens, as a user of it wou
 - torch: `nn.Transformer`, a `DataLoader` that sorts by length, masks of padding, fused Adam
   (`torch-compile` compiles it);
 - huggingface: `Seq2SeqTrainer` on an `M2M100` of the same sizes, grouped by length;
-- keras-tensorflow, keras-jax: `fit` on batches padded to one of seven lengths.
+- keras-tensorflow, keras-jax: `fit` on batches padded to one of seven lengths
+  (`keras-tensorflow-nojit` does without XLA, which `compile` chooses by itself).
 
 Time runs from the start of a peer's process, without its evaluations. Printed are the tokens a
 second of both sides without padding, input included, after the first quarter of the time (JAX
@@ -93,7 +94,9 @@ def run(name: str, vocabulary: pathlib.Path, options: argparse.Namespace) -> Rec
     if variant == "compile":
         command.append("--compile")
     elif variant:
-        environment["KERAS_BACKEND"] = variant
+        environment["KERAS_BACKEND"], _, rest = variant.partition("-")
+        if rest == "nojit":
+            command.append("--nojit")
     with tempfile.TemporaryFile("w+") as log:
         command.append(f"--started={time.time()}")
         process = subprocess.Popen(

@@ -41,7 +41,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--evaluations", type=int, required=True)
     parser.add_argument("--batch_tokens", type=int, required=True)
     parser.add_argument("--translate", action="store_true")
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--nojit", action="store_true", help="Keras without XLA")
     return parser.parse_args()
 
 

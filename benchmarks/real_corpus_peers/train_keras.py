@@ -117,7 +117,8 @@ def main() -> None:
     optimizer = keras.optimizers.Adam(
         Schedule(), beta_2=0.98, epsilon=1e-9, global_clipnorm=corpus.CLIP_NORM
     )
-    model.compile(optimizer, loss=masked_loss)
+    jit_compile = False if options.nojit else "auto"
+    model.compile(optimizer, loss=masked_loss, jit_compile=jit_compile)
     counts = collections.deque[int]()
     data = build_dataset(corpus.read_pairs(options, "train"), options, counts)
     callbacks = [StopInTime(build_run(options, model), counts)]
