@@ -104,7 +104,8 @@ def run(name: str, vocabulary: pathlib.Path, options: argparse.Namespace) -> Rec
         )
         lines = []
         for line in process.stdout or ():
-            if line.startswith("{"):
+            # Hugging Face prints dictionaries of its own.
+            if line.startswith('{"'):
                 lines.append(json.loads(line))
                 shown = {key: lines[-1][key] for key in lines[-1] if key != "translations"}
                 print(f"{name} {json.dumps(shown)}", flush=True)
@@ -125,7 +126,7 @@ def add_scores(found: Record, references: list[str], vocabulary: pathlib.Path) -
             evaluation["translations"] = texts
             evaluation["bleu"] = bleu.corpus_score(texts, [references]).score
             print(f"  after {evaluation['secs']:.0f} s: sacreBLEU {evaluation['bleu']:.2f}")
-            print(f"    for example: {texts[len(texts) // 2]!r}, {texts[-1]!r}", flush=True)
+            print(f"    for example: {texts[len(texts) // 2][:100]!r}", flush=True)
     return str(bleu.get_signature())
 
 
