@@ -53,10 +53,11 @@ trainer.optimizer_config.learning_rate.polynomial.decay_steps=$finetune_steps"
 # Scores of texts that were never seen.
 quintain train --mode=eval --model_dir="$directory/classifier" --quiet \
   --set task.validation_data.input_path="$corpus/test.tsv"
+tail -n 1 "$directory/classifier/evaluations.jsonl"
 
 quintain export --model_dir="$directory/classifier" --output="$directory/export" --overwrite
 
-tail -n +2 "$corpus/test.tsv" | head -n "${NUM_LINES:-20}" > "$directory/test.tsv"
+head -n "$((${NUM_LINES:-20} + 1))" "$corpus/test.tsv" | tail -n +2 > "$directory/test.tsv"
 cut -f 1 "$directory/test.tsv" | quintain predict --model_dir="$directory/export" \
   > "$directory/predictions.tsv"
 paste "$directory/predictions.tsv" "$directory/test.tsv"
