@@ -28,9 +28,9 @@ class Sizes:
     dropout_rate: float = 0.1
     initializer_range: float = 0.02
     norm_epsilon: float = 1e-12
-    learning_rate: float = 1e-4
+    learning_rate: float = 1e-5  # as in a warm-up; with 1e-4 losses rise at first
     weight_decay: float = 0.01
-    epsilon: float = 1e-6
+    epsilon: float = 1e-8
 
 
 TINY = Sizes(
