@@ -116,7 +116,10 @@ def run(name: str, vocabulary: pathlib.Path, options: argparse.Namespace) -> Rec
 
 
 def add_scores(found: Record, references: list[str], vocabulary: pathlib.Path) -> str:
-    """Adds `bleu` to the evaluations of a run that have translations; returns its signature."""
+    """Adds `bleu` to the evaluations of a run that have translations; returns its signature.
+
+    Without translations there is none.
+    """
     from sacrebleu import metrics
 
     bleu = metrics.BLEU()
@@ -127,7 +130,8 @@ def add_scores(found: Record, references: list[str], vocabulary: pathlib.Path) -
             evaluation["bleu"] = bleu.corpus_score(texts, [references]).score
             print(f"  after {evaluation['secs']:.0f} s: sacreBLEU {evaluation['bleu']:.2f}")
             print(f"    for example: {texts[len(texts) // 2][:100]!r}", flush=True)
-    return str(bleu.get_signature())
+    has_scores = any("bleu" in evaluation for evaluation in found["evaluations"])
+    return str(bleu.get_signature()) if has_scores else ""
 
 
 def print_table(found: dict[str, list[Record]]) -> None:
