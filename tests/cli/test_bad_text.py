@@ -214,7 +214,7 @@ def test_pretraining_names_the_wrong_line(train_pretraining, write, name):
 def test_pretraining_on_no_text_is_refused_instead_of_waiting(train_pretraining, write):
     result = train_pretraining(write("none.txt", ["", "\x01", "\u200b"]))
 
-    assert is_one_error(result, "none.txt", "no text with a token of")
+    assert is_one_error(result, "none.txt", "whose text has no token of the vocabulary")
 
 
 @pytest.mark.parametrize("tokenization", ["SentencePiece", "WordPiece"])

@@ -147,24 +147,31 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
         )
         with traced_errors.unwrapping():
             dataset = reader.read(input_context)
-            if params.is_training:
-                self._check_text(stages)
+            self._check_text(stages)
         return dataset
 
     def _check_text(self, stages: Mapping[str, Any]) -> None:
-        """Checks that there is a token, for which training would wait for ever."""
+        """Checks that there is a token, for which training would wait for ever.
+
+        In evaluation, where the text is read once, it must be enough for a pair.
+        """
         params = self._params.replace(is_training=False, enable_tf_data_service=False)
+        needs_pair = params.use_next_sentence_label and not self._params.is_training
+        num_needed = params.seq_length - 3 if needs_pair else 1
+
+        def find_enough(texts: tf.data.Dataset, _: Any) -> tf.data.Dataset:
+            counts = texts.map(tf.size).scan(0, lambda sum_, size: (sum_ + size, sum_ + size))
+            return counts.filter(lambda count: count >= num_needed).take(1)
+
         reader = input_reader.InputReader(
-            params,
-            parser_fn=self._tokenize,
-            filter_fn=lambda tokens: tf.size(tokens) > 0,
-            transform_and_batch_fn=lambda texts, _: texts.take(1),
-            **stages,
+            params, parser_fn=self._tokenize, transform_and_batch_fn=find_enough, **stages
         )
         if next(iter(reader.read()), None) is None:
+            field = "input_path" if params.input_path else "tfds_name"
+            needed = f"less than {num_needed} tokens" if needs_pair else "no token"
             raise errors.DataError(
-                f"input_path: got {params.input_path or params.tfds_name!r}, which holds no text "
-                f"with a token of {params.vocab_file_path!r}. Check the path and the vocabulary."
+                f"{field}: got {getattr(params, field)!r}, whose text has {needed} of the "
+                f"vocabulary {params.vocab_file_path!r}. Check the path and the vocabulary."
             )
 
     def _find_files(self) -> list[str]:

@@ -170,12 +170,28 @@ def test_characters_may_lie_across_the_pieces_that_are_read(make_params, tmp_pat
     [
         ("\n\n", "there is no record to train on"),
         (" \n\u2028\n\x85", "there is no record to train on"),
-        ("\n\x01\n\u200b\n", "which holds no text with a token of"),
+        ("\n\x01\n\u200b\n", "whose text has no token of the vocabulary"),
     ],
 )
 def test_training_on_text_without_tokens_is_an_error(make_params, tmp_path, text, message):
     (tmp_path / "none.txt").write_text(text)
     params = make_params(input_path=str(tmp_path / "none.txt"), is_training=True)
+
+    with pytest.raises(errors.DataError, match=message):
+        load(params)
+
+
+@pytest.mark.parametrize(
+    ("text", "use_pairs", "message"),
+    [
+        ("\n\n", False, "no token of the vocabulary"),
+        ("\x01\n", True, "less than 29 tokens of the vocabulary"),
+        ("the house of number 1\n", True, "less than 29 tokens of the vocabulary"),
+    ],
+)
+def test_evaluation_on_too_little_text_is_an_error(make_params, tmp_path, text, use_pairs, message):
+    (tmp_path / "none.txt").write_text(text)
+    params = make_params(input_path=str(tmp_path / "none.txt"), use_next_sentence_label=use_pairs)
 
     with pytest.raises(errors.DataError, match=message):
         load(params)
