@@ -111,8 +111,8 @@ class BertPretrainer(keras.Model):
         masked = tf.reshape(tf.gather(sequence, positions, batch_dims=1), [-1, self._width])
         hidden = self.transform_norm(self.transform(masked))
         table = tf.cast(tf.convert_to_tensor(self.encoder.get_embedding_table()), hidden.dtype)
-        logits = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)
-        logits += tf.convert_to_tensor(self.output_bias)
+        products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)
+        logits = tf.nn.bias_add(products, tf.convert_to_tensor(self.output_bias))
         return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])
 
 

@@ -248,6 +248,8 @@ class CachedDecoder(candidate_loop.Predictor):
         """Decodes the last position of all candidates."""
         num_candidates, width = sequences.shape[1], self._model.embedding_width
         last = tf.reshape(tf.gather(sequences, index, axis=2), [-1])
+        # Where there are fewer ids than continuations, impossible ones are among the best.
+        last = tf.minimum(last, self._model.target_vocab_size - 1)
         x = self._model.embed_position(last, index)  # [b * K, D]
         x = tf.cast(x, tf.float32)
         is_now = tf.range(tf.shape(cache.ancestors)[2]) == index

@@ -192,3 +192,20 @@ def test_sampling_without_randomness_is_greedy(sources):
     expected = model.decode(tf.constant(sources), greedy)["outputs"]
 
     np.testing.assert_array_equal(model.decode(tf.constant(sources), nearly)["outputs"], expected)
+
+
+def test_a_vocabulary_may_have_fewer_ids_than_the_beam_has_continuations():
+    layers = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = seq2seq_transformer.Seq2SeqTransformer(
+        4,
+        WIDTH,
+        encoder_layer=transformer_stacks.TransformerEncoder(**layers),
+        decoder_layer=transformer_stacks.TransformerDecoder(**layers),
+        extra_decode_length=EXTRA,
+        beam_size=4,
+    )
+
+    found = model({"inputs": tf.constant([[2, 3, 1], [3, 1, 0]])})
+
+    assert tf.reduce_max(found["outputs"]) < 4
+    assert tf.reduce_min(found["scores"]) > candidate_loop.WORST_SCORE
