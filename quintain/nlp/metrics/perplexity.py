@@ -1,21 +1,15 @@
-"""Perplexity of predicted tokens.
-
-Shapes:
-    B  sentences in the batch
-    T  tokens per sentence
-    V  vocabulary size
-"""
+"""Perplexity of predicted tokens."""
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain.nlp.losses import padded_cross_entropy
+from quintain.nlp.metrics import token_mean
 
 
-class Perplexity(keras.metrics.Mean):
+class Perplexity(token_mean.TokenMean):
     """How many tokens a model hesitates between: `exp` of its mean cross entropy.
 
     The cross entropy is that of the bare labels, in nats, whatever label smoothing the training
@@ -41,19 +35,9 @@ class Perplexity(keras.metrics.Mean):
         super().__init__(name=name, dtype=dtype)
 
     @override
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds tokens.
-
-        Args:
-            y_true: `[B, T]` integer, the right tokens.
-            y_pred: `[B, T, V]` logits, computed from the right tokens before each.
-            sample_weight: `[B, T]`, 0 (or false) for positions that do not count, such as padding;
-                None counts all.
-        """
-        losses = padded_cross_entropy.smoothed_cross_entropy(tf.cast(y_pred, tf.float32), y_true)
-        # Keras would take the mean of each sentence first.
-        weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])
-        super().update_state(tf.reshape(losses, [-1]), sample_weight=weights)
+    def measure(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """Returns the cross entropy of each token, in nats."""
+        return padded_cross_entropy.smoothed_cross_entropy(tf.cast(y_pred, tf.float32), y_true)
 
     @override
     def result(self) -> tf.Tensor:

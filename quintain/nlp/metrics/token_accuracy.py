@@ -1,19 +1,14 @@
-"""Accuracy of predicted tokens.
-
-Shapes:
-    B  sentences in the batch
-    T  tokens per sentence
-    V  vocabulary size
-"""
+"""Accuracy of predicted tokens."""
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.nlp.metrics import token_mean
 
-class TokenAccuracy(keras.metrics.Mean):
+
+class TokenAccuracy(token_mean.TokenMean):
     """Share of tokens that a model finds the likeliest.
 
     As `keras.metrics.SparseCategoricalAccuracy`, but each token counts the same, however long its
@@ -37,19 +32,9 @@ class TokenAccuracy(keras.metrics.Mean):
         super().__init__(name=name, dtype=dtype)
 
     @override
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds tokens.
-
-        Args:
-            y_true: `[B, T]` or `[B]`, the right tokens.
-            y_pred: `[B, T, V]` or `[B, V]`, logits or probabilities. Of several largest ones the
-                first counts.
-            sample_weight: Shaped as `y_true`, 0 (or false) for positions that do not count, such as
-                padding; None counts all.
-        """
+    def measure(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """Returns 1 where the likeliest token, the first of several, is the right one, else 0."""
         flat = tf.reshape(y_pred, [-1, tf.shape(y_pred)[-1]])
         likeliest = tf.argmax(flat, axis=-1, output_type=tf.int32)
         is_right = tf.equal(likeliest, tf.cast(tf.reshape(y_true, [-1]), tf.int32))
-        # Keras would take the mean of each sentence first.
-        weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])
-        super().update_state(tf.cast(is_right, tf.float32), sample_weight=weights)
+        return tf.cast(is_right, tf.float32)

@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.core import replica_steps
 from quintain.nlp.modeling import (
     activations,
     attention,
@@ -282,11 +281,12 @@ class EncoderScaffold(keras.Model):
         is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)
         bias = (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
         where = {} if rows is None else {"rows": rows}
+        spread = tf.identity if rows is None else rows.spread
         outputs = []
         for block in self.blocks:
             x = block(x, bias, training=training, **where)
-            outputs.append(x if rows is None else rows.spread(x))
-        sequence = x if rows is None else rows.spread(x)
+            outputs.append(spread(x))
+        sequence = outputs[-1] if outputs else spread(x)
         return {
             "sequence_output": sequence,
             "pooled_output": self.pooler(sequence[:, 0]),
@@ -295,11 +295,9 @@ class EncoderScaffold(keras.Model):
 
     def _find_rows(self, mask: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
         """Returns where the words of a `[B, S]` mask are, if padding is to be skipped."""
-        if not training or not self.skip_padding or replica_steps.is_compiled():
-            return None
-        if not all(getattr(block, "takes_rows", False) for block in self.blocks):
-            return None
-        return packed_rows.PackedRows(tf.not_equal(mask, 0))
+        is_wanted = training and self.skip_padding
+        can_skip = all(getattr(block, "takes_rows", False) for block in self.blocks)
+        return packed_rows.find(tf.not_equal(mask, 0), is_wanted=is_wanted and can_skip)
 
     def _embed(
         self, inputs: Mapping[str, tf.Tensor], rows: packed_rows.PackedRows | None

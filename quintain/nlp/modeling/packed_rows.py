@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from quintain.core import replica_steps
+
 
 class PackedRows:
     """Where the tokens of a padded batch are.
@@ -77,3 +79,14 @@ class PackedRows:
             return tf.gather(x, self._places), backward
 
         return compute(flat)
+
+
+def find(is_token: tf.Tensor, *, is_wanted: bool) -> PackedRows | None:
+    """Returns where the tokens of a batch are, or None if padding is to be computed as well.
+
+    Args:
+        is_token: `[B, S]` bool, false for padding.
+        is_wanted: Whether to skip padding where that can be done: not in a step that XLA compiles,
+            which needs fixed shapes.
+    """
+    return PackedRows(is_token) if is_wanted and not replica_steps.is_compiled() else None

@@ -17,7 +17,6 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import replica_steps
 from quintain.nlp.modeling import attention, cached_decoder, decoding, dropout, packed_rows
 from quintain.nlp.modeling.transformer_stacks import TransformerDecoder, TransformerEncoder
 
@@ -172,9 +171,8 @@ class Seq2SeqTransformer(keras.Model):
 
     def _find_rows(self, ids: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
         """Returns where the tokens of `[B, S]` ids are, if padding is to be skipped."""
-        if not training or not self.skip_padding or replica_steps.is_compiled():
-            return None
-        return packed_rows.PackedRows(tf.not_equal(ids, PAD_ID))
+        is_token = tf.not_equal(ids, PAD_ID)
+        return packed_rows.find(is_token, is_wanted=training and self.skip_padding)
 
     def _encode(
         self,
