@@ -19,29 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable
 from typing import Any
 
+import peer_environments
+
 PEERS = pathlib.Path(__file__).parent / "decoding_search" / "peers.py"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-ENVIRONMENTS = {
-    "decoding-torch": ["torch==2.13.*", "transformers", "ctranslate2", "numpy"],
-    "decoding-reference": ["tf-models-official==2.20.*", "tensorflow==2.20.*"],
-}
 OURS = ("quintain", "quintain_bfloat16")
-
-
-def find_python(peer: str) -> pathlib.Path:
-    """Returns the interpreter of a peer, which is installed where it is missing."""
-    name = "decoding-reference" if peer == "reference" else "decoding-torch"
-    folder = CACHE / "quintain-benchmarks" / name
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        command = [python, "-m", "pip", "install", "--quiet", *ENVIRONMENTS[name]]
-        subprocess.run(command, check=True)
-    return python
 
 
 def train(model_dir: str, pairs: str, train_steps: int) -> None:
@@ -109,7 +93,9 @@ def write_weights(model: Any, folder: pathlib.Path, longest: int) -> None:
 
 def start_peer(name: str, folder: pathlib.Path, batch_size: int) -> Callable[[], Any]:
     """Starts a peer and returns what runs a round."""
-    command = [find_python(name), PEERS, name, folder, "4", str(batch_size)]
+    kind = "decoding-reference" if name == "reference" else "decoding-torch"
+    python = peer_environments.find_python(kind)
+    command = [python, PEERS, name, folder, "4", str(batch_size)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("PYTHONPATH", None)
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Environments of the packages that the training benchmarks compare with, in the user's cache."""
+"""Environments of the packages that benchmarks compare with, in the user's cache."""
 
 import os
 import pathlib
@@ -7,17 +7,22 @@ import venv
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
 PACKAGES = {
-    "torch": [
+    "step-torch": [
         "torch==2.13.*", "numpy", "setuptools", "transformers==5.23.*", "accelerate",
         "sentencepiece",
     ],
-    "keras": ["keras>=3.13", "tensorflow==2.21.*", "jax", "numpy", "sentencepiece"],
+    "step-keras": ["keras>=3.13", "tensorflow==2.21.*", "jax", "numpy", "sentencepiece"],
+    "decoding-torch": ["torch==2.13.*", "transformers", "ctranslate2", "numpy"],
+    "search-peers": [
+        "ray[tune]==2.60.*", "optuna==5.*", "tensorflow==2.21.*", "keras", "scikit-learn",
+    ],
+    "decoding-reference": ["tf-models-official==2.20.*", "tensorflow==2.20.*"],
 }  # fmt: skip
 
 
 def find_python(environment: str) -> str:
     """Returns the interpreter of an environment, whose packages are installed where missing."""
-    folder = CACHE / "quintain-benchmarks" / f"step-{environment}"
+    folder = CACHE / "quintain-benchmarks" / environment
     python = folder / "bin" / "python"
     complete = folder / "complete"
     packages = PACKAGES[environment]

@@ -39,7 +39,7 @@ import peer_environments
 HERE = pathlib.Path(__file__).parent
 PEERS = HERE / "real_corpus_peers"
 STEP_PEERS = HERE / "training_step_peers"
-ENVIRONMENTS = {"torch": "torch", "huggingface": "torch", "keras": "keras"}
+ENVIRONMENTS = {"torch": "step-torch", "huggingface": "step-torch", "keras": "step-keras"}
 VOCAB_SIZE = 8000
 
 Record = dict[str, Any]

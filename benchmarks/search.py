@@ -19,22 +19,11 @@ import sys
 import tempfile
 import threading
 import time
-import venv
 from typing import Any
 
+import peer_environments
+
 HERE = pathlib.Path(__file__).parent / "digits_search"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-ENVIRONMENT = CACHE / "quintain-benchmarks" / "search-peers"
-PACKAGES = ["ray[tune]==2.60.*", "optuna==5.*", "tensorflow==2.21.*", "keras", "scikit-learn"]
-
-
-def find_peers() -> pathlib.Path:
-    """Returns the interpreter with the peers, which are installed where they are missing."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        venv.create(ENVIRONMENT, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-    return python
 
 
 class SlotWatch(threading.Thread):
@@ -97,7 +86,8 @@ def run_quintain(num_trials: int, num_slots: int) -> dict[str, Any]:
 
 def run_peer(name: str, num_trials: int, num_slots: int) -> dict[str, Any]:
     """Searches with a peer."""
-    command = [find_peers(), HERE / "peers.py", name, str(num_trials), str(num_slots)]
+    python = peer_environments.find_python("search-peers")
+    command = [python, HERE / "peers.py", name, str(num_trials), str(num_slots)]
     start = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     secs = time.perf_counter() - start

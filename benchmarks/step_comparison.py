@@ -56,10 +56,10 @@ def run(name: str, precision: str, settings: Settings, *arguments: str) -> dict[
     if name == "quintain":
         command = [sys.executable, "quintain_run.py"]
     elif name.startswith("torch"):
-        command = [peer_environments.find_python("torch"), "torch_run.py"]
+        command = [peer_environments.find_python("step-torch"), "torch_run.py"]
         command += [f"--{option}" for option in name.split("-")[1:]]
     else:
-        command = [peer_environments.find_python("keras"), "keras_run.py"]
+        command = [peer_environments.find_python("step-keras"), "keras_run.py"]
         environment["KERAS_BACKEND"] = name.removeprefix("keras-")
     environment["STEP_SIZES"] = "tiny" if settings.is_check else ""
     command += [f"--precision={precision}", f"--weights={settings.weights}", *arguments]

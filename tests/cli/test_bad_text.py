@@ -137,19 +137,27 @@ def test_a_checkpoint_of_another_architecture_is_refused(train_translation, writ
 
 
 @pytest.fixture
-def train_classifier(quintain, tmp_path, vocab_file):
+def train_bert(quintain, tmp_path):
+    def train(experiment, settings, *flags):
+        (tmp_path / "a.yaml").write_text(f"task: {settings}\n")
+        return quintain(
+            "train", f"--experiment={experiment}", "--quiet", "--json",
+            f"--config_file={tmp_path / 'a.yaml'}", f"--params_override={BERT}",
+            f"--model_dir={tmp_path / 'run'}", *flags,
+        )  # fmt: skip
+
+    return train
+
+
+@pytest.fixture
+def train_classifier(train_bert, vocab_file):
     def train(path, *flags):
         data = (
             f"{{input_path: '{path}', vocab_file: '{vocab_file}', tokenization: SentencePiece, "
             "text_fields: [text], seq_length: 16, global_batch_size: 4}"
         )
         settings = f"{{model: {{num_classes: 2}}, train_data: {data}, validation_data: {data}}}"
-        (tmp_path / "a.yaml").write_text(f"task: {settings}\n")
-        return quintain(
-            "train", "--experiment=bert/sentence_prediction_text", "--quiet", "--json",
-            f"--config_file={tmp_path / 'a.yaml'}", f"--params_override={BERT}",
-            f"--model_dir={tmp_path / 'run'}", *flags,
-        )  # fmt: skip
+        return train_bert("bert/sentence_prediction_text", settings, *flags)
 
     return train
 
@@ -181,18 +189,14 @@ def test_a_classifier_names_the_wrong_line(train_classifier, write, line, messag
 
 
 @pytest.fixture
-def train_pretraining(quintain, tmp_path, vocab_file):
+def train_pretraining(train_bert, vocab_file):
     def train(path, *flags):
         data = (
             f"{{input_path: '{path}', vocab_file_path: '{vocab_file}', seq_length: 16, "
             "max_predictions_per_seq: 4, global_batch_size: 4}"
         )
-        (tmp_path / "a.yaml").write_text(f"task: {{train_data: {data}, validation_data: {data}}}\n")
-        return quintain(
-            "train", "--experiment=bert/pretraining_text", "--quiet", "--json",
-            f"--config_file={tmp_path / 'a.yaml'}", f"--params_override={BERT}",
-            f"--model_dir={tmp_path / 'run'}", *flags,
-        )  # fmt: skip
+        settings = f"{{train_data: {data}, validation_data: {data}}}"
+        return train_bert("bert/pretraining_text", settings, *flags)
 
     return train
 
