@@ -8,6 +8,7 @@ QuintainError
 |-- RegistryError (LookupError, ValueError)  a name was never registered, or was registered twice
 |-- DataError (ValueError)               input data can't be used; names file and line
 |-- NotFoundError (LookupError)          there is no experiment, trial or checkpoint of this name
+|-- DamagedFileError (ValueError)        one of our own files was cut or damaged; names the file
 |-- StoreError                           the database can't be opened, read or written
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
@@ -109,6 +110,10 @@ class CheckpointError(QuintainError):
 
 class NotFoundError(QuintainError, LookupError):
     """There is no experiment, trial or checkpoint of this name."""
+
+
+class DamagedFileError(QuintainError, ValueError):
+    """A file that this package wrote can't be understood any more."""
 
 
 class TrialError(QuintainError):

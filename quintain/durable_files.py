@@ -1,0 +1,84 @@
+"""Writes small files so that a reader finds the old content or the new one, never a part.
+
+A process may be killed and a machine lose its power at any moment. So a file is written beside its
+place, forced to the disk, and moved there; then the directory, which holds the new name, is forced
+to the disk as well. Whoever reads such a file need not expect a torn end; files that were written
+by others, or copied, are read by `read_json`, which names the file that can't be understood.
+
+These are functions for local files. Directories of runs may lie elsewhere (`gs://...`), where a
+file appears when it is closed.
+"""
+
+import json
+import os
+import pathlib
+from typing import Any, Final
+
+from quintain import errors
+
+SCRATCH_SUFFIX: Final = ".incomplete"
+"""What is appended to the name of a file while it is written."""
+
+
+def replace(path: str | os.PathLike[str], content: str | bytes, *, mode: int = 0o666) -> None:
+    """Writes a file in place of the one that is there, if any.
+
+    There must be one writer at a time.
+
+    Args:
+        path: The file. Its directory exists.
+        content: What it is to hold; text is written as UTF-8, line ends as they are.
+        mode: Permissions of the file, less the umask.
+
+    Raises:
+        OSError: If it can't be written; the former file is then as it was.
+
+    Example:
+        >>> import tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "state.json")
+        >>> replace(path, "{}")
+        >>> os.listdir(os.path.dirname(path))
+        ['state.json']
+    """
+    path = os.fspath(path)
+    scratch = path + SCRATCH_SUFFIX
+    data = content.encode() if isinstance(content, str) else content
+    # A scratch file that a killed process left may have other permissions.
+    pathlib.Path(scratch).unlink(missing_ok=True)
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        pathlib.Path(scratch).unlink(missing_ok=True)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Forces the names in a directory to the disk, after files were made, moved or deleted."""
+    descriptor = os.open(os.fspath(directory) or os.curdir, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Returns what a JSON file holds.
+
+    Raises:
+        DamagedFileError: If it is empty, cut, or no JSON; the message names it.
+        OSError: If it can't be read.
+    """
+    data = pathlib.Path(path).read_bytes()
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise errors.DamagedFileError(
+            f"{os.fspath(path)}: can't be understood ({len(data)} bytes; {error}). It was cut or "
+            "damaged after it was written."
+        ) from error
