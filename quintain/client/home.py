@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.client import master_file
+from quintain.client import master_file, master_lock
 
 HOME_VARIABLE: Final = "QUINTAIN_HOME"
 """Environment variable with the home directory."""
@@ -54,11 +54,6 @@ class Home:
         """Experiments that a master paused because it ended, for the next one to go on with."""
         return self.path / "resume.json"
 
-    @property
-    def lock_file(self) -> pathlib.Path:
-        """Locked by the running master."""
-        return self.path / "master.lock"
-
     def create(self) -> None:
         """Makes the directory, readable by its owner only.
 
@@ -90,9 +85,21 @@ def find_master(home: Home) -> master_file.MasterFile | None:
     """Returns where the master of a home directory is, or None if none runs.
 
     What a killed master left behind, or a damaged file, counts as none.
+
+    Raises:
+        MasterUnreachableError: If it runs on another machine or in another container.
     """
     found = master_file.read(home.path)
-    return found if found is not None and found.is_alive() else None
+    if found is not None and found.is_alive():
+        return found
+    holder = master_lock.find_elsewhere(home.path)
+    if holder is not None:
+        raise errors.MasterUnreachableError(
+            f"The master of {home.path} runs elsewhere ({master_lock.describe(holder)}), and can "
+            "be asked there only. Use it there, end it, or give this machine or container a home "
+            f"directory of its own ({HOME_VARIABLE})."
+        )
+    return None
 
 
 def remove_master(home: Home, pid: int) -> None:

@@ -7,7 +7,7 @@ import pathlib
 from typing import Final
 
 from quintain.client import connection
-from quintain.records import process_identity, trial
+from quintain.records import process_identity
 
 FILE_NAME: Final = "master.json"
 
@@ -25,8 +25,8 @@ class MasterFile:
     pid: int
     """Number of its process."""
 
-    start_time: float
-    """When that process was started, in seconds since the epoch."""
+    mark: str
+    """What no other process of this number has; see `process_identity.find_mark`."""
 
     @property
     def address(self) -> connection.Address:
@@ -35,7 +35,7 @@ class MasterFile:
 
     def is_alive(self) -> bool:
         """Returns whether the process that wrote the file is still there."""
-        return process_identity.is_alive(trial.ProcessIdentity(self.pid, self.start_time, ""))
+        return process_identity.find_mark(self.pid) == self.mark
 
 
 def read(home: pathlib.Path) -> MasterFile | None:
@@ -50,7 +50,7 @@ def read(home: pathlib.Path) -> MasterFile | None:
             str(content["url"]),
             str(content["token"]),
             int(content["pid"]),
-            float(content["start_time"]),
+            str(content["mark"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

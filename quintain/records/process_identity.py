@@ -1,18 +1,26 @@
 """How processes are told apart, also after the number of one was given to another.
 
-The operating system hands out the numbers of processes again. A number together with the time at
-which the process was started is unique.
+The operating system hands out the numbers of processes again. Linux gives each process the clock
+ticks from the start of the machine to its own. Together with the number of that start (which
+differs after each), the namespace in which process numbers are counted (which differs from
+container to container) and the process number, they are unique. None of them changes if the clock
+is set: times of day are for display.
+
+Where there is no `/proc`, as on macOS, the second in which the process was started takes their
+place, as the system noted it then.
 """
 
+import calendar
+import functools
 import os
 import subprocess
+import sys
 import time
 from typing import Final
 
 from quintain.records import trial
 
-_TOLERANCE_SECS: Final = 1.5
-"""Start times may differ by so much: Linux computes them from the clock, which may be corrected."""
+_HAS_PROC: Final = os.path.exists("/proc/self/stat")
 
 
 def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
@@ -26,8 +34,15 @@ def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
         >>> find(os.getpid()).pid == os.getpid()
         True
     """
-    start_time = _find_start_time(pid)
-    return None if start_time is None else trial.ProcessIdentity(pid, start_time, launch_id)
+    if _HAS_PROC:
+        ticks = _read_start_ticks(pid)
+        start_time = None if ticks is None else _read_boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+    else:
+        start_time = _find_posix_start_time(pid)
+    mark = find_mark(pid)
+    if start_time is None or mark is None:
+        return None
+    return trial.ProcessIdentity(pid, start_time, launch_id, mark)
 
 
 def is_alive(identity: trial.ProcessIdentity) -> bool:
@@ -35,40 +50,29 @@ def is_alive(identity: trial.ProcessIdentity) -> bool:
 
     A process that has ended but was not yet collected by its parent counts as ended.
     """
-    found = _find_start_time(identity.pid)
-    return found is not None and abs(found - identity.start_time) < _TOLERANCE_SECS
+    return find_mark(identity.pid) == identity.mark
 
 
 def find_mark(pid: int) -> str | None:
     """Returns a text that no other process of this number has, or None if there is no process.
 
-    Unlike the start time it stays the same if the clock is set. It is good for comparisons only.
+    It stays the same whatever happens to the clock. It is good for comparisons only.
     """
-    if not os.path.exists("/proc/self/stat"):
-        start_time = _find_start_time(pid)
-        return None if start_time is None else repr(start_time)
-    ticks = _read_start_ticks(pid)
-    if ticks is None:
-        return None
+    since = _read_start_ticks(pid) if _HAS_PROC else _find_posix_start_time(pid)
+    return None if since is None else f"{find_place()} {since!r}"
+
+
+@functools.cache
+def find_place() -> str:
+    """Returns what processes have in common that can see each other by their numbers.
+
+    It differs between machines, between two starts of a machine, and between containers.
+    """
+    if not _HAS_PROC:
+        return sys.platform
     with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-        return f"{file.read().strip()} {ticks}"
-
-
-def _find_start_time(pid: int) -> float | None:
-    if pid <= 0:
-        return None
-    if os.path.exists("/proc/self/stat"):
-        return _find_linux_start_time(pid)
-    return _find_posix_start_time(pid)
-
-
-def _find_linux_start_time(pid: int) -> float | None:
-    ticks = _read_start_ticks(pid)
-    if ticks is None:
-        return None
-    with open("/proc/stat", encoding="utf-8") as file:
-        boot_time = next(int(line.split()[1]) for line in file if line.startswith("btime"))
-    return boot_time + ticks / os.sysconf("SC_CLK_TCK")
+        boot_id = file.read().strip()
+    return f"{boot_id} {os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _read_start_ticks(pid: int) -> int | None:
@@ -81,15 +85,22 @@ def _read_start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def _read_boot_time() -> float:
+    with open("/proc/stat", encoding="utf-8") as file:
+        return float(next(line.split()[1] for line in file if line.startswith("btime")))
+
+
 def _find_posix_start_time(pid: int) -> float | None:
+    if pid <= 0:
+        return None
     done = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
     )
     state, _, text = done.stdout.strip().partition(" ")
     if not text or state.startswith("Z"):
         return None
-    return time.mktime(time.strptime(text.strip(), "%a %b %d %H:%M:%S %Y"))
+    return float(calendar.timegm(time.strptime(text.strip(), "%a %b %d %H:%M:%S %Y")))

@@ -59,10 +59,14 @@ class ProcessIdentity:
     """Number of the process."""
 
     start_time: float
-    """When it was started, in seconds since the epoch, as the operating system has it."""
+    """When it was started, in seconds since the epoch: for display, as clocks are corrected."""
 
     launch_id: str
     """Name that the launcher gave to this start."""
+
+    mark: str = ""
+    """What no other process of this number has (`process_identity.find_mark`). What versions stored
+    that knew none is no living process."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,7 +65,7 @@ class WorkloadResult:
     """Seconds since the epoch."""
 
     end_time: float
-    """Seconds since the epoch."""
+    """The same, later by what the workload took, whatever happened to the clock meanwhile."""
 
     metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Training: means over the batches. Validation: the metrics."""

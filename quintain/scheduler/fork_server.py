@@ -10,7 +10,7 @@ Messages are lines of JSON over a socket:
 | from the launcher | answer |
 |---|---|
 | (nothing, at the start) | `{"fault": "", "missing": []}`; a fault says why forking is unsafe |
-| a `StartRequest` | `{"pid": ..., "start_time": ..., "launch_id": ...}` or `{"error": "..."}` |
+| a `StartRequest` | a `ProcessIdentity` as a mapping, or `{"error": "..."}` |
 
 It ends when the launcher closes the socket, also by dying. The trials go on.
 """

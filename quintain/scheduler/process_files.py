@@ -7,7 +7,6 @@ them. Each name starts with the name of the launch:
 |---|---|
 | `*.log` | a JSON list `[time, source, text]` for each line of standard output and standard error |
 | `*.read` | the number of bytes of `*.log` that a master has read and kept |
-| `*.mark` | what tells the process from others of its number, even if the clock is set |
 | `*.exit` | how the process ended; there as soon as `*.log` is complete |
 """
 
@@ -66,7 +65,6 @@ class ProcessFiles:
         self._directory = pathlib.Path(scratch_dir)
         self.log_path = self._directory / f"{launch_id}.log"
         self._read_path = self._directory / f"{launch_id}.read"
-        self._mark_path = self._directory / f"{launch_id}.mark"
         self._exit_path = self._directory / f"{launch_id}.exit"
 
     def make_directory(self) -> None:
@@ -84,17 +82,6 @@ class ProcessFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return Exit(**{**content, "last_lines": tuple(content["last_lines"])})
-
-    def write_mark(self, mark: str) -> None:
-        """Writes what `process_identity.find_mark` found."""
-        _replace(self._mark_path, mark)
-
-    def read_mark(self) -> str | None:
-        """Returns what was written by `write_mark`, or None."""
-        try:
-            return self._mark_path.read_text(encoding="utf-8")
-        except OSError:
-            return None
 
     def read_offset(self) -> int:
         """Returns how many bytes of the log were read and kept."""
@@ -138,7 +125,6 @@ class ProcessFiles:
         """Deletes all but the exit, once all of the log was read and kept."""
         self.log_path.unlink(missing_ok=True)
         self._read_path.unlink(missing_ok=True)
-        self._mark_path.unlink(missing_ok=True)
 
 
 def _parse(trial_id: int, lines: Iterable[bytes]) -> Iterable[log.LogRow]:

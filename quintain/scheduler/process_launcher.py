@@ -53,9 +53,6 @@ class _Tracked:
     trial_id: int
     identity: trial.ProcessIdentity
     files: process_files.ProcessFiles
-    mark: str | None
-    """What tells the process from others, even if the clock is set; None if that is not known."""
-
     offset: int = 0
     confirmed_offset: int = 0
     was_killed: bool = False
@@ -66,9 +63,7 @@ class _Tracked:
 
     def is_alive(self) -> bool:
         """Returns whether exactly this process is there and has not ended."""
-        if self.mark is None:
-            return process_identity.is_alive(self.identity)
-        return process_identity.find_mark(self.identity.pid) == self.mark
+        return process_identity.is_alive(self.identity)
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to the process and what it started, if it is there."""
@@ -127,10 +122,7 @@ class ProcessLauncher(launcher.Launcher):
             files.make_directory()
             with self._lock:
                 identity = self._start(launch)
-                mark = process_identity.find_mark(identity.pid)
-                if mark is not None:
-                    files.write_mark(mark)
-                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files, mark)
+                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files)
         except OSError as error:
             raise errors.ClusterError(
                 f"The process of trial {launch.trial_id} could not be started: {error}"
@@ -147,7 +139,7 @@ class ProcessLauncher(launcher.Launcher):
         """Takes over a process that another launcher started."""
         files = process_files.ProcessFiles(scratch_dir, launch_id)
         offset = files.read_offset()
-        tracked = _Tracked(trial_id, identity, files, files.read_mark(), offset, offset)
+        tracked = _Tracked(trial_id, identity, files, offset, offset)
         deadline = time.monotonic() + _VANISHED_SECS
         while not tracked.is_alive() and files.read_exit() is None:
             # It may have ended just now, and its supervisor be about to say how. Without a log

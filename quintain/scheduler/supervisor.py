@@ -123,7 +123,6 @@ def _become_worker(
     if identity is None:
         raise RuntimeError("The system does not know its own process.")
     os.environ.update(request.environment)
-    os.environ["QUINTAIN_START_TIME"] = repr(identity.start_time)
     os.write(telling_end, (json.dumps(dataclasses.asdict(identity)) + "\n").encode())
     os.close(telling_end)
 

@@ -1,7 +1,6 @@
 """The process of a master: its parts, its HTTP server, and the rule that a home has only one."""
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -9,14 +8,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 import fastapi
 
 import quintain
 from quintain import errors
 from quintain.client import home as home_lib
-from quintain.client import master_file
+from quintain.client import master_file, master_lock
 from quintain.records import master_status, process_identity, states
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
@@ -184,7 +183,8 @@ class MasterServer:
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
         assert identity is not None
-        self._file = master_file.MasterFile(url, token, identity.pid, identity.start_time)
+        self._file = master_file.MasterFile(url, token, identity.pid, identity.mark)
+        self._start_time = identity.start_time
         self._master = master_lib.Master(
             store, launcher, self._slots, self._home.path, url=url, token=token
         )
@@ -216,7 +216,7 @@ class MasterServer:
             home=str(self._home.path),
             url=self._file.url,
             pid=self._file.pid,
-            start_time=self._file.start_time,
+            start_time=self._start_time,
             is_embedded=self._is_embedded,
         )
         return app_lib.build_app(
@@ -260,30 +260,18 @@ def _write_secrets(home: home_lib.Home, port: int, token: str) -> None:
 
 @contextlib.contextmanager
 def _hold_lock(home: home_lib.Home) -> Iterator[None]:
-    """Holds the lock of a home directory; the system lets go of it however the process ends.
+    """Holds the lock of a home directory.
 
     Raises:
         MasterRunningError: If another process holds it.
     """
-    with open(home.lock_file, "a+", encoding="utf-8") as file:
+    with contextlib.ExitStack() as lock:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise MasterRunningError(_describe_holder(home, file)) from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
-
-
-def _describe_holder(home: home_lib.Home, file: IO[str]) -> str:
-    file.seek(0)
-    pid = file.read().strip() or "unknown"
-    return (
-        f"A master already runs for {home.path} (process {pid}). `quintain master status` shows "
-        "it, `quintain master stop` ends it; another home directory (QUINTAIN_HOME) can have one "
-        "of its own."
-    )
+            lock.enter_context(master_lock.hold(home.path))
+        except master_lock.LockedError as error:
+            raise MasterRunningError(
+                f"A master already runs for {home.path} ({error}). `quintain master status` shows "
+                "it, `quintain master stop` ends it; another home directory (QUINTAIN_HOME) can "
+                "have one of its own."
+            ) from error
+        yield

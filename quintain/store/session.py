@@ -299,9 +299,9 @@ class Session:
         self._connection.execute(sa.insert(schema.RUNS), schema.to_row(record))
 
     def list_runs(self, *, trial_id: int | None = None) -> list[run.Run]:
-        """Returns the processes of a trial, or of all, in the order of their start."""
+        """Returns the processes of a trial, or of all, in the order of trials."""
         table = schema.RUNS
-        query = sa.select(table).order_by(table.c.start_time, table.c.launch_id)
+        query = sa.select(table).order_by(table.c.trial_id, table.c.launch_id)
         if trial_id is not None:
             query = query.where(table.c.trial_id == trial_id)
         return self._list(run.Run, query)

@@ -10,7 +10,6 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
 | `QUINTAIN_HOME` | home directory of the platform, where a master that moved is found (optional) |
-| `QUINTAIN_START_TIME` | when the process was started, in seconds since the epoch (optional) |
 """
 
 import dataclasses
@@ -92,9 +91,6 @@ class Settings:
     home: pathlib.Path | None
     """Home directory of the platform, if it is known."""
 
-    start_time: float | None
-    """When the process was started, if the launcher told it."""
-
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
         """Reads the variables.
@@ -112,7 +108,6 @@ class Settings:
         if not text.isdecimal():
             raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
         home = environment.get("QUINTAIN_HOME")
-        start_time = environment.get("QUINTAIN_START_TIME")
         return cls(
             connection_lib.Address(
                 environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
@@ -120,7 +115,6 @@ class Settings:
             int(text),
             environment["QUINTAIN_LAUNCH_ID"],
             pathlib.Path(home) if home else None,
-            float(start_time) if start_time else None,
         )
 
     def find_master(self) -> connection_lib.Address | None:
@@ -131,8 +125,6 @@ class Settings:
     def find_identity(self) -> trial.ProcessIdentity:
         """Returns the identity of this process, the same that the launcher has."""
         pid = os.getpid()
-        if self.start_time is not None:
-            return trial.ProcessIdentity(pid, self.start_time, self.launch_id)
         found = process_identity.find(pid, self.launch_id)
         if found is None:
             raise errors.ClusterError(f"The system does not know process {pid}, which is this one.")

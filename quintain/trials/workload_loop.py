@@ -121,16 +121,18 @@ class _Loop:
             self._require_searched_metric()
         while True:
             task = self._source.next_workload()
-            start = time.time()
+            start, start_secs = time.time(), time.monotonic()
             if task.kind is workload.WorkloadKind.TERMINATE:
-                self._source.report(workload.WorkloadResult(task, start, time.time()))
+                self._source.report(workload.WorkloadResult(task, start, start))
                 return
             result = workload.WorkloadResult(task, start, start, **self._do(task))
             if self._controller.context.get_stop_requested():
                 result = dataclasses.replace(
                     result, exited_reason=workload.ExitedReason.USER_CANCELED
                 )
-            self._source.report(dataclasses.replace(result, end_time=time.time()))
+            # What it took counts for forecasts, and must not change if the clock is set meanwhile.
+            end = start + time.monotonic() - start_secs
+            self._source.report(dataclasses.replace(result, end_time=end))
 
     def _require_searched_metric(self) -> None:
         measured = self._controller.list_validation_metrics()

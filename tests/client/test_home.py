@@ -6,7 +6,7 @@ import pytest
 
 from quintain import errors
 from quintain.client import home as home_lib
-from quintain.client import master_file
+from quintain.client import master_file, master_lock
 from quintain.records import process_identity
 
 
@@ -18,8 +18,8 @@ def home(tmp_path):
 
 
 def own_file():
-    identity = process_identity.find(os.getpid())
-    return master_file.MasterFile("http://127.0.0.1:1", "secret", identity.pid, identity.start_time)
+    mark = process_identity.find_mark(os.getpid())
+    return master_file.MasterFile("http://127.0.0.1:1", "secret", os.getpid(), mark)
 
 
 def test_the_home_is_given_or_comes_from_the_environment_or_is_below_the_users(monkeypatch):
@@ -46,7 +46,7 @@ def test_no_address_is_no_master(home):
 
 @pytest.mark.parametrize(
     "change",
-    [{"pid": 2**22 + 1}, {"start_time": 1.0}],
+    [{"pid": 2**22 + 1}, {"mark": "another boot 1"}],
     ids=["a process that is gone", "another process of the same number"],
 )
 def test_the_address_of_a_killed_master_is_stale(home, change):
@@ -71,6 +71,23 @@ def test_an_address_is_removed_by_the_process_it_belongs_to_only(home):
     home_lib.remove_master(home, os.getpid())
     assert not (home.path / "master.json").exists()
     home_lib.remove_master(home, os.getpid())
+
+
+def test_a_master_in_another_container_is_not_taken_for_none(home, monkeypatch):
+    monkeypatch.setattr(process_identity, "find_place", lambda: "that container")
+    with master_lock.hold(home.path):
+        master_file.write(home.path, own_file())
+        monkeypatch.setattr(process_identity, "find_place", lambda: "this container")
+        with pytest.raises(errors.MasterUnreachableError, match=r"elsewhere \(process \d+ on "):
+            home_lib.find_master(home)
+    assert home_lib.find_master(home) is None
+
+
+def test_what_a_killed_master_of_another_container_left_is_no_master(home):
+    holder = {"pid": 1, "host": "gone", "place": "gone"}
+    (home.path / "master.lock").write_text(json.dumps(holder))
+
+    assert home_lib.find_master(home) is None
 
 
 def test_a_home_that_can_not_be_made_is_the_users_mistake(tmp_path):

@@ -6,13 +6,12 @@ from quintain.records import process_identity
 
 
 def own_file(**changes):
-    identity = process_identity.find(os.getpid())
     return master_file.MasterFile(
         **{
             "url": "http://127.0.0.1:1",
             "token": "t",
-            "pid": identity.pid,
-            "start_time": identity.start_time,
+            "pid": os.getpid(),
+            "mark": process_identity.find_mark(os.getpid()),
             **changes,
         }
     )
@@ -27,12 +26,12 @@ def test_what_is_written_is_read_and_only_the_owner_may(tmp_path):
 
 def test_a_file_that_is_missing_or_damaged_is_none(tmp_path):
     assert master_file.read(tmp_path) is None
-    for text in ("", "{", "[]", "{}", '{"url": "u", "token": "t", "pid": "x", "start_time": 1}'):
+    for text in ("", "{", "[]", "{}", '{"url": "u", "token": "t", "pid": "x", "mark": "1"}'):
         (tmp_path / "master.json").write_text(text)
         assert master_file.read(tmp_path) is None
 
 
 def test_a_file_is_stale_if_its_process_is_another_one_now():
     assert own_file().is_alive()
-    assert not own_file(start_time=own_file().start_time - 100.0).is_alive()
+    assert not own_file(mark="another boot 1").is_alive()
     assert not own_file(pid=2**22 + 1).is_alive()

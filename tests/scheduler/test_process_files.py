@@ -74,9 +74,8 @@ def test_the_last_lines_are_those_at_the_end(files):
 def test_only_the_exit_is_left_in_the_end(files):
     write_lines(files, "x")
     files.write_offset(17)
-    files.write_mark("boot 1")
     files.write_exit(process_files.Exit(0, None))
-    assert (files.read_offset(), files.read_mark()) == (17, "boot 1")
+    assert files.read_offset() == 17
     files.delete_all_but_exit()
-    assert (files.read_offset(), files.read_mark()) == (0, None)
+    assert files.read_offset() == 0
     assert [path.name for path in files.log_path.parent.iterdir()] == ["7-1.exit"]

@@ -1,3 +1,5 @@
+import dataclasses
+import json
 import os
 import pathlib
 import signal
@@ -69,7 +71,7 @@ def test_a_process_gets_its_slots_and_its_variables(harness, launcher):
         slots.Slot(1, slots.SlotKind.GPU, "2", num_threads=3),
         slots.Slot(4, slots.SlotKind.GPU, "GPU-ab", num_threads=1),
     )
-    identity = harness.start(launcher, "environment", variables={"DATA": "ä b"}, own_slots=own)
+    harness.start(launcher, "environment", variables={"DATA": "ä b"}, own_slots=own)
     harness.wait_for_exit(launcher)
     lines = [row.text for row in read_all(launcher)]
     for line in (
@@ -78,7 +80,6 @@ def test_a_process_gets_its_slots_and_its_variables(harness, launcher):
         "CUDA_VISIBLE_DEVICES=2,GPU-ab",
         "TF_NUM_INTRAOP_THREADS=4",
         "OMP_NUM_THREADS=4",
-        f"QUINTAIN_START_TIME={identity.start_time!r}",
     ):
         assert line in lines
 
@@ -274,8 +275,8 @@ def test_a_clock_that_is_set_makes_no_process_vanish(harness, monkeypatch):
     launcher = harness.make()
     identity = harness.start(launcher, "wait")
     harness.wait_for_line(launcher, "ready")
-    monkeypatch.setattr(process_identity, "_find_start_time", lambda _: identity.start_time + 3600)
-    assert not process_identity.is_alive(identity)
+    monkeypatch.setattr(process_identity, "_read_boot_time", lambda: 3600.0)
+    monkeypatch.setattr(time, "time", lambda: 7200.0)
     launcher.poll()
     time.sleep(0.1)
     assert launcher.poll() == []
@@ -290,7 +291,7 @@ def test_a_clock_that_is_set_makes_no_process_vanish(harness, monkeypatch):
 def test_another_process_with_the_same_number_is_left_alone(harness):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         own = process_identity.find(process.pid, "7-1")
-        former = type(own)(own.pid, own.start_time - 60.0, "7-1")
+        former = dataclasses.replace(own, mark=f"{own.mark}0")
         launcher = harness.make()
         assert not launcher.adopt("7-1", 7, former, str(harness.scratch_dir))
         launcher.kill("7-1")
@@ -302,19 +303,17 @@ def test_another_process_with_the_same_number_is_left_alone(harness):
 
 def test_processes_outlive_a_master_that_is_killed(harness, tmp_path):
     script = f"""
-import sys, time
-from quintain.records import codec
+import json, time
 from quintain.scheduler import launcher, process_launcher
 it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
 identity = it.start(launcher.Launch("7-1", 7, 1, (), {{"TINY": "wait"}}, {str(tmp_path)!r}))
-print(identity.pid, identity.start_time, flush=True)
+print(json.dumps(vars(identity)), flush=True)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as master:
-        pid, start_time = master.stdout.readline().split()
+        identity = process_launcher.trial.ProcessIdentity(**json.loads(master.stdout.readline()))
         master.kill()
     launcher = harness.make()
-    identity = process_launcher.trial.ProcessIdentity(int(pid), float(start_time), "7-1")
     time.sleep(0.2)
     assert launcher.adopt("7-1", 7, identity, str(tmp_path))
     harness.wait_for_line(launcher, "ready")

@@ -183,9 +183,7 @@ def test_a_trial_gets_its_workloads_and_hands_in_its_results(start_master, monke
 def test_the_master_is_told_which_process_it_is(start_master, make_source):
     master = start_master()
     make_source(master).start()
-    make_source(master, QUINTAIN_START_TIME="12.25").start()
-    own = process_identity.find(os.getpid(), "7-1")
-    assert master.starts == [own, trial.ProcessIdentity(os.getpid(), 12.25, "7-1")]
+    assert master.starts == [process_identity.find(os.getpid(), "7-1")]
 
 
 def test_a_workload_is_waited_for(start_master, make_source):
@@ -218,13 +216,13 @@ def test_a_master_that_moved_is_found_in_the_home_directory(start_master, make_s
     source = make_source(master, QUINTAIN_HOME=str(tmp_path))
     source.start()
     master.stop()
-    own = process_identity.find(os.getpid())
-    master_file.write(tmp_path, master_file.MasterFile(moved.url, "new", own.pid, own.start_time))
+    mark = process_identity.find_mark(os.getpid())
+    master_file.write(tmp_path, master_file.MasterFile(moved.url, "new", os.getpid(), mark))
     assert source.next_workload() == TRAIN
 
 
 def test_a_master_that_has_ended_is_not_taken_from_the_home_directory(start_master, tmp_path):
-    master_file.write(tmp_path, master_file.MasterFile("http://127.0.0.1:9", "", 2**22 + 1, 1.0))
+    master_file.write(tmp_path, master_file.MasterFile("http://127.0.0.1:9", "", 2**22 + 1, ""))
     environment = variables(start_master(), QUINTAIN_HOME=str(tmp_path))
     assert worker.Settings.from_environment(environment).find_master() is None
 

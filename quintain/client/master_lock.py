@@ -1,0 +1,107 @@
+"""`master.lock` in the home directory: held by the running master, wherever it runs.
+
+The lock is what makes a master the only one; the system lets go of it however the process ends.
+What is written in the file says who holds it, for messages: it may be of a master that was killed.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import IO, Final
+
+from quintain.records import process_identity
+
+FILE_NAME: Final = "master.lock"
+
+_NUM_ATTEMPTS: Final = 5
+_ATTEMPT_SECS: Final = 0.05
+"""Whoever looks whether the lock is held holds it for less than this."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """Who holds the lock, or held it last."""
+
+    pid: int
+    """Number of its process."""
+
+    host: str
+    """Name of its machine, or container."""
+
+    place: str
+    """`process_identity.find_place` of its process."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is on another machine or in another container than this process."""
+        return self.place != process_identity.find_place()
+
+
+class LockedError(Exception):
+    """Somebody else holds the lock."""
+
+    def __init__(self, holder: Holder | None) -> None:
+        """Stores who it is; None if the file does not say."""
+        super().__init__("process unknown" if holder is None else describe(holder))
+
+
+@contextlib.contextmanager
+def hold(home: pathlib.Path) -> Iterator[None]:
+    """Holds the lock of a home directory.
+
+    Raises:
+        LockedError: If another process holds it.
+    """
+    with open(home / FILE_NAME, "a+", encoding="utf-8") as file:
+        if not any(_try_lock(file, attempt) for attempt in range(_NUM_ATTEMPTS)):
+            raise LockedError(read_holder(home))
+        holder = Holder(os.getpid(), os.uname().nodename, process_identity.find_place())
+        file.truncate(0)
+        json.dump(dataclasses.asdict(holder), file)
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def _try_lock(file: IO[str], attempt: int) -> bool:
+    time.sleep(_ATTEMPT_SECS if attempt else 0.0)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def find_elsewhere(home: pathlib.Path) -> Holder | None:
+    """Returns who holds the lock on another machine or in another container, or None."""
+    holder = read_holder(home)
+    if holder is None or not holder.is_elsewhere:
+        return None
+    with open(home / FILE_NAME, encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return holder
+    return None
+
+
+def read_holder(home: pathlib.Path) -> Holder | None:
+    """Returns who holds the lock or held it last, or None if nobody or that is not known."""
+    try:
+        content = json.loads((home / FILE_NAME).read_text(encoding="utf-8"))
+        return Holder(int(content["pid"]), str(content["host"]), str(content["place"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def describe(holder: Holder) -> str:
+    """Returns words for who holds the lock."""
+    place = f" on {holder.host}" if holder.is_elsewhere else ""
+    return f"process {holder.pid}{place}"
