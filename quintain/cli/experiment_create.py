@@ -15,6 +15,8 @@ from quintain.records import experiment as experiment_lib
 REGISTERED_PREFIX = "experiment:"
 """Begins entrypoints that need no code of the user's."""
 
+_NUM_NAMES = 5
+
 
 @click.command(cls=FlagCommand)
 @click.argument("config_file", metavar="CONFIG")
@@ -81,6 +83,8 @@ def create(
     if local:
         _run_locally(file, directory, is_test=test)
         return
+    if directory is not None:
+        _check_files(file, directory)
     # It takes seconds, like the start of a master: both at once.
     pending = model_check.ModelCheck(file, directory) if check else None
 
@@ -142,6 +146,24 @@ def _find_model_dir(
             f"directory with its code. Only `{REGISTERED_PREFIX}NAME` does without."
         )
     return None
+
+
+def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) -> None:
+    """Says what of the directory will not be copied, before its code is imported.
+
+    Raises:
+        ConfigError: If it can't be copied.
+    """
+    from quintain.scheduler import model_files
+
+    names = sorted(model_files.list_files(model_dir, file.config.code).left_out)
+    if names:
+        more = f" and {len(names) - _NUM_NAMES} more" if len(names) > _NUM_NAMES else ""
+        click.echo(
+            f"Trials do not have what is ignored: {', '.join(names[:_NUM_NAMES])}{more}. "
+            f"`!NAME` in {model_files.IGNORE_FILES[0]} takes a file back.",
+            err=True,
+        )
 
 
 def _create_only(begin: Any, num_slots: int | None, threads_per_slot: int | None) -> Any:

@@ -184,6 +184,17 @@ class OptimizationsConfig(base_config.Config):
 
 
 @dataclasses.dataclass
+class CodeConfig(base_config.Config):
+    """How much a model directory may be; it is copied when the experiment is created."""
+
+    max_files: PositiveCount = 20_000
+    """Most files and directories, without what ignore files name."""
+
+    max_mib: PositiveCount = 95
+    """Most MiB of all files together."""
+
+
+@dataclasses.dataclass
 class ExperimentConfig(base_config.Config):
     """Everything that defines one search."""
 
@@ -237,6 +248,10 @@ class ExperimentConfig(base_config.Config):
     max_restarts: Count = 5
     """How often a trial that fails is started again, from its last checkpoint."""
 
+    max_identical_errors: Count = 2
+    """Trials in a row that fail with the same error before their first batch, after which the
+    experiment ends; 0 for no limit. Invalid hyperparameters and lost processes do not count."""
+
     workload_timeout: Annotated[float, Gt(0)] | None = None
     """Seconds after which a workload counts as hanging. None waits for ever."""
 
@@ -250,6 +265,9 @@ class ExperimentConfig(base_config.Config):
 
     optimizations: OptimizationsConfig = dataclasses.field(default_factory=OptimizationsConfig)
     """How gradients are computed."""
+
+    code: CodeConfig = dataclasses.field(default_factory=CodeConfig)
+    """How much the model directory may be."""
 
     environment: dict[str, Any] = dataclasses.field(default_factory=dict)
     """`environment_variables` (a list of `NAME=VALUE`) are set for trials; the rest is Docker's."""

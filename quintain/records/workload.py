@@ -48,6 +48,8 @@ class ExitedReason(enum.StrEnum):
     """Why a trial asks to end, or ended, before it was told to."""
 
     ERRORED = "errored"
+    ERRORED_AT_START = "errored_at_start"
+    """The same before the first batch was done, which points to a mistake in the code or data."""
     USER_CANCELED = "user_canceled"
     INVALID_HP = "invalid_hp"
     UNUSABLE = "unusable"

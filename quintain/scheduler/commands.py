@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +18,7 @@ from quintain.records import (
     trial,
 )
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, experiment_machine, model_files, scheduling
+from quintain.scheduler import entries, experiment_machine, faults, model_files, scheduling
 from quintain.search import searcher
 from quintain.search import space as space_lib
 
@@ -74,55 +73,59 @@ class Commands:
     ) -> experiment.Experiment:
         """Creates an experiment; see `Master.create_experiment`."""
         core = self._core
-        machine = experiment_machine.ExperimentMachine(config)
-        with core.condition:
-            source = self._find_source(config.searcher)
-            record = experiment.Experiment(
-                id=0,
-                state=states.ExperimentState.ACTIVE,
-                config=config.as_dict(),
-                original_config=text,
-                model_dir="",
-                description=config.description or config.name,
-                labels=tuple(sorted(set(config.labels))),
-                start_time=time.time(),
-                parent_id=parent_id,
-            )
-            events: list[dict[str, Any]] = [
-                {
+        with faults.explaining_search():
+            machine = experiment_machine.ExperimentMachine(config)
+        record = experiment.Experiment(
+            id=0,
+            state=states.ExperimentState.ACTIVE,
+            config=config.as_dict(),
+            original_config=text,
+            model_dir="",
+            description=config.description or config.name,
+            labels=tuple(sorted(set(config.labels))),
+            start_time=time.time(),
+            parent_id=parent_id,
+        )
+        # The user's directory may be large and slow: nobody waits for its copy.
+        with model_files.staging(core.home) as scratch:
+            has_rules = model_dir is None or not model_dir.is_relative_to(core.home / "experiments")
+            if model_dir is None:
+                (scratch / model_files.NAME).mkdir()
+            else:
+                model_files.copy_model_dir(
+                    model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
+                )
+            with core.condition:
+                start: dict[str, Any] = {
                     "kind": "start",
                     "config": config.as_dict(),
-                    "source_checkpoint": source,
+                    "source_checkpoint": self._find_source(config.searcher),
                     "trial_seed": trial_seed,
                 }
-            ]
-            if not activate:
-                events.append({"kind": "pause"})
-            copied: pathlib.Path | None = None
-            try:
-                with core.store.transaction() as session:
-                    record = session.add_experiment(record)
-                    copied = core.home / "experiments" / str(record.id)
-                    shutil.rmtree(copied, ignore_errors=True)
-                    target = copied / "model_dir"
-                    target.mkdir(parents=True)
-                    if model_dir is not None:
-                        model_files.copy_model_dir(model_dir, target)
-                    record = dataclasses.replace(record, model_dir=str(target))
-                    session.update_experiment(record)
-                    entry = entries.Entry(record, machine, config)
-                    for event in events:
-                        event["time"] = time.time()
-                        effects = machine.apply(event)
-                        session.add_event(record.id, event)
-                        entries.write_effects(session, entry, effects)
-            except Exception:
-                if copied is not None:
-                    shutil.rmtree(copied, ignore_errors=True)
-                raise
-            core.entries[record.id] = entry
-            core.notify()
-            return entry.record
+                events = [start] if activate else [start, {"kind": "pause"}]
+                placed = None
+                try:
+                    with core.store.transaction() as session:
+                        record = session.add_experiment(record)
+                        target = model_files.choose_place(core.home, record.id)
+                        code = str(target / model_files.NAME)
+                        record = dataclasses.replace(record, model_dir=code)
+                        session.update_experiment(record)
+                        entry = entries.Entry(record, machine, config)
+                        for event in events:
+                            event["time"] = time.time()
+                            with faults.explaining_search():
+                                effects = machine.apply(event)
+                            session.add_event(record.id, event)
+                            entries.write_effects(session, entry, effects)
+                        placed = scratch.rename(target)
+                except Exception:
+                    if placed is not None:
+                        placed.rename(scratch)
+                    raise
+                core.entries[record.id] = entry
+                core.notify()
+                return entry.record
 
     def _find_source(self, config: searcher_config.SearcherConfig) -> str | None:
         """Returns the checkpoint from which all trials start, or None."""
@@ -212,10 +215,14 @@ class Commands:
                 )
             entry = core.entry(experiment_id)
             entry.machine.check(name)
-            core.apply(entry, {"kind": name})
-            if name == "kill":
-                self._kill_runs(experiment_id)
-            return entry.record
+            with core.containing(experiment_id, f"when it was asked to {name}"):
+                core.apply(entry, {"kind": name})
+                if name == "kill":
+                    self._kill_runs(experiment_id)
+                return entry.record
+            raise errors.StateError(
+                f"Experiment {experiment_id} has failed: {self._record(experiment_id).reason}"
+            )
 
     def set_archived(self, experiment_id: int, *, is_archived: bool) -> experiment.Experiment:
         """Archives an ended experiment, or takes it back."""
@@ -243,7 +250,7 @@ class Commands:
         directory = storage.directory(str(core.home / "checkpoints"))
         for each in checkpoints:
             core.delete_checkpoint_files(each, directory)
-        shutil.rmtree(core.home / "experiments" / str(experiment_id), ignore_errors=True)
+        model_files.delete(core.home, record.model_dir)
         return record
 
     def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:

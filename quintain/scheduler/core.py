@@ -1,16 +1,18 @@
 """What all parts of the master share: the experiments in memory, their processes, and one lock."""
 
+import contextlib
+import dataclasses
 import logging
 import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import checkpoint, experiment_config, log
-from quintain.scheduler import entries, experiment_machine
+from quintain.records import checkpoint, experiment_config, log, states
+from quintain.scheduler import entries, experiment_machine, faults
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -69,6 +71,11 @@ class Core:
             self._stale.discard(experiment_id)
         return self.entries[experiment_id]
 
+    def is_active(self, experiment_id: int) -> bool:
+        """Returns whether an experiment is there and may start trials."""
+        found = self.entries.get(experiment_id)
+        return found is not None and found.machine.state is states.ExperimentState.ACTIVE
+
     def load(self, experiment_id: int) -> entries.Entry:
         """Builds an experiment from its stored events."""
         with self.store.reading() as session:
@@ -108,6 +115,78 @@ class Core:
             raise
         self.notify()
         return effects
+
+    @contextlib.contextmanager
+    def containing(self, experiment_id: int, doing: str) -> Iterator[None]:
+        """Ends an experiment if the block, which handles it, raises; the others go on.
+
+        Args:
+            experiment_id: The experiment.
+            doing: When it happened, to be said: `while it was loaded`.
+
+        Raises:
+            StoreError: If the store fails, which concerns all experiments.
+        """
+        try:
+            yield
+        except errors.StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the border between experiments
+            self.end_faulty(experiment_id, doing, error)
+
+    def end_faulty(self, experiment_id: int, doing: str, error: Exception) -> None:
+        """Ends an experiment with the exception that handling it raised.
+
+        Its trials save themselves. If even that raises, or did before, its processes are killed.
+        """
+        logger.error("Experiment %d failed %s.", experiment_id, doing, exc_info=error)
+        reason = (
+            f"The platform failed {doing}: {faults.describe(error)}. The log of the master has the "
+            "traceback."
+        )
+        with self.condition:
+            # The exception may have left it half changed.
+            self._stale.add(experiment_id)
+            try:
+                entry = self.entry(experiment_id)
+                if not entry.machine.state.is_stopping:
+                    self.apply(entry, {"kind": "fatal", "reason": reason})
+                    return
+            except errors.StoreError:
+                raise
+            except Exception as again:  # noqa: BLE001 - the border between experiments
+                logger.error("It can't end in order: %s", faults.describe(again))  # noqa: TRY400
+            self._set_aside(experiment_id, reason)
+
+    def _set_aside(self, experiment_id: int, reason: str) -> None:
+        """Ends an experiment without asking it, and forgets it."""
+        self.entries.pop(experiment_id, None)
+        self._stale.discard(experiment_id)
+        now = time.time()
+
+        def write(session: session_lib.Session) -> None:
+            record = session.get_experiment(experiment_id)
+            if record.state.is_terminal:
+                return
+            # As if it had been asked: so the next one that reads the events finds the same.
+            session.add_event(experiment_id, {"kind": "fatal", "time": now, "reason": reason})
+            session.add_event(experiment_id, {"kind": "drained", "time": now})
+            state = states.ExperimentState.ERROR
+            session.update_experiment(
+                dataclasses.replace(record, state=state, reason=reason, end_time=now)
+            )
+            for each in session.list_trials(experiment_id):
+                if not each.state.is_terminal:
+                    ended = states.TrialState.CANCELED
+                    session.update_trial(
+                        dataclasses.replace(each, state=ended, reason=reason, end_time=now)
+                    )
+
+        try:
+            self.write(write)
+        except errors.NotFoundError:
+            logger.info("Experiment %d was deleted.", experiment_id)
+        self.notify()
 
     def write(self, write: Write) -> None:
         """Changes the store where no experiment changes.

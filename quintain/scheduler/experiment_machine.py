@@ -11,7 +11,8 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
 `exited_reason` | a trial did a workload |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
-| `exit` | `request_id`, `exited_reason`, `reason` | a trial ended for good, and says why |
+| `exit` | `request_id`, `exited_reason`, `reason`, `error` (if before the first batch) | a trial's \
+code ended, and says why |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
 | `kill_trial` | `request_id` | a user asked for it |
 | `extend` | `max_trials` | a user asked for more trials |
@@ -103,6 +104,8 @@ class ExperimentMachine:
         self._time = 0.0
         self._num_errors = 0
         self._first_error = ""
+        self._early_error: str | None = None
+        self._early_trials: list[trial_machine.TrialMachine] = []
 
     @property
     def progress(self) -> float:
@@ -211,6 +214,7 @@ class ExperimentMachine:
             return
         match workload.WorkloadKind(event["work"]):
             case workload.WorkloadKind.TRAIN:
+                self._early_error = None
                 trial.record_training(event["num_batches"])
                 self.num_done_batches += event["num_batches"]
             case workload.WorkloadKind.VALIDATE if event.get("problem"):
@@ -259,7 +263,7 @@ class ExperimentMachine:
 
     def _record_exit(self, event: Mapping[str, Any], effects: Effects) -> None:
         trial = self.trials[event["request_id"]]
-        if trial.state.is_terminal:
+        if trial.state.is_terminal or self._stops_for(trial, event, effects):
             return
         match workload.ExitedReason(event["exited_reason"]):
             case workload.ExitedReason.INVALID_HP:
@@ -280,8 +284,43 @@ class ExperimentMachine:
                     base_search.ExitReason.ERRORED,
                     effects,
                 )
-            case workload.ExitedReason.ERRORED:
+            case workload.ExitedReason.ERRORED_AT_START if event["error"] == trial.early_error:
+                # It would fail at the other restarts, too.
+                self._end_trial(
+                    trial,
+                    states.TrialState.ERROR,
+                    event["reason"],
+                    base_search.ExitReason.ERRORED,
+                    effects,
+                )
+            case workload.ExitedReason.ERRORED | workload.ExitedReason.ERRORED_AT_START:
+                trial.early_error = event.get("error")
                 self._record_failure(event, effects)
+
+    def _stops_for(
+        self, trial: trial_machine.TrialMachine, event: Mapping[str, Any], effects: Effects
+    ) -> bool:
+        """Ends the experiment if too many trials in a row failed alike before their first batch."""
+        error = event.get("error")
+        if error is None or error != self._early_error:
+            self._early_error, self._early_trials = error, []
+        if error is None or self.state.is_stopping:
+            return False
+        if trial not in self._early_trials:
+            self._early_trials.append(trial)
+        limit = self.config.max_identical_errors
+        if not limit or len(self._early_trials) < limit:
+            return False
+        for each in self._early_trials:
+            if not each.state.is_terminal:
+                each.end(states.TrialState.ERROR, event["reason"], None, self._time)
+                self._note_end(each, effects)
+        self._stop(
+            _State.STOPPING_ERROR,
+            f"{limit} trials in a row failed with the same error before their first batch "
+            f"(max_identical_errors: {limit}): {event['reason']}",
+        )
+        return True
 
     def _end_invalid(
         self, trial: trial_machine.TrialMachine, reason: str, effects: Effects
@@ -350,6 +389,7 @@ class ExperimentMachine:
         self.end_time = None
         self._num_errors = 0
         self._first_error = ""
+        self._early_error = None
 
     def check_extension(self, max_trials: int) -> None:
         """Checks that the experiment may get more trials.

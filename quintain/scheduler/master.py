@@ -124,7 +124,7 @@ class Master:
             try:
                 self.tick()
             except Exception:
-                # Whatever it is: the other experiments must go on.
+                # What one experiment raises has ended that one; this concerns all of them.
                 logger.exception("The scheduling failed and is tried again.")
                 time.sleep(1.0)
             self._core.wake.wait(ENDING_TICK_SECS if self._is_any_ending() else TICK_SECS)
@@ -371,10 +371,12 @@ class Master:
                         experiment_id=None if live is None else live.record.experiment_id,
                     )
                 )
+            described = []
+            for each in sorted(core.entries):
+                with core.containing(each, "while its forecast was made"):
+                    described.append(self._describe(each))
             return master_status.MasterStatus(
-                slots=tuple(shown_slots),
-                experiments=tuple(self._describe(each) for each in sorted(core.entries)),
-                problem=core.problem,
+                slots=tuple(shown_slots), experiments=tuple(described), problem=core.problem
             )
 
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:

@@ -1,121 +1,348 @@
-"""Copies of users' model directories, so that later changes do not reach a running experiment."""
+"""Copies of users' model directories, so that later changes do not reach a running experiment.
 
-import fnmatch
+A directory may be anything: one with links that lead in circles or out of it, with sockets and
+pipes, with data of terabytes, or one that changes while it is copied. So links are copied as links
+and never followed, only plain files are opened, and the number of files and bytes is limited. What
+`.gitignore` files name is left out, and what `.quintainignore` names; there, `!name` takes back
+what git ignores.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import errno
 import os
 import pathlib
-import re
 import shutil
-from collections.abc import Sequence
+import stat
+import uuid
+from collections.abc import Iterator
 from typing import Final
 
+import pathspec
+
 from quintain import errors
+from quintain.records import experiment_config
+
+NAME: Final = "model_dir"
+"""Name of the copy in the directory of its experiment."""
 
 IGNORE_FILES: Final = (".quintainignore", ".detignore", ".pedlignore")
 """Files that say what is left out, in the syntax of `.gitignore`; the first one found counts."""
 
-MAX_BYTES: Final = 95 * 2**20
-"""Largest size of a model directory."""
-
-_ALWAYS_IGNORED: Final = ("__pycache__/", ".git/")
-
-
-class IgnoreRules:
-    """Patterns in the syntax of `.gitignore`; the last one that matches decides."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        """Reads the patterns."""
-        self._rules: list[tuple[re.Pattern[str], bool, bool]] = []
-        for line in lines:
-            text = line.rstrip("\n")
-            text = text if text.endswith("\\ ") else text.rstrip()
-            if not text or text.startswith("#"):
-                continue
-            is_kept = text.startswith("!")
-            text = text.removeprefix("!")
-            needs_directory = text.endswith("/")
-            text = text.rstrip("/")
-            is_anchored = "/" in text
-            pattern = _to_regex(text.lstrip("/"), is_anchored=is_anchored)
-            self._rules.append((re.compile(pattern), is_kept, needs_directory))
-
-    def is_ignored(self, path: str, *, is_directory: bool) -> bool:
-        """Returns whether a path is left out.
-
-        Args:
-            path: Relative to the model directory, with `/`.
-            is_directory: Whether it is a directory.
-        """
-        ignored = False
-        for pattern, is_kept, needs_directory in self._rules:
-            if (is_directory or not needs_directory) and pattern.fullmatch(path):
-                ignored = not is_kept
-        return ignored
+_GIT_FILE: Final = ".gitignore"
+_ALWAYS_IGNORED: Final = pathspec.GitIgnoreSpec.from_lines(("__pycache__/", ".git/"))
+_NONE: Final = pathspec.GitIgnoreSpec.from_lines(())
+_NUM_NAMED: Final = 3
+_PIECE_BYTES: Final = 2**20
+_STAGING: Final = ".incomplete"
 
 
-def copy_model_dir(source: pathlib.Path, target: pathlib.Path) -> int:
-    """Copies a model directory, without what its ignore file names.
+@dataclasses.dataclass
+class Listing:
+    """What is copied of a directory, and what is not."""
+
+    files: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes of each plain file, by its path with `/`, relative to the directory."""
+
+    links: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Targets of the links by their paths; each relative, and inside of the directory."""
+
+    left_out: list[str] = dataclasses.field(default_factory=list)
+    """What ignore files name, directories with a `/` at the end and without what is in them."""
+
+    def leaves_out(self, path: str, rules: "_Rules") -> bool:
+        """Returns whether a path is left out, and notes it unless that always is."""
+        if not rules.is_ignored(path):
+            return False
+        if not _ALWAYS_IGNORED.match_file(path):
+            self.left_out.append(path)
+        return True
+
+
+@dataclasses.dataclass(frozen=True)
+class _Patterns:
+    """Patterns of one ignore file."""
+
+    spec: pathspec.GitIgnoreSpec
+    """The patterns."""
+
+    base: str = ""
+    """Directory of the file, relative to the model directory."""
+
+    prefix: str = ""
+    """The model directory, relative to that of the file."""
+
+    def check(self, path: str) -> bool | None:
+        """Returns whether a path is left out, or None if the file does not say."""
+        return self.spec.check_file(self.prefix + path.removeprefix(self.base)).include
+
+
+class _Rules:
+    """What is left out, at one place of the tree."""
+
+    def __init__(self, own: _Patterns, git: tuple[_Patterns, ...] = ()) -> None:
+        self._own = own
+        self._git = git
+
+    def enter(self, folder: pathlib.Path, base: str) -> "_Rules":
+        """Returns the rules for what is in a directory."""
+        found = _read_patterns(folder / _GIT_FILE, base)
+        return self if found is None else _Rules(self._own, (*self._git, found))
+
+    def is_ignored(self, path: str) -> bool:
+        """Returns whether a path is left out; that of a directory ends in `/`."""
+        for patterns in (self._own, *reversed(self._git)):
+            decision = patterns.check(path)
+            if decision is not None:
+                return decision
+        return False
+
+
+def list_files(
+    source: pathlib.Path, limits: experiment_config.CodeConfig, *, has_rules: bool = True
+) -> Listing:
+    """Returns what is to be copied of a model directory.
+
+    Args:
+        source: The directory.
+        limits: How much it may be.
+        has_rules: Whether ignore files count; not in what is such a copy itself.
+
+    Raises:
+        ConfigError: If the directory is missing, too large or can't be read, or a link leads out of
+            it.
+    """
+    if not source.is_dir():
+        raise errors.ConfigError(f"model_dir: {str(source)!r} is not a directory.")
+    rules = _find_rules(source) if has_rules else _Rules(_Patterns(_NONE))
+    listing = Listing()
+    pending = [("", rules)]
+    num_seen = 0
+    while pending:
+        base, rules = pending.pop()
+        if has_rules:
+            rules = rules.enter(source / base, base)
+        with _explaining(source / base), os.scandir(source / base) as entries:
+            for entry in entries:
+                num_seen += 1
+                if num_seen > limits.max_files:
+                    raise _too_large(source, listing, limits, f"more than {limits.max_files} files")
+                path = base + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if not listing.leaves_out(f"{path}/", rules):
+                        pending.append((f"{path}/", rules))
+                elif not listing.leaves_out(path, rules):
+                    _add(listing, path, entry, source)
+    if sum(listing.files.values()) > limits.max_mib * 2**20:
+        size = f"{sum(listing.files.values()) / 2**20:.1f} MiB"
+        raise _too_large(source, listing, limits, size)
+    return listing
+
+
+def _add(listing: Listing, path: str, entry: os.DirEntry[str], source: pathlib.Path) -> None:
+    """Adds what is no directory."""
+    if entry.is_symlink():
+        listing.links[path] = _find_target(source, path)
+    elif entry.is_file(follow_symlinks=False):
+        _check_name(source, path)
+        listing.files[path] = entry.stat(follow_symlinks=False).st_size
+
+
+def copy_model_dir(
+    source: pathlib.Path,
+    target: pathlib.Path,
+    limits: experiment_config.CodeConfig,
+    *,
+    has_rules: bool = True,
+) -> Listing:
+    """Copies a model directory, without what ignore files name.
+
+    A file that grows meanwhile is copied up to the size it had, one that vanishes is not there.
 
     Args:
         source: The user's directory.
         target: The copy, which must not exist.
+        limits: How much it may be.
+        has_rules: As for `list_files`.
 
     Returns:
-        Bytes that were copied.
+        What was copied, and what was left out.
 
     Raises:
-        ConfigError: If the directory is missing or too large.
+        ConfigError: As `list_files` does.
     """
-    if not source.is_dir():
-        raise errors.ConfigError(f"model_dir: {str(source)!r} is not a directory.")
-    files = list_files(source)
-    sizes = {path: (source / path).stat().st_size for path in files}
-    total = sum(sizes.values())
-    if total > MAX_BYTES:
-        largest = sorted(sizes, key=lambda path: -sizes[path])[:3]
-        raise errors.ConfigError(
-            f"model_dir: {str(source)!r} has {total / 2**20:.1f} MiB, expected at most "
-            f"{MAX_BYTES // 2**20} MiB. Name what is not needed in {IGNORE_FILES[0]}; the largest "
-            f"files are {', '.join(largest)}."
-        )
-    for path in files:
+    listing = list_files(source, limits, has_rules=has_rules)
+    target.mkdir(parents=True)
+    for path, num_bytes in listing.files.items():
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source / path, copy)
-    target.mkdir(parents=True, exist_ok=True)
-    return total
+        with _explaining(source / path):
+            _copy_file(source / path, copy, num_bytes)
+    for path, link in listing.links.items():
+        copy = target / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.symlink_to(link)
+    return listing
 
 
-def list_files(source: pathlib.Path) -> list[str]:
-    """Returns the files of a model directory that are not left out, sorted."""
-    ignore_file = next((source / name for name in IGNORE_FILES if (source / name).exists()), None)
-    lines = ignore_file.read_text(encoding="utf-8").splitlines() if ignore_file else []
-    rules = IgnoreRules([*_ALWAYS_IGNORED, *lines])
-    found: list[str] = []
-    for directory, names, files in os.walk(source, followlinks=True):
-        base = pathlib.Path(directory).relative_to(source)
-        names[:] = [
-            name
-            for name in names
-            if not rules.is_ignored((base / name).as_posix(), is_directory=True)
-        ]
-        for name in files:
-            path = (base / name).as_posix()
-            if (source / path).is_file() and not rules.is_ignored(path, is_directory=False):
-                found.append(path)
-    return sorted(found)
+@contextlib.contextmanager
+def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives an empty directory for what becomes that of an experiment when it is complete.
+
+    Args:
+        home: Directory of the platform.
+    """
+    scratch = home / "experiments" / _STAGING / uuid.uuid4().hex
+    scratch.mkdir(parents=True)
+    try:
+        yield scratch
+    finally:
+        if scratch.exists():
+            shutil.rmtree(scratch)
 
 
-def _to_regex(pattern: str, *, is_anchored: bool) -> str:
-    """Returns a regular expression for a pattern; without a slash it matches at any depth."""
-    parts: list[str] = []
-    segments = pattern.split("/")
-    for index, segment in enumerate(segments):
-        is_last = index == len(segments) - 1
-        if segment == "**":
-            parts.append(".*" if is_last else "(?:.*/)?")
-            continue
-        text = fnmatch.translate(segment).removeprefix("(?s:").removesuffix(r")\Z")
-        text = text.removesuffix(r")\z").replace(".*", "[^/]*")
-        text = re.sub(r"(?<!\\)\.(?!\*)", "[^/]", text)
-        parts.append(text if is_last else text + "/")
-    return ("" if is_anchored else "(?:.*/)?") + "".join(parts)
+def clear_staging(home: pathlib.Path) -> None:
+    """Deletes what a killed master had not completed; called before anything is staged."""
+    if (home / "experiments" / _STAGING).exists():
+        shutil.rmtree(home / "experiments" / _STAGING)
+
+
+def choose_place(home: pathlib.Path, experiment_id: int) -> pathlib.Path:
+    """Returns the directory of a new experiment, which is not there yet.
+
+    Where the store was lost, directories of experiments that it does not know may have the number.
+    """
+    target = home / "experiments" / str(experiment_id)
+    if target.exists():
+        target = target.with_name(f"{experiment_id}-{uuid.uuid4().hex[:8]}")
+    return target
+
+
+def delete(home: pathlib.Path, model_dir: str) -> None:
+    """Deletes the directory of an experiment, given its copy of the code."""
+    directory = pathlib.Path(model_dir).parent
+    if directory.parent == home / "experiments":
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _copy_file(source: pathlib.Path, target: pathlib.Path, num_bytes: int) -> None:
+    # If it has become a pipe meanwhile, opening it must not wait; if a link, not lead elsewhere.
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        with open(target, "wb") as copy:
+            while num_bytes > 0 and (data := file.read(min(num_bytes, _PIECE_BYTES))):
+                copy.write(data)
+                num_bytes -= len(data)
+            copy.flush()
+            os.fsync(copy.fileno())
+    os.chmod(target, stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _find_rules(source: pathlib.Path) -> _Rules:
+    """Returns the rules that hold for the whole directory.
+
+    Those of a repository around it count as well, but for files that would leave out the directory
+    itself: it was asked for.
+    """
+    found = (_read_patterns(source / name, "") for name in IGNORE_FILES)
+    own = next((one for one in found if one is not None), _Patterns(_NONE))
+    directory = source.resolve()
+    chain = [directory, *directory.parents]
+    root = next((up for up in chain if (up / ".git").exists()), directory)
+    git = [_Patterns(_ALWAYS_IGNORED)]
+    for up in reversed(chain[1 : chain.index(root) + 1]):
+        prefix = f"{directory.relative_to(up).as_posix()}/"
+        patterns = _read_patterns(up / _GIT_FILE, "")
+        if patterns is not None and not patterns.spec.match_file(prefix):
+            git.append(_Patterns(patterns.spec, prefix=prefix))
+    return _Rules(own, tuple(git))
+
+
+def _read_patterns(file: pathlib.Path, base: str) -> _Patterns | None:
+    """Returns what an ignore file says, or None if there is none."""
+    if not file.is_file():
+        return None
+    with _explaining(file):
+        lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    try:
+        return _Patterns(pathspec.GitIgnoreSpec.from_lines(lines), base)
+    except ValueError as error:
+        raise errors.ConfigError(f"{file}: {error}") from error
+
+
+def _find_target(source: pathlib.Path, path: str) -> str:
+    """Returns where a link leads, relative to it.
+
+    Raises:
+        ConfigError: If that is not in the directory.
+    """
+    link = source / path
+    given = os.readlink(link)
+    folder = os.path.realpath(link.parent)
+    # Only its own step counts: what it leads to may be a link again, which is looked at itself.
+    target = os.path.normpath(os.path.join(folder, given))
+    root = os.path.realpath(source)
+    if os.path.commonpath((root, target)) != root:
+        raise errors.ConfigError(
+            f"model_dir: {str(link)!r} is a link that leads out of the directory, to {given!r}. "
+            f"Copy the files there, or name the link in {IGNORE_FILES[0]} and give the code the "
+            "absolute path."
+        )
+    _check_name(source, path)
+    return os.path.relpath(target, folder)
+
+
+def _check_name(source: pathlib.Path, path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise errors.ConfigError(
+            f"model_dir: {os.fsencode(source / path)!r}: its name is no UTF-8. Rename it, or leave "
+            f"it out by a pattern in {IGNORE_FILES[0]}."
+        ) from error
+
+
+def _too_large(
+    source: pathlib.Path, listing: Listing, limits: experiment_config.CodeConfig, size: str
+) -> errors.ConfigError:
+    """Returns an error that names what is largest: by bytes, and by the number of files."""
+    sizes: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
+    for path, num_bytes in listing.files.items():
+        top, slash, _ = path.partition("/")
+        sizes[top + slash] += num_bytes
+        counts[top + slash] += 1
+    shown = dict.fromkeys(
+        name for counter in (sizes, counts) for name, _ in counter.most_common(_NUM_NAMED)
+    )
+    largest = ", ".join(
+        f"{name} ({counts[name]} files, {sizes[name] / 2**20:.1f} MiB)" for name in shown
+    )
+    return errors.ConfigError(
+        f"model_dir: {str(source)!r} has {size}, expected at most {limits.max_files} files "
+        f"(code.max_files) and {limits.max_mib} MiB (code.max_mib). Name what is not needed in "
+        f"{IGNORE_FILES[0]}; the largest seen: {largest}."
+    )
+
+
+@contextlib.contextmanager
+def _explaining(path: pathlib.Path) -> Iterator[None]:
+    """Turns an error of the system into one that names a path of the user's."""
+    try:
+        yield
+    except OSError as error:
+        # The copy's disk may be full as well; that is no mistake in the directory.
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise errors.StoreError(f"{error.filename or path}: {error.strerror}.") from error
+        raise errors.ConfigError(
+            f"model_dir: {str(path)!r} can't be read ({error.strerror}). If it is not needed, name "
+            f"it in {IGNORE_FILES[0]}."
+        ) from error

@@ -167,7 +167,15 @@ class ProcessLauncher(launcher.Launcher):
         with self._lock:
             exits = []
             for launch_id, tracked in self._tracked.items():
-                if not tracked.is_over and (found := self._find_exit(tracked)) is not None:
+                if tracked.is_over:
+                    continue
+                try:
+                    found = self._find_exit(tracked)
+                except (OSError, ValueError, errors.QuintainError) as error:
+                    # The files of one process must not keep others from being looked after.
+                    logger.error("The end of %s can't be read: %s", launch_id, error)  # noqa: TRY400
+                    found = None if tracked.is_alive() else process_files.Exit(None, None)
+                if found is not None:
                     tracked.is_over = True
                     exits.append(
                         launcher.ProcessExit(
@@ -188,7 +196,13 @@ class ProcessLauncher(launcher.Launcher):
             for launch_id, tracked in list(self._tracked.items()):
                 self._confirm(tracked)
                 was_over = tracked.is_over
-                found, tracked.offset = tracked.files.read_lines(tracked.trial_id, tracked.offset)
+                try:
+                    found, tracked.offset = tracked.files.read_lines(
+                        tracked.trial_id, tracked.offset
+                    )
+                except OSError as error:
+                    logger.error("The log of %s can't be read: %s", launch_id, error)  # noqa: TRY400
+                    continue
                 rows += found
                 if was_over and not found:
                     tracked.files.delete_all_but_exit()

@@ -10,7 +10,13 @@ import logging
 import time
 
 from quintain.records import run
-from quintain.scheduler import checkpoint_sweep, entries, scheduling, worker_calls
+from quintain.scheduler import (
+    checkpoint_sweep,
+    entries,
+    model_files,
+    scheduling,
+    worker_calls,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.store import session as session_lib
@@ -30,15 +36,18 @@ def recover(
         processes: Notes what it means that a process is gone.
         launcher: Takes over the processes that are there.
     """
+    model_files.clear_staging(core.home)
     with core.condition:
         with core.store.reading() as session:
             records = session.list_experiments(include_archived=True)
             runs = session.list_runs()
         for record in records:
             if not record.state.is_terminal:
-                core.entries[record.id] = core.load(record.id)
+                with core.containing(record.id, "while it was loaded"):
+                    core.entries[record.id] = core.load(record.id)
         for each in runs:
-            _take_over(core, processes, launcher, each)
+            with core.containing(each.experiment_id, "while its processes were taken over"):
+                _take_over(core, processes, launcher, each)
         checkpoint_sweep.sweep(core)
         for entry in core.entries.values():
             logger.info(

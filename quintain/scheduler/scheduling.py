@@ -12,7 +12,14 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint, exit_codes, log, run, states, workload
-from quintain.scheduler import checkpoint_gc, checkpoint_sweep, entries, policy, worker_calls
+from quintain.scheduler import (
+    checkpoint_gc,
+    checkpoint_sweep,
+    entries,
+    faults,
+    policy,
+    worker_calls,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -22,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_LINE: Final = 300
 """Characters of a line that are part of a reason."""
+
+_MOST_WEIGHT: Final = 1e100
 
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
@@ -109,11 +118,24 @@ class Scheduling:
         return True
 
     def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
-        live = self._core.runs.get(ended.trial_id)
+        core = self._core
+        live = core.runs.get(ended.trial_id)
         if live is None or live.record.launch_id != ended.launch_id:
-            self._core.write(lambda session: session.delete_run(ended.launch_id))
+            core.write(lambda session: session.delete_run(ended.launch_id))
             return
-        self.record_exit(live, ended)
+        self._contain_exit(live, ended)
+
+    def _contain_exit(
+        self, live: entries.LiveRun, ended: launcher_lib.ProcessExit | None, reason: str = ""
+    ) -> None:
+        """Records an exit; the slots are free afterwards whatever that raises."""
+        core, trial_id = self._core, live.record.trial_id
+        if live.record.experiment_id in core.entries:
+            with core.containing(live.record.experiment_id, f"when trial {trial_id} ended"):
+                self.record_exit(live, ended, reason)
+        if core.runs.get(trial_id) is live:
+            core.write(lambda session: session.delete_run(live.record.launch_id))
+            del core.runs[trial_id]
 
     def record_exit(
         self, live: entries.LiveRun, ended: launcher_lib.ProcessExit | None, reason: str = ""
@@ -185,35 +207,43 @@ class Scheduling:
         for live in list(self._core.runs.values()):
             if live.is_killed:
                 continue
-            entry = self._core.entry(live.record.experiment_id)
-            machine = entry.machine_of(live.record.trial_id)
-            timeout = entry.config.workload_timeout
-            age = now - live.since
-            if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
+            if live.record.experiment_id not in self._core.entries:
                 self.kill(live)
-            elif live.record.state is run.RunState.ENDING:
-                if age > EXIT_GRACE_SECS:
-                    self.kill(live)
-            elif timeout is not None and age > timeout and live.idle_since is None:
-                work = live.outstanding
-                doing = "start" if work is None else f"do workload {work.number} ({work.kind})"
-                self.kill(
-                    live,
-                    f"workload_timeout: the trial took more than {timeout:g} s to {doing}.",
-                )
+                continue
+            with self._core.containing(live.record.experiment_id, "while its trials were watched"):
+                self._end_run(live, now - live.since)
+
+    def _end_run(self, live: entries.LiveRun, age: float) -> None:
+        entry = self._core.entry(live.record.experiment_id)
+        machine = entry.machine_of(live.record.trial_id)
+        timeout = entry.config.workload_timeout
+        if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
+            self.kill(live)
+        elif live.record.state is run.RunState.ENDING:
+            if age > EXIT_GRACE_SECS:
+                self.kill(live)
+        elif timeout is not None and age > timeout and live.idle_since is None:
+            work = live.outstanding
+            doing = "start" if work is None else f"do workload {work.number} ({work.kind})"
+            self.kill(live, f"workload_timeout: the trial took more than {timeout:g} s to {doing}.")
 
     def _finish_experiments(self) -> None:
         busy = {live.record.experiment_id for live in self._core.runs.values()}
         for experiment_id in list(self._core.entries):
-            entry = self._core.entry(experiment_id)
-            if experiment_id in busy or not entry.machine.state.is_stopping:
-                continue
-            self._core.apply(entry, {"kind": "drained"})
-            del self._core.entries[experiment_id]
-            collect_garbage(self._core, entry)
-            checkpoint_sweep.sweep(self._core)
-            scratch = self._core.home / "scratch" / str(experiment_id)
-            shutil.rmtree(scratch, ignore_errors=True)
+            if experiment_id not in busy:
+                with self._core.containing(experiment_id, "while it was ended"):
+                    self._finish_experiment(experiment_id)
+
+    def _finish_experiment(self, experiment_id: int) -> None:
+        entry = self._core.entry(experiment_id)
+        if not entry.machine.state.is_stopping:
+            return
+        self._core.apply(entry, {"kind": "drained"})
+        del self._core.entries[experiment_id]
+        collect_garbage(self._core, entry)
+        checkpoint_sweep.sweep(self._core)
+        scratch = self._core.home / "scratch" / str(experiment_id)
+        shutil.rmtree(scratch, ignore_errors=True)
 
     # What is to start.
 
@@ -232,11 +262,15 @@ class Scheduling:
         launches = []
         for trial_id in decisions.start:
             entry = wanted[trial_id]
+            if not core.is_active(entry.id):
+                continue
             count = entry.config.resources.slots_per_trial
             if count > len(free):
                 continue
-            taken, free = tuple(free[:count]), free[count:]
-            launches.append(self._prepare(entry, trial_id, taken))
+            taken = tuple(free[:count])
+            with core.containing(entry.id, f"while trial {trial_id} was started"):
+                launches.append(self._prepare(entry, trial_id, taken))
+                free = free[count:]
         records = [record for _, record in launches]
 
         def write(session: session_lib.Session) -> None:
@@ -246,7 +280,7 @@ class Scheduling:
         if records:
             core.write(write)
         for record in records:
-            request_id = core.entries[record.experiment_id].request_ids[record.trial_id]
+            request_id = wanted[record.trial_id].request_ids[record.trial_id]
             core.runs[record.trial_id] = entries.LiveRun(record, request_id, time.monotonic())
         return [launch for launch, _ in launches]
 
@@ -260,23 +294,16 @@ class Scheduling:
             request = policy.Request(trial_id, len(live.record.slots), True, is_ending)
             held.setdefault(live.record.experiment_id, []).append(request)
         for experiment_id in sorted(core.entries):
-            entry = core.entry(experiment_id)
-            resources = entry.config.resources
-            requests = held.get(experiment_id, [])
-            if entry.machine.state is states.ExperimentState.ACTIVE:
-                for trial_id in entry.next_waiting(len(self._slots) + 1, core.runs, now):
-                    wanted[trial_id] = entry
-                    requests.append(policy.Request(trial_id, resources.slots_per_trial))
-            if requests:
-                groups.append(
-                    policy.Group(
-                        experiment_id,
-                        requests,
-                        weight=resources.weight,
-                        max_slots=resources.max_slots,
-                        priority=resources.priority or policy.DEFAULT_PRIORITY,
-                    )
-                )
+            with core.containing(experiment_id, "while it was scheduled"):
+                entry = core.entry(experiment_id)
+                requests = held.get(experiment_id, [])
+                if entry.machine.state is states.ExperimentState.ACTIVE:
+                    count = entry.config.resources.slots_per_trial
+                    for trial_id in entry.next_waiting(len(self._slots) + 1, core.runs, now):
+                        wanted[trial_id] = entry
+                        requests.append(policy.Request(trial_id, count))
+                if requests:
+                    groups.append(_build_group(entry, requests))
         return groups, wanted
 
     def _prepare(
@@ -309,11 +336,13 @@ class Scheduling:
         core = self._core
         try:
             identity = self._launcher.start(launch)
-        except errors.QuintainError as error:
+        except Exception as error:  # noqa: BLE001 - the border between experiments
+            is_known = isinstance(error, errors.QuintainError)
+            cause = str(error) if is_known else faults.describe(error)
             with core.condition:
                 live = core.runs[launch.trial_id]
                 try:
-                    self.record_exit(live, None, f"The process could not be started: {error}")
+                    self._contain_exit(live, None, f"The process could not be started: {cause}")
                 except errors.StoreError:
                     unknown = launcher_lib.ProcessExit(
                         launch.launch_id, launch.trial_id, None, None
@@ -331,6 +360,18 @@ class Scheduling:
                 live.record = record
             if live.is_killed:
                 self._launcher.kill(launch.launch_id)
+
+
+def _build_group(entry: entries.Entry, requests: list[policy.Request]) -> policy.Group:
+    resources = entry.config.resources
+    return policy.Group(
+        entry.id,
+        requests,
+        # The shares of all are computed from it: an infinite one would leave none.
+        weight=min(resources.weight, _MOST_WEIGHT),
+        max_slots=resources.max_slots,
+        priority=resources.priority or policy.DEFAULT_PRIORITY,
+    )
 
 
 def explain_exit(ended: launcher_lib.ProcessExit | None, reason: str) -> str:

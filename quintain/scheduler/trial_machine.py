@@ -87,6 +87,7 @@ class TrialMachine:
         is_invalid: Whether its code said that its hyperparameters can't be trained.
         total_batches: Batches it has trained on.
         num_results: Workloads that were done, also those that were lost later.
+        early_error: What its newest error before its first batch is recognised by, or None.
         restarts: How often it was started again after a failure.
         losses: Processes lost in a row without anybody's fault.
         checkpoint: UUID of its newest checkpoint, or None.
@@ -107,6 +108,7 @@ class TrialMachine:
         "_wants_checkpoint",
         "checkpoint",
         "checkpoint_at",
+        "early_error",
         "end_time",
         "hparams",
         "is_invalid",
@@ -144,6 +146,7 @@ class TrialMachine:
         self.is_invalid = False
         self.total_batches = 0
         self.num_results = 0
+        self.early_error: str | None = None
         self.restarts = 0
         self.losses = 0
         self.checkpoint: str | None = None
@@ -353,6 +356,7 @@ class TrialMachine:
         kept = self.roll_back()
         self.state = states.TrialState.ACTIVE
         self.reason = ""
+        self.early_error = None
         self.restarts = 0
         self.losses = 0
         self.end_time = None

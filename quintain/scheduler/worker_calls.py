@@ -1,20 +1,50 @@
 """What trial processes ask the master, and tell it."""
 
 import dataclasses
+import functools
 import math
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
 from quintain.records import checkpoint, codec, metric, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries
+from quintain.scheduler import entries, faults
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
 """How long a process without work is kept, in case the next work comes soon."""
 
 _Kind = workload.WorkloadKind
+_EARLY: Final = (workload.ExitedReason.ERRORED_AT_START, workload.ExitedReason.UNUSABLE)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Call = Callable[Concatenate["WorkerCalls", int, P], T]
+
+
+def _contained(call: Call[P, T]) -> Call[P, T]:
+    """Makes a call of a trial's process that raises end the experiment, and tell the process so."""
+
+    @functools.wraps(call)
+    def contained(self: "WorkerCalls", trial_id: int, *args: P.args, **kwargs: P.kwargs) -> T:
+        live = self._core.runs.get(trial_id)
+        if live is None:
+            return call(self, trial_id, *args, **kwargs)
+        try:
+            return call(self, trial_id, *args, **kwargs)
+        except (errors.StateError, errors.StoreError, errors.NotFoundError):
+            raise  # answers to the process
+        except Exception as error:  # noqa: BLE001 - the border between experiments
+            doing = f"when trial {trial_id} asked the master"
+            self._core.end_faulty(live.record.experiment_id, doing, error)
+        # The trial saves itself; if that raises as well, it is not wanted any more.
+        return contained(self, trial_id, *args, **kwargs)
+
+    return contained
 
 
 class WorkerCalls:
@@ -27,6 +57,7 @@ class WorkerCalls:
         self.is_crowded = False
         self.is_closed = False
 
+    @_contained
     def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialSpec:
         """Returns what a process has to know; see `Master.start_run`."""
         core = self._core
@@ -62,6 +93,7 @@ class WorkerCalls:
             slots=live.record.slots,
         )
 
+    @_contained
     def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
         """Returns the next workload; see `Master.next_workload`."""
         core = self._core
@@ -120,6 +152,7 @@ class WorkerCalls:
             self._core.write(lambda session: session.save_run(record))
             live.record = record
 
+    @_contained
     def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
         """Takes a result; see `Master.report`."""
         core, work = self._core, result.workload
@@ -146,6 +179,7 @@ class WorkerCalls:
         if result.exited_reason is workload.ExitedReason.ERRORED:
             self.report_exit(trial_id, launch_id, result.exited_reason, "")
 
+    @_contained
     def report_exit(
         self, trial_id: int, launch_id: str, reason: workload.ExitedReason, message: str
     ) -> None:
@@ -162,6 +196,8 @@ class WorkerCalls:
                 "exited_reason": reason.value,
                 "reason": message,
             }
+            if reason in _EARLY:
+                event["error"] = faults.find_signature(message)
             row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
             record = dataclasses.replace(live.record, state=run.RunState.ENDING)
 
@@ -175,7 +211,12 @@ class WorkerCalls:
 
     def _find(self, trial_id: int, launch_id: str) -> entries.LiveRun:
         live = self._core.runs.get(trial_id)
-        if live is None or live.record.launch_id != launch_id or live.is_killed:
+        if (
+            live is None
+            or live.record.launch_id != launch_id
+            or live.is_killed
+            or live.record.experiment_id not in self._core.entries
+        ):
             raise errors.GoneError(
                 f"The run {launch_id!r} of trial {trial_id} is not wanted any more."
             )
@@ -226,7 +267,7 @@ def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
         )
     try:
         return codec.from_plain(float, metrics[name]), ""
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, OverflowError):
         return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
 
 

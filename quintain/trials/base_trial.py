@@ -66,6 +66,8 @@ class TrialContext:
         distributed: Which part of the trial this process is.
         functions: Functions of the user's module beside the class, by name, such as
             `make_data_loaders`.
+        has_trained: Whether a batch was done, by this process or before the checkpoint that it
+            goes on from. Where batches are done in one graph, that is known after the first ones.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class TrialContext:
         self.distributed = DistributedContext()
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
+        self.has_trained = False
         self._is_stop_requested = False
 
     def get_experiment_config(self) -> dict[str, Any]:

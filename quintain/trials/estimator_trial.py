@@ -112,6 +112,7 @@ class EstimatorTrialController(base_trial.TrialController):
         for _ in range(num_batches):
             metrics, size = training.run(self._batches)
             self._batches += 1
+            self.context.has_trained = True
             batches.append(metrics)
             num_inputs += size
         if training.is_stopped:

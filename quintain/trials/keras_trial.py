@@ -242,6 +242,7 @@ class KerasTrialController(base_trial.TrialController):
             self._callbacks.on_train_batch_begin(number)
             batch = self._train_data.next_batch()
             logs.append(self._steps.train(batch))
+            self.context.has_trained = True
             num_inputs += keras_data.count_inputs(batch)
             self._callbacks.on_train_batch_end(number, logs[-1])
         return logs, num_inputs

@@ -134,6 +134,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         for _ in range(num_batches):
             _, size, *values = self._run_train(self._train_handle, True, self._batches)
             self._batches += 1
+            self.context.has_trained = True
             num_inputs += int(size)
             batches.append(_to_metrics(self._train_names, values))
         return base_trial.TrainResult(num_inputs, batches)

@@ -86,7 +86,8 @@ def load_trial(
 def _prepare_tensorflow(directory: pathlib.Path) -> None:
     """Gives code for graphs the names of TensorFlow 1 before it is imported."""
     marks = ("TensorFlowTrial", "EstimatorTrial")
-    texts = (path.read_text("utf-8", "replace") for path in directory.rglob("*.py"))
+    files = (path for path in directory.rglob("*.py") if path.is_file())
+    texts = (path.read_text("utf-8", "replace") for path in files)
     found = {mark for text in texts for mark in marks if mark in text}
     if "EstimatorTrial" in found:
         importlib.import_module("quintain.trials.estimator_compat").load()
@@ -141,7 +142,8 @@ def _search(directory: pathlib.Path) -> tuple[type[Any], list[types.ModuleType]]
         exported = _find_trials(module)
         if exported:
             return _choose(exported, module, directory)
-    names = [path.stem for path in sorted(directory.glob("*.py")) if _mentions_trial(path)]
+    files = [path for path in sorted(directory.glob("*.py")) if path.is_file()]
+    names = [path.stem for path in files if _mentions_trial(path)]
     if _MODEL_FILE in names:
         names = [_MODEL_FILE]
     found: dict[str, tuple[type[Any], types.ModuleType]] = {}

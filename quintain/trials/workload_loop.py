@@ -41,6 +41,7 @@ def run(source: workload_source.WorkloadSource) -> int:
         GoneError: If the source does not want this run any more.
     """
     spec = source.start()
+    controller: base_trial.TrialController | None = None
     try:
         controller = build_controller(spec)
         try:
@@ -66,14 +67,28 @@ def run(source: workload_source.WorkloadSource) -> int:
     except SystemExit as error:
         message = f"The trial's code called sys.exit({error.code!r})."
         _print(message)
-        source.report_exit(workload.ExitedReason.ERRORED, message)
+        source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
         message = describe_error(error, pathlib.Path(spec.model_dir).resolve())
         _print(message)
-        source.report_exit(workload.ExitedReason.ERRORED, message)
+        source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     return exit_codes.ExitCode.DONE
+
+
+def _find_reason(
+    error: BaseException, controller: base_trial.TrialController | None
+) -> workload.ExitedReason:
+    """Returns whether an error came before the first batch and may be a mistake in the code."""
+    has_trained = controller is not None and controller.context.has_trained
+    # By name, as not every trial imports TensorFlow.
+    is_circumstance = type(error).__name__ == "ResourceExhaustedError" or isinstance(
+        error, errors.TrainingDivergedError | errors.ClusterError
+    )
+    if has_trained or is_circumstance:
+        return workload.ExitedReason.ERRORED
+    return workload.ExitedReason.ERRORED_AT_START
 
 
 def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
@@ -117,6 +132,7 @@ class _Loop:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
+            self._controller.context.has_trained = self._total_batches > 0
         elif self._searched:
             self._require_searched_metric()
         while True:
@@ -157,6 +173,7 @@ class _Loop:
                 f"on {self._total_batches}."
             )
         result = self._controller.train(task.num_batches)
+        self._controller.context.has_trained = True
         self._total_batches += task.num_batches
         batches = [workload_metrics.to_plain(metrics) for metrics in result.batch_metrics]
         if result.metrics is None:

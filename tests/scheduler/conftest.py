@@ -10,7 +10,7 @@ from typing_extensions import override
 
 import quintain
 from quintain import errors
-from quintain.records import trial, workload
+from quintain.records import exit_codes, trial, workload
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import process_launcher, slots
@@ -100,9 +100,12 @@ class FakeLauncher(launcher_lib.Launcher):
         self.exits = []
         self.killed = []
         self.fails = 0
+        self.refused = 0
 
     @override
     def start(self, launch):
+        if launch.experiment_id == self.refused:
+            raise ValueError("embedded null byte")
         if self.fails:
             self.fails -= 1
             raise errors.ClusterError("no process can be started")
@@ -176,6 +179,12 @@ class Workers:
         self.done.append(work)
         return work
 
+    def _step_or_end(self, launch_id):
+        try:
+            self.step(launch_id)
+        except errors.GoneError:
+            self.launcher.end(launch_id, exit_code=exit_codes.ExitCode.NOT_WANTED)
+
     def answer(self, launch_id, work):
         spec = self.specs[launch_id]
         parts = {}
@@ -202,13 +211,22 @@ class Workers:
                 return
             if on_round is not None:
                 on_round(number)
-            launch_ids = list(self.launcher.alive)
-            if self.order is not None:
-                self.order.shuffle(launch_ids)
-            for launch_id in launch_ids:
-                if launch_id in self.launcher.alive:
-                    self.step(launch_id)
+            self._step_all()
         raise AssertionError(f"still there: {self.master.status()}")
+
+    def run_round(self):
+        """Lets the master tick, and each process do its next workload."""
+        self.master.tick()
+        self.master.status()
+        self._step_all()
+
+    def _step_all(self):
+        launch_ids = list(self.launcher.alive)
+        if self.order is not None:
+            self.order.shuffle(launch_ids)
+        for launch_id in launch_ids:
+            if launch_id in self.launcher.alive:
+                self._step_or_end(launch_id)
 
 
 @pytest.fixture

@@ -201,3 +201,78 @@ def test_an_unknown_event_and_a_forbidden_command_are_refused():
     with pytest.raises(errors.StateError, match="it may become: CANCELED"):
         machine.check("pause")
     machine.check("kill")
+
+
+SEVERAL = {"name": "random", "max_length": 6, "max_trials": 5, "max_concurrent_trials": 2}
+
+
+def fail(machine, request_id, error="TypeError at model_def.py:3", reason="errored_at_start"):
+    event = {"kind": "exit", "request_id": request_id, "exited_reason": reason, "time": 1.0}
+    return machine.apply({**event, "reason": f"{error}: why", "error": error})
+
+
+def start_several(**fields):
+    machine = experiment_machine.ExperimentMachine(parse(SEVERAL, **fields))
+    machine.apply({"kind": "start", "time": 0.0})
+    return machine, list(machine.trials)
+
+
+@pytest.mark.parametrize("reason", ["errored_at_start", "unusable"])
+def test_the_same_error_of_two_trials_before_their_first_batch_ends_the_experiment(reason):
+    machine, (first, second) = start_several()
+
+    fail(machine, first, reason="errored_at_start")
+    assert machine.state.value == "ACTIVE"
+    effects = fail(machine, second, reason=reason)
+
+    assert machine.state.value == "STOPPING_ERROR"
+    assert machine.reason.startswith("2 trials in a row failed with the same error before their f")
+    assert machine.reason.endswith("(max_identical_errors: 2): TypeError at model_def.py:3: why")
+    assert effects.ended == [first, second]
+    assert [machine.trials[name].state.value for name in (first, second)] == ["ERROR", "ERROR"]
+    # They go on if the experiment does.
+    machine.apply({"kind": "drained", "time": 2.0})
+    assert machine.find_resumable(machine.config) == [first, second]
+
+
+def test_other_errors_and_trials_that_train_break_the_row():
+    machine, (first, second) = start_several(max_identical_errors=2)
+
+    fail(machine, first)
+    fail(machine, second, "another")
+    fail(machine, first, "a third")
+    result = {"kind": "result", "request_id": first, "number": 1, "work": "TRAIN", "time": 1.0}
+    machine.apply({**result, "num_batches": 4})
+    fail(machine, second, "a third")
+
+    assert machine.state.value == "ACTIVE"
+    assert [machine.trials[name].restarts for name in (first, second)] == [2, 2]
+
+
+def test_the_same_error_at_the_first_restart_ends_a_trial_without_the_other_restarts():
+    machine, (first, _) = start_several(max_identical_errors=0, max_restarts=5)
+
+    fail(machine, first)
+    assert machine.trials[first].restarts == 1
+    fail(machine, first)
+
+    assert machine.trials[first].state.value == "ERROR"
+    assert machine.trials[first].restarts == 1
+    for name in list(machine.trials)[1:]:
+        fail(machine, name)
+    assert machine.state.value == "ACTIVE"
+
+
+def test_processes_that_are_lost_killed_or_fail_later_count_as_ever():
+    machine, (first, second) = start_several()
+
+    for name in (first, second, first, second):
+        event = {"kind": "failure", "request_id": name, "reason": "SIGKILL", "time": 1.0}
+        machine.apply(event)
+    assert machine.state.value == "ACTIVE"
+    for name in (first, second):
+        event = {"kind": "exit", "request_id": name, "exited_reason": "errored", "time": 1.0}
+        machine.apply({**event, "reason": "the same"})
+
+    assert [machine.trials[name].state.value for name in (first, second)] == ["ERROR", "ERROR"]
+    assert machine.state.value == "ACTIVE"

@@ -1,43 +1,170 @@
+import os
+
 import pytest
 
 from quintain import errors
+from quintain.records import experiment_config
 from quintain.scheduler import model_files
 
-
-@pytest.mark.parametrize(
-    ("patterns", "path", "expected"),
-    [
-        (["*.pyc"], "a/b.pyc", True),
-        (["*.pyc", "!keep.pyc"], "keep.pyc", False),
-        (["/data"], "data", True),
-        (["/data"], "a/data", False),
-        (["a/*.txt"], "a/x.txt", True),
-        (["a/*.txt"], "a/b/x.txt", False),
-        (["a/**/x.txt"], "a/b/c/x.txt", True),
-        (["# x", "", "?.txt"], "x.txt", True),
-        (["[ab].txt"], "c.txt", False),
-        (["build/"], "build", False),
-    ],
-)
-def test_patterns_of_files_mean_what_they_mean_to_git(patterns, path, expected):
-    assert model_files.IgnoreRules(patterns).is_ignored(path, is_directory=False) is expected
+LIMITS = experiment_config.CodeConfig()
 
 
-def test_a_copy_leaves_out_what_is_ignored(tmp_path):
-    source = tmp_path / "model"
-    for name in ("model_def.py", "data/big.bin", "pkg/a.py", "pkg/__pycache__/a.pyc"):
+@pytest.fixture
+def source(tmp_path):
+    source = tmp_path / "model [1] \xfc"
+    write(source, "model_def.py", "pkg/a.py", "pkg/__pycache__/a.pyc")
+    return source
+
+
+def write(source, *names, text="x"):
+    for name in names:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text("x")
-    (source / ".detignore").write_text("data/\n")
-    assert model_files.copy_model_dir(source, tmp_path / "copy") == 8
-    copied = model_files.list_files(tmp_path / "copy")
-    assert copied == [".detignore", "model_def.py", "pkg/a.py"]
+        (source / name).write_text(text)
 
 
-def test_a_directory_that_is_too_large_or_missing_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_files, "MAX_BYTES", 10)
-    (tmp_path / "big.bin").write_text("x" * 11)
-    with pytest.raises(errors.ConfigError, match=r"largest files are big\.bin"):
-        model_files.copy_model_dir(tmp_path, tmp_path / "copy")
+def copied(source, target, **options):
+    model_files.copy_model_dir(source, target, LIMITS, **options)
+    return sorted(
+        os.path.relpath(os.path.join(folder, name), target)
+        for folder, _, names in os.walk(target)
+        for name in names
+    )
+
+
+def test_a_copy_leaves_out_what_is_ignored(source, tmp_path):
+    write(source, "data/big.bin", "pkg/data/small.bin")
+    (source / ".detignore").write_text("/data/\n*.md")
+
+    assert copied(source, tmp_path / "copy") == [
+        ".detignore",
+        "model_def.py",
+        "pkg/a.py",
+        "pkg/data/small.bin",
+    ]
+    assert model_files.list_files(source, LIMITS).left_out == ["data/"]
+
+
+def test_what_git_ignores_is_left_out_unless_our_own_file_takes_it_back(source, tmp_path):
+    write(source, "a.log", "b.log", "pkg/c.txt", "pkg/deep/d.txt", "d.txt", "built/e")
+    (source / ".gitignore").write_text("*.log\nbuilt/\n")
+    (source / "pkg" / ".gitignore").write_text("*.txt\n!/deep/*.txt\n")
+    (source / ".quintainignore").write_text("!b.log\n")
+
+    names = copied(source, tmp_path / "copy")
+
+    assert {"b.log", "d.txt", "pkg/deep/d.txt"} <= set(names)
+    assert not {"a.log", "pkg/c.txt", "built/e"} & set(names)
+    # A copy of the copy has all of it.
+    (tmp_path / "copy" / "a.log").write_text("")
+    assert "a.log" in copied(tmp_path / "copy", tmp_path / "again", has_rules=False)
+
+
+def test_the_rules_of_the_repository_around_it_count_but_not_against_the_directory(tmp_path):
+    write(tmp_path, "repo/.git/HEAD", "repo/runs/model/a.py", "repo/runs/model/b.bin")
+    write(tmp_path, "repo/.gitignore", text="*.bin\n")
+    write(tmp_path, "repo/runs/.gitignore", text="model/\n")
+
+    assert copied(tmp_path / "repo/runs/model", tmp_path / "copy") == ["a.py"]
+
+
+def test_links_in_circles_are_copied_as_links(source, tmp_path):
+    for name in ("a", "b", "pkg/up"):
+        (source / name).symlink_to(source if name == "b" else ".")
+    (source / "broken").symlink_to("gone.py")
+
+    names = copied(source, tmp_path / "copy")
+
+    assert names == ["broken", "model_def.py", "pkg/a.py"]
+    links = {name: os.readlink(tmp_path / "copy" / name) for name in ("a", "b", "pkg/up", "broken")}
+    assert links == {"a": ".", "b": ".", "pkg/up": ".", "broken": "gone.py"}
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "..", "pkg/../../x", "/"])
+def test_a_link_that_leads_out_is_refused_by_name_unless_it_is_ignored(source, tmp_path, target):
+    (source / "out").symlink_to(target)
+
+    with pytest.raises(errors.ConfigError, match=r"out' is a link that leads out of the directory"):
+        copied(source, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+    (source / ".quintainignore").write_text("/out\n")
+    assert "out" not in copied(source, tmp_path / "copy")
+
+
+def test_pipes_sockets_and_devices_are_not_opened(source, tmp_path):
+    os.mkfifo(source / "pipe.py")
+
+    assert copied(source, tmp_path / "copy") == ["model_def.py", "pkg/a.py"]
+
+
+def test_a_file_that_becomes_a_pipe_a_link_or_longer_meanwhile_holds_nothing_up(
+    source, tmp_path, monkeypatch
+):
+    listing = model_files.list_files(source, LIMITS)
+    listing.files |= dict.fromkeys(("pipe", "link", "gone"), 1)
+    os.mkfifo(source / "pipe")
+    (source / "link").symlink_to("/etc/hostname")
+    (source / "model_def.py").write_text("xyz")
+    monkeypatch.setattr(model_files, "list_files", lambda *_, **__: listing)
+
+    with pytest.raises(errors.ConfigError, match="link' can't be read"):
+        model_files.copy_model_dir(source, tmp_path / "copy", LIMITS)
+    del listing.files["link"]
+    assert copied(source, tmp_path / "again") == ["model_def.py", "pkg/a.py"]
+    assert (tmp_path / "again" / "model_def.py").read_text() == "x"
+
+
+def test_a_directory_that_is_too_large_or_missing_is_refused(source, tmp_path):
+    write(source, "big.bin", text="x" * 2**20)
+    write(source, "data/1", "data/2", "data/3")
+
+    small = experiment_config.CodeConfig({"max_mib": 1})
+    with pytest.raises(errors.ConfigError, match=r"code\.max_mib.*largest seen: big\.bin"):
+        model_files.list_files(source, small)
+    few = experiment_config.CodeConfig({"max_files": 7})
+    with pytest.raises(errors.ConfigError, match=r"more than 7 files.*code\.max_files"):
+        model_files.list_files(source, few)
     with pytest.raises(errors.ConfigError, match="is not a directory"):
-        model_files.copy_model_dir(tmp_path / "none", tmp_path / "copy")
+        model_files.list_files(tmp_path / "none", LIMITS)
+
+
+def test_names_that_are_no_text_are_refused_unless_they_are_ignored(source):
+    with open(os.fsencode(source) + b"/\xff.py", "w"):
+        pass
+
+    with pytest.raises(errors.ConfigError, match=r"xff.py': its name is no UTF-8"):
+        model_files.list_files(source, LIMITS)
+    (source / ".quintainignore").write_text("?.py\n")
+    assert model_files.list_files(source, LIMITS).files.keys() >= {"model_def.py"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_can_not_be_read_is_named(source, tmp_path):
+    (source / "model_def.py").chmod(0)
+
+    with pytest.raises(errors.ConfigError, match=r"model_def.py' can't be read \(Perm"):
+        copied(source, tmp_path / "copy")
+
+
+def test_what_was_staged_is_there_as_a_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "experiments" / "1"
+    with model_files.staging(tmp_path) as scratch:
+        (scratch / "file").write_text("x")
+        scratch.rename(target)
+    with pytest.raises(KeyError), model_files.staging(tmp_path) as scratch:
+        raise KeyError
+
+    assert (target / "file").exists()
+    assert not scratch.exists()
+    scratch.mkdir()
+    model_files.clear_staging(tmp_path)
+    assert sorted(path.name for path in target.parent.iterdir()) == ["1"]
+
+
+def test_the_directory_of_another_experiment_is_never_written_to_nor_deleted(tmp_path):
+    (tmp_path / "experiments" / "1").mkdir(parents=True)
+
+    assert model_files.choose_place(tmp_path, 1).name.startswith("1-")
+    model_files.delete(tmp_path, "/elsewhere/1/model_dir")
+    model_files.delete(tmp_path, "")
+    assert (tmp_path / "experiments" / "1").exists()

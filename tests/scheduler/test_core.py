@@ -1,0 +1,173 @@
+"""What one experiment raises does not reach the others."""
+
+import random
+
+import pytest
+
+from quintain import errors
+from quintain.records import states
+from quintain.scheduler import (
+    core,
+    entries,
+    eta,
+    experiment_machine,
+    scheduling,
+    trial_machine,
+    worker_calls,
+)
+from quintain.search import search_factory, searcher
+
+HEALTHY = {"name": "random", "max_length": 6, "max_trials": 4, "max_concurrent_trials": 3}
+ERRORS = (
+    OverflowError("math range error"),
+    KeyError("units"),
+    RecursionError("maximum recursion depth exceeded"),
+    errors.ConfigError("searcher: a late refusal."),
+    errors.CheckpointError("gone"),
+)
+PLACES = {
+    "machine": (experiment_machine.ExperimentMachine, "apply"),
+    "search": (searcher.Searcher, "record"),
+    "queue": (entries.Entry, "next_waiting"),
+    "trial": (entries.Entry, "machine_of"),
+    "trial record": (entries.Entry, "build_trial_record"),
+    "record": (entries.Entry, "build_experiment_record"),
+    "loading": (core.Core, "load"),
+    "forecast": (eta, "estimate_secs"),
+    "spec": (worker_calls.WorkerCalls, "_build_spec"),
+    "metric": (worker_calls, "_describe"),
+    "launch": (scheduling.Scheduling, "_prepare"),
+    "exit": (scheduling.Scheduling, "_describe_exit"),
+    "garbage": (scheduling, "collect_garbage"),
+}
+
+
+def is_hostile(value):
+    config = getattr(value, "config", value)
+    return getattr(config, "name", "") == "hostile"
+
+
+def list_state(store):
+    with store.reading() as session:
+        return {each.id: each for each in session.list_experiments()}
+
+
+@pytest.fixture
+def inject(monkeypatch, store):
+    """Makes a function raise now and then, where a hostile experiment is handled."""
+
+    def inject_into(place, source, ratio):
+        owner, name = PLACES[place]
+        former, build = getattr(owner, name), search_factory.build_searcher
+
+        def mark(config):
+            made = build(config)
+            made.config = config
+            return made
+
+        monkeypatch.setattr(search_factory, "build_searcher", mark)
+
+        def wrapper(*args, **kwargs):
+            hostile = any(is_hostile(arg) for arg in args) or (
+                place == "loading" and list_state(store)[args[1]].config["name"] == "hostile"
+            )
+            if hostile and source.random() < ratio:
+                raise source.choice(ERRORS)
+            return former(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    return inject_into
+
+
+@pytest.mark.parametrize(
+    ("places", "ratio"), [*(((place,), 1.0) for place in PLACES), (tuple(PLACES), 0.02)]
+)
+def test_a_fault_anywhere_ends_its_experiment_and_changes_no_other(
+    make_master, make_workers, config_text, describe, inject, store, places, ratio
+):
+    master = make_master(num_slots=3)
+    alone = master.create_experiment(config_text(HEALTHY), None).id
+    make_workers(master).run()
+
+    hostile = master.create_experiment(config_text(HEALTHY, name="hostile"), None).id
+    beside = master.create_experiment(config_text(HEALTHY), None).id
+    for place in places:
+        inject(place, random.Random(place), ratio)
+    make_workers(master).run(max_rounds=500)
+
+    assert describe(beside) == describe(alone)
+    ended = list_state(store)[hostile]
+    assert ended.state.is_terminal
+    if ended.state is states.ExperimentState.ERROR:
+        assert "The platform failed " in ended.reason
+    with store.reading() as session:
+        assert all(trial.state.is_terminal for trial in session.list_trials(hostile))
+        assert session.list_runs() == []
+    assert make_master().status().experiments == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"environment": {"environment_variables": [1]}}, "AttributeError: 'int' object"),
+        ({"resources": {"weight": 1e308}}, ""),
+        ({"resources": {"slots_per_trial": 10**30}}, ""),
+        ({"max_restarts": 0, "name": "fails to start"}, "The process could not be started: ValueE"),
+    ],
+    ids=["environment", "weight", "slots", "launcher"],
+)
+def test_a_hostile_experiment_leaves_the_others_their_slots_and_results(
+    make_master, make_workers, config_text, describe, store, fake_launcher, fields, reason
+):
+    master = make_master(num_slots=3)
+    alone = master.create_experiment(config_text(HEALTHY), None).id
+    make_workers(master).run()
+    hostile = master.create_experiment(config_text(HEALTHY, **fields), None).id
+    beside = master.create_experiment(config_text(HEALTHY), None).id
+    fake_launcher.refused = hostile if "name" in fields else 0
+
+    workers = make_workers(master)
+    while not list_state(store)[beside].state.is_terminal:
+        workers.run_round()
+    for _ in range(100):
+        workers.run_round()
+
+    assert describe(beside) == describe(alone)
+    assert reason in list_state(store)[hostile].reason + describe(hostile)["trials"][0]["reason"]
+
+
+def test_what_a_search_can_not_begin_with_is_a_mistake_in_the_config(make_master, config_text):
+    space = {"lr": {"type": "log", "base": 10, "minval": 308.5, "maxval": 309}}
+
+    with pytest.raises(errors.ConfigError, match=r"can't begin .*OverflowError: .*space\.py:\d+"):
+        make_master().create_experiment(config_text(HEALTHY, hyperparameters=space), None)
+
+
+def test_a_master_starts_though_an_experiment_can_not_be_replayed(
+    make_master, make_workers, config_text, describe, store
+):
+    master = make_master()
+    damaged, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    with store.transaction() as session:
+        session.add_event(damaged, {"kind": "nonsense", "time": 0.0})
+
+    master = make_master()
+
+    assert "failed while it was loaded" in list_state(store)[damaged].reason
+    assert "no event of the kind 'nonsense'" in list_state(store)[damaged].reason
+    make_workers(master).run()
+    assert (describe(damaged)["state"], describe(fine)["state"]) == ("ERROR", "COMPLETED")
+    assert {trial["state"] for trial in describe(damaged)["trials"]} == {"CANCELED"}
+
+
+def test_a_command_that_raises_ends_the_experiment_and_says_so(
+    make_master, config_text, store, monkeypatch
+):
+    master = make_master()
+    created = master.create_experiment(config_text(HEALTHY), None, activate=False).id
+    monkeypatch.setattr(trial_machine.TrialMachine, "next_event", lambda *_: 1 // 0)
+    with pytest.raises(errors.StateError, match=r"has failed: .*ZeroDivisionError"):
+        master.activate(created)
+
+    assert list_state(store)[created].state is states.ExperimentState.ERROR
