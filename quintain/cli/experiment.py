@@ -33,6 +33,10 @@ _COMMANDS: Final = {
     "archive": ("experiment_commands:archive", "Leave an ended experiment out of lists."),
     "unarchive": ("experiment_commands:unarchive", "Show an archived experiment in lists again."),
     "delete": ("experiment_commands:delete", "Delete an ended experiment and its checkpoints."),
+    "follow": (
+        "experiment_commands:follow",
+        "Show an experiment that runs in the background.",
+    ),
     "wait": ("experiment_commands:wait", "Wait until an experiment has ended."),
     "fork": ("experiment_commands:fork", "Create an experiment from another one."),
     "continue": ("experiment_commands:continue_", "Go on with an ended experiment."),

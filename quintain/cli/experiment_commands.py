@@ -161,6 +161,19 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
     raise click.exceptions.Exit(EXIT_CODES[experiment.state])
 
 
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@options.traceback_option
+def follow(experiment_id: int) -> None:
+    """Show an experiment that runs in the background; it goes on if this is ended.
+
+    Exits as `wait` does once it has ended.
+    """
+    from quintain.cli import foreground
+
+    raise click.exceptions.Exit(foreground.watch(experiment_id))
+
+
 def _check_master(
     experiment: experiment_lib.Experiment, alone_since_secs: float | None
 ) -> float | None:

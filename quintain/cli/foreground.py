@@ -1,4 +1,9 @@
-"""Runs or follows an experiment in the foreground, and what Ctrl-C does then."""
+"""Runs or follows an experiment in the foreground, and what Ctrl-C and a closed terminal do then.
+
+Ctrl-C and SIGTERM pause the experiment that the command runs. A terminal that is closed (SIGHUP),
+or a pipe without a reader, takes only the display away: the experiment goes on in a master in the
+background.
+"""
 
 import signal
 import sys
@@ -10,7 +15,8 @@ from typing import Any, Final, Self
 
 import click
 
-from quintain.cli import columns, connect, experiment_commands, follow
+from quintain import errors
+from quintain.cli import columns, connect, experiment_commands, follow, standard_streams
 from quintain.cli import snapshot as snapshot_lib
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
@@ -37,13 +43,24 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         """Catches signals."""
-        self._former = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        for number in _SIGNALS:
+            # What was started with `nohup` does not hear of its terminal.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._former[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Lets signals do what they did before."""
+        if self.is_hung_up:
+            # It comes more than once, and must not end what is to be done now.
+            self._former[signal.SIGHUP] = signal.SIG_IGN
         for number, handler in self._former.items():
             signal.signal(number, handler)
+
+    @property
+    def is_hung_up(self) -> bool:
+        """Whether the terminal is gone."""
+        return self.number is signal.SIGHUP
 
     def clear(self) -> None:
         """Forgets the signals that came so far."""
@@ -52,7 +69,8 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.number = signal.Signals(number)
+        if not self.is_hung_up:
+            self.number = signal.Signals(number)
         self.count += 1
         self.event.set()
 
@@ -75,6 +93,7 @@ def run(
     Returns:
         The exit code and the experiment.
     """
+    standard_streams.outlive_readers()
     home = home_lib.find_home()
     found = home_lib.find_master(home)
     if found is None:
@@ -115,10 +134,8 @@ def _run_embedded(
         goes_on = server.has_work() and not foreground.quits_now
     if goes_on:
         found = connect.start_in_background(home, slot_arguments(num_slots, threads_per_slot))
-        click.echo(
-            f"Other experiments go on in a master in the background (process {found.pid}).",
-            err=True,
-        )
+        what = "The experiment goes" if foreground.is_detached else "Other experiments go"
+        click.echo(f"{what} on in a master in the background (process {found.pid}).", err=True)
     return code, experiment
 
 
@@ -140,31 +157,59 @@ class _Foreground:
         self._is_embedded = is_embedded
         self._is_quiet = is_quiet
         self.quits_now = False
+        self.is_detached = False
 
     def run(self, begin: Begin) -> tuple[int, experiment_lib.Experiment]:
         """Returns the exit code and the experiment."""
         with Interrupts() as interrupts:
             experiment = begin(self._calls)
+            if not self._is_quiet:
+                click.echo(
+                    "If this terminal is closed, it goes on in the background:\n"
+                    f"  quintain experiment follow {experiment.id}",
+                    err=True,
+                )
             while True:
-                last = self._follow(experiment.id, interrupts)
+                last = self.follow(experiment.id, interrupts)
                 if last.experiment.state.is_terminal:
-                    self._print_result(last)
-                    return experiment_commands.EXIT_CODES[last.experiment.state], last.experiment
-                if self._wants_to_leave(experiment.id, interrupts):
+                    return self._finish(last), last.experiment
+                if _is_alone(interrupts):
+                    return self._detach(interrupts), last.experiment
+                wants_to_leave = self._wants_to_leave(experiment.id, interrupts)
+                if _is_alone(interrupts):
+                    continue
+                if wants_to_leave:
                     break
                 interrupts.clear()
             self._leave(experiment.id, interrupts)
             return 128 + interrupts.number, self._calls.get_experiment(experiment.id)
 
-    def _follow(self, experiment_id: int, interrupts: Interrupts) -> snapshot_lib.Snapshot:
-        """Shows the experiment until it has ended or a signal comes."""
+    def watch(self, experiment_id: int) -> int:
+        """Shows an experiment that goes on whatever happens here, and returns the exit code."""
+        with Interrupts() as interrupts:
+            last = self.follow(experiment_id, interrupts)
+            if last.experiment.state.is_terminal:
+                return self._finish(last)
+            return self._detach(interrupts)
+
+    def _finish(self, last: snapshot_lib.Snapshot) -> int:
+        self._print_result(last)
+        return experiment_commands.EXIT_CODES[last.experiment.state]
+
+    def _detach(self, interrupts: Interrupts) -> int:
+        self.is_detached = True
+        is_signal = interrupts.event.is_set()
+        return 128 + interrupts.number if is_signal else standard_streams.EXIT_BROKEN_PIPE
+
+    def follow(self, experiment_id: int, interrupts: Interrupts) -> snapshot_lib.Snapshot:
+        """Shows the experiment until it has ended, a signal comes, or nobody looks any more."""
         with follow.create_display(is_quiet=self._is_quiet) as display:
             while True:
                 start_secs = time.monotonic()
                 snapshot = snapshot_lib.take(self._calls, experiment_id)
                 display.show(snapshot)
                 took_secs = time.monotonic() - start_secs
-                if snapshot.experiment.state.is_terminal:
+                if snapshot.experiment.state.is_terminal or standard_streams.is_lost():
                     return snapshot
                 if interrupts.event.wait(max(_POLL_SECS, _REST_FACTOR * took_secs)):
                     return snapshot
@@ -181,8 +226,9 @@ class _Foreground:
                 default=True,
                 err=True,
             )
-        except (click.Abort, KeyboardInterrupt):
-            self.quits_now = True
+        except (click.Abort, KeyboardInterrupt, OSError):
+            # Also what a terminal answers that is just being closed.
+            self.quits_now = not _is_alone(interrupts)
             return True
         finally:
             signal.signal(signal.SIGINT, former)
@@ -216,7 +262,10 @@ class _Foreground:
             if snapshot.experiment.state.is_terminal or not snapshot.running:
                 return True
             if interrupts.event.wait(_POLL_SECS / 2):
-                return False
+                if not interrupts.is_hung_up:
+                    return False
+                # Pausing was asked for, and needs no terminal.
+                interrupts.clear()
 
     def _print_result(self, last: snapshot_lib.Snapshot) -> None:
         if self._is_quiet:
@@ -227,6 +276,29 @@ class _Foreground:
             uuid = columns.to_best_row(last.best, checkpoints, last.searcher)["checkpoint"]
         lines: Sequence[str] = follow.describe_result(last, uuid)
         click.echo("\n".join([experiment_commands.describe_end(last.experiment), *lines]))
+
+
+def watch(experiment_id: int) -> int:
+    """Shows an experiment until it ends, and returns the exit code; it goes on if this is ended.
+
+    Raises:
+        MasterUnreachableError: If it waits for a master, and none runs.
+    """
+    home = home_lib.find_home()
+    with connect.open_calls() as calls:
+        experiment = calls.get_experiment(experiment_id)
+        if not experiment.state.is_terminal and home_lib.find_master(home) is None:
+            raise errors.MasterUnreachableError(
+                f"Experiment {experiment_id} is {experiment.state.value}, but no master runs for "
+                f"{home.path}. To go on with it: "
+                f"quintain experiment activate {experiment_id} --follow"
+            )
+        return _Foreground(calls, is_embedded=False, is_quiet=False).watch(experiment_id)
+
+
+def _is_alone(interrupts: Interrupts) -> bool:
+    """Whether nobody is there any more to look or to answer."""
+    return interrupts.is_hung_up or standard_streams.is_lost()
 
 
 def _has_terminal() -> bool:

@@ -24,7 +24,7 @@ SUPERVISOR_VARIABLE: Final = "QUINTAIN_SUPERVISOR_PID"
 """Environment variable that tells a process of the cluster who started it."""
 
 EXIT_BAD_INPUT: Final = 2
-INTERRUPTED_EXITS: Final = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+INTERRUPTED_EXITS: Final = (128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 STOP_SECS: Final = 5.0
 """How long a process that is no longer needed has to end on SIGTERM before it gets SIGKILL."""
 
@@ -343,9 +343,10 @@ class LocalCluster:
             self._is_signal_repeated = self._signal is not None
             self._signal = signal.Signals(number)
 
-        former: dict[int, Any] = {
-            number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)
-        }
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        former: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
         try:
             yield
         finally:

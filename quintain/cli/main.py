@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from quintain import __version__, errors
-from quintain.cli import local_cluster
+from quintain.cli import local_cluster, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 
 COMMANDS: Final = {
@@ -49,7 +49,7 @@ COMMANDS: Final = {
 EXIT_BAD_INPUT: Final = 2
 EXIT_FAILURE: Final = 1
 _NOT_BAD_INPUT: Final = (errors.ClusterError, errors.StateError, errors.NotFoundError)
-_SIGNAL_EXITS: Final = {"SIGINT": 130, "SIGTERM": 143}
+_SIGNAL_EXITS: Final = {"SIGHUP": 129, "SIGINT": 130, "SIGTERM": 143}
 
 
 @click.group(
@@ -76,7 +76,10 @@ def main(args: Sequence[str] | None = None) -> None:
         SystemExit: Always.
     """
     arguments = list(sys.argv[1:] if args is None else args)
+    standard_streams.open_missing()
     code = run(arguments)
+    if not standard_streams.flush():
+        code = standard_streams.EXIT_BROKEN_PIPE
     if "tensorflow" in sys.modules and os.environ.get("TF_CONFIG"):
         # Everything is written by now. TensorFlow's orderly end of a cluster waits, for minutes at
         # times, for workers that have ended before.

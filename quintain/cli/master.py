@@ -1,6 +1,7 @@
 """`quintain master`: runs the master of this home directory, and says what it does."""
 
 import os
+import pathlib
 import signal
 import time
 from types import FrameType
@@ -9,7 +10,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options, output
+from quintain.cli import connect, logs, options, output, standard_streams
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
 
@@ -89,15 +90,19 @@ def start(
     """Run the master in the foreground, until SIGTERM or Ctrl-C.
 
     Trials then finish their workload and save themselves; a second signal ends at once, and leaves
-    their processes to the next master.
+    their processes to the next master. If the terminal is closed, it goes on in the background and
+    writes to logs/master.log in the home directory.
     """
+    home = home_lib.find_home()
+    home.create()
+    log_path = home.logs / "master.log"
+    standard_streams.outlive_readers(log_path)
     logs.set_up(is_verbose=verbose)
     from quintain.server import daemon
 
-    home = home_lib.find_home()
     slots = daemon.find_slots(num_slots, threads_per_slot)
     with daemon.MasterServer(home, slots=slots, port=port) as server:
-        _stop_on_signals(server)
+        _stop_on_signals(server, log_path)
         click.echo(
             f"The master of {home.path} runs at {server.file.url} (process {os.getpid()}) with "
             f"{len(slots)} slot{'s' if len(slots) != 1 else ''}.",
@@ -109,15 +114,20 @@ def start(
     click.echo("The master has ended.", err=True)
 
 
-def _stop_on_signals(server: Any) -> None:
-    """Makes the first signal drain the master, and the second one end it at once."""
+def _stop_on_signals(server: Any, log_path: pathlib.Path) -> None:
+    """Makes the first signal drain the master, and the second one end it at once.
+
+    The end of its terminal does not end it; with `nohup` it never hears of that.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
         del number, frame
         server.request_stop(drain=not server.is_stop_requested)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: standard_streams.redirect(log_path))
 
 
 @master.command(cls=FlagCommand)

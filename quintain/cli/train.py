@@ -135,8 +135,9 @@ def train(
         _train_locally(mode, model_dir, dry_run, flags, **settings, **sizes)
         return
 
-    from quintain.cli import local_cluster, progress
+    from quintain.cli import local_cluster, progress, standard_streams
 
+    standard_streams.outlive_readers()
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
     is_quiet = quiet or as_json

@@ -25,7 +25,7 @@ REPEAT_SECS: Final = 1.0
 """A second signal sooner than this is taken for the same request: supervisors such as coreutils'
 `timeout` signal both the process and its group."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAKE_UP: Final = b"\0"
 _READY_SECS: Final = 60.0
 
@@ -162,6 +162,8 @@ class Interruption:
         self._cleanup.callback(signal.set_wakeup_fd, self._previous_wakeup_fd)
         for number in _SIGNALS:
             previous = signal.getsignal(number)
+            if number is signal.SIGHUP and previous is signal.SIG_IGN:
+                continue  # started with `nohup`
             if previous is None:
                 _logger.warning(
                     "%s has a handler that Python did not install; it is left alone.", number.name

@@ -11,8 +11,8 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
 `exited_reason` | a trial did a workload |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
-| `exit` | `request_id`, `exited_reason`, `reason`, `error` (if before the first batch) | a trial's \
-code ended, and says why |
+| `exit` | `request_id`, `exited_reason`, `reason`, `error` | a trial's code ended, and says why; \
+`error` if that was before the first batch |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
 | `kill_trial` | `request_id` | a user asked for it |
 | `extend` | `max_trials` | a user asked for more trials |

@@ -1,11 +1,12 @@
 import dataclasses
+import errno
 import os
 import signal
 import threading
 
 import pytest
 
-from quintain.cli import foreground
+from quintain.cli import foreground, standard_streams
 from quintain.records import experiment, master_status, states
 
 
@@ -111,6 +112,71 @@ def test_ctrl_c_at_the_question_quits_at_once(calls_fake, monkeypatch):
     monkeypatch.setattr("click.termui.visible_prompt_func", ask)
 
     assert run(calls_fake) == (130, "PAUSED", True)
+
+
+@pytest.mark.parametrize("is_embedded", [True, False])
+def test_a_closed_terminal_leaves_the_experiment_running(calls_fake, capsys, is_embedded):
+    Search(calls_fake, "ACTIVE", lambda: press(signal.SIGHUP))
+    front = foreground._Foreground(calls_fake, is_embedded=is_embedded, is_quiet=False)
+
+    code, found = front.run(lambda calls: calls.get_experiment(4))
+
+    assert (code, found.state.value, front.is_detached) == (129, "ACTIVE", True)
+    assert (calls_fake.done, front.quits_now) == ([], False)
+    assert "quintain experiment follow 4" in capsys.readouterr().err
+    # What is done next is not ended by the next one.
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_a_lost_reader_leaves_the_experiment_running(calls_fake, monkeypatch):
+    Search(calls_fake, "ACTIVE", "ACTIVE")
+    monkeypatch.setattr(standard_streams, "is_lost", lambda: True)
+
+    assert run(calls_fake) == (141, "ACTIVE", False)
+    assert calls_fake.done == []
+
+
+def test_a_terminal_that_is_closed_at_the_question_kills_nothing(calls_fake, monkeypatch):
+    Search(calls_fake, "ACTIVE", press)
+    monkeypatch.setattr(foreground, "_has_terminal", lambda: True)
+
+    def ask(_):
+        press(signal.SIGHUP)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", ask)
+
+    assert run(calls_fake) == (129, "ACTIVE", False)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_a_terminal_that_is_closed_while_trials_save_themselves_ends_nothing(calls_fake):
+    search = Search(calls_fake, "ACTIVE", press, lambda: None, lambda: press(signal.SIGHUP))
+    search.looks += [lambda: None, search.end_processes]
+
+    assert run(calls_fake)[1:] == ("PAUSED", False)
+    assert search.looks == []
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_what_was_started_with_nohup_does_not_hear_of_its_terminal(calls_fake):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Search(calls_fake, "ACTIVE", lambda: press(signal.SIGHUP), "COMPLETED")
+
+        assert run(calls_fake) == (0, "COMPLETED", False)
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_whoever_only_watches_leaves_without_pausing(calls_fake):
+    Search(calls_fake, "ACTIVE", press)
+
+    front = foreground._Foreground(calls_fake, is_embedded=False, is_quiet=False)
+
+    assert front.watch(4) == 130
+    assert calls_fake.done == []
 
 
 def test_signals_do_afterwards_what_they_did_before(calls_fake):
