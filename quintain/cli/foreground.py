@@ -284,6 +284,7 @@ def watch(experiment_id: int) -> int:
     Raises:
         MasterUnreachableError: If it waits for a master, and none runs.
     """
+    standard_streams.outlive_readers()
     home = home_lib.find_home()
     with connect.open_calls() as calls:
         experiment = calls.get_experiment(experiment_id)

@@ -249,8 +249,9 @@ class ExperimentConfig(base_config.Config):
     """How often a trial that fails is started again, from its last checkpoint."""
 
     max_identical_errors: Count = 2
-    """Trials in a row that fail with the same error before their first batch, after which the
-    experiment ends; 0 for no limit. Invalid hyperparameters and lost processes do not count."""
+    """Trials in a row that fail with the same error before the first batch of any trial, after
+    which the experiment ends; 0 for no limit. Invalid hyperparameters and lost processes do not
+    count."""
 
     workload_timeout: Annotated[float, Gt(0)] | None = None
     """Seconds after which a workload counts as hanging. None waits for ever."""

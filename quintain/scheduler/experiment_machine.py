@@ -104,6 +104,7 @@ class ExperimentMachine:
         self._time = 0.0
         self._num_errors = 0
         self._first_error = ""
+        self._has_trained = False
         self._early_error: str | None = None
         self._early_trials: list[trial_machine.TrialMachine] = []
 
@@ -214,7 +215,7 @@ class ExperimentMachine:
             return
         match workload.WorkloadKind(event["work"]):
             case workload.WorkloadKind.TRAIN:
-                self._early_error = None
+                self._has_trained = True
                 trial.record_training(event["num_batches"])
                 self.num_done_batches += event["num_batches"]
             case workload.WorkloadKind.VALIDATE if event.get("problem"):
@@ -300,11 +301,14 @@ class ExperimentMachine:
     def _stops_for(
         self, trial: trial_machine.TrialMachine, event: Mapping[str, Any], effects: Effects
     ) -> bool:
-        """Ends the experiment if too many trials in a row failed alike before their first batch."""
+        """Ends the experiment if too many trials in a row failed alike before their first batch.
+
+        Once a trial has trained, what fails elsewhere depends on hyperparameters: others go on.
+        """
         error = event.get("error")
         if error is None or error != self._early_error:
             self._early_error, self._early_trials = error, []
-        if error is None or self.state.is_stopping:
+        if error is None or self._has_trained or self.state.is_stopping:
             return False
         if trial not in self._early_trials:
             self._early_trials.append(trial)

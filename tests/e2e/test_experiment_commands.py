@@ -1,11 +1,15 @@
 """Whole searches by the command line: masters, processes of trials, signals and kills."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -196,6 +200,69 @@ def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_confi
     assert all(result[0] == "COMPLETED" for result in shell.results().values())
     shell.run("master", "stop")
     assert home_lib.find_master(shell.home) is None
+
+
+def run_at_a_terminal(shell, *arguments):
+    """Starts a command that has a terminal of its own; returns it and the end to close."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=shell.environment,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    shell.started.append(process)
+    return process, ours
+
+
+def drain(descriptor, condition):
+    """Reads what a command shows, as a terminal does, until a condition holds."""
+    os.set_blocking(descriptor, False)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        with contextlib.suppress(BlockingIOError):
+            os.read(descriptor, 2**16)
+        time.sleep(0.05)
+
+
+def test_a_closed_terminal_and_a_lost_reader_leave_the_experiment_to_the_background(
+    shell, write_config
+):
+    path = write_config(secs=0.02, length=100)
+    process, terminal = run_at_a_terminal(
+        shell, "experiment", "create", path, MODEL_DIR, "--slots", 2
+    )
+    drain(
+        terminal,
+        lambda: (
+            shell.home.database.exists()
+            and shell.read("experiment", "list")
+            and any(one[1] > 0 for one in shell.results().values())
+        ),
+    )
+
+    os.close(terminal)
+
+    assert process.wait(timeout=60) == 129
+    shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "the next master runs")
+    assert home_lib.find_master(shell.home).pid != process.pid
+    # Whoever returns to it may be left by its reader as well.
+    follower = shell.start("experiment", "follow", 1)
+    follower.stderr.readline()
+    follower.stderr.close()
+    assert "COMPLETED" in shell.run("experiment", "wait", 1)
+    assert follower.wait(timeout=60) in (0, 141)
+    for rate, result in shell.results().items():
+        assert result == ("COMPLETED", 100, expected_error(rate, 100))
+    for trial in shell.read("experiment", "list-trials", 1):
+        rows = shell.read("trial", "metrics", trial["id"], "--group", "training")
+        assert [row["total_batches"] for row in rows] == list(range(5, 101, 5))
+        assert trial["restarts"] == 0
 
 
 def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):

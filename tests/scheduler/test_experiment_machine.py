@@ -235,7 +235,7 @@ def test_the_same_error_of_two_trials_before_their_first_batch_ends_the_experime
     assert machine.find_resumable(machine.config) == [first, second]
 
 
-def test_other_errors_and_trials_that_train_break_the_row():
+def test_other_errors_break_the_row_and_a_trial_that_trains_lifts_the_limit():
     machine, (first, second) = start_several(max_identical_errors=2)
 
     fail(machine, first)
