@@ -20,9 +20,13 @@ QuintainError
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
+import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+_MAX_SHOWN: Final = 200
 
 
 class QuintainError(Exception):
@@ -46,7 +50,7 @@ class Problem:
     """Whether the value is an object that can't be written to a file."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        return f"{cut(self.path)}: {self.message}" if self.path else self.message
 
 
 class ConfigError(QuintainError, ValueError):
@@ -74,6 +78,7 @@ class ConfigError(QuintainError, ValueError):
         It is an `UnknownKeyError` if a key is unknown, else an `UnsupportedTypeError` if a value is
         no plain data.
         """
+        problems = list(dict.fromkeys(problems))
         kind: type[ConfigError] = cls
         if any(problem.is_unknown for problem in problems):
             kind = UnknownKeyError
@@ -82,6 +87,26 @@ class ConfigError(QuintainError, ValueError):
         lines = [str(problem) for problem in problems]
         text = lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} problems:", *lines])
         return kind(text, problems)
+
+
+@contextlib.contextmanager
+def located(locate: Callable[[str], str] | None) -> Iterator[None]:
+    """Puts the place of each problem in front of its path, in errors that are raised inside.
+
+    Args:
+        locate: Returns where the value of a dotted path was written, such as `my.yaml:3`. None
+            changes nothing.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if locate is None or not error.problems:
+            raise
+        problems = [
+            dataclasses.replace(one, path=": ".join(filter(None, (locate(one.path), one.path))))
+            for one in error.problems
+        ]
+        raise type(error)(str(type(error).from_problems(problems)), problems) from None
 
 
 class UnknownKeyError(ConfigError, KeyError, AttributeError):
@@ -148,6 +173,26 @@ class TrainingDivergedError(QuintainError, RuntimeError):
     """The training loss is not finite any more."""
 
 
+def show(value: object) -> str:
+    """Returns a value as messages show it: as Python writes it, and cut where it is long.
+
+    Example:
+        >>> show("a b"), len(show("x" * 1_000_000))
+        ("'a b'", 226)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write integers of more than 4,300 digits.
+        return "a number or numbers of thousands of digits"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text):,} characters)"
+
+
+def cut(text: str) -> str:
+    """Returns text, such as a path, with its middle left out where it is long."""
+    half = _MAX_SHOWN // 2
+    return text if len(text) <= _MAX_SHOWN else f"{text[:half]}...{text[-half:]}"
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the known name nearest to `name`, or an empty string.
 
@@ -155,5 +200,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
         >>> suggest("tran_steps", ["train_steps", "steps_per_loop"])
         " Did you mean 'train_steps'?"
     """
+    if len(name) > _MAX_SHOWN:
+        return ""
     nearest = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.55)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""

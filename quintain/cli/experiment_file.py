@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quintain import errors
@@ -69,7 +69,10 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
         config = experiment_config.parse(merged, locate)
     except errors.ConfigError as error:
         problems += error.problems or [errors.Problem("", str(error))]
-    problems += _check_space(merged, config, locate)
+    try:
+        _check_space(merged, config, locate)
+    except errors.ConfigError as error:
+        problems += error.problems or [errors.Problem("", str(error))]
     if problems or config is None:
         raise errors.ConfigError.from_problems(problems)
     text = pathlib.Path(path).read_text(encoding="utf-8")
@@ -78,29 +81,16 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
 
 
 def _check_space(
-    content: dict[str, Any], config: experiment_config.ExperimentConfig | None, locate: Any
-) -> list[errors.Problem]:
-    """Returns what is wrong with the hyperparameters, or with how they are searched."""
+    content: dict[str, Any],
+    config: experiment_config.ExperimentConfig | None,
+    locate: Callable[[str], str],
+) -> None:
+    """Checks the hyperparameters, and how they are searched if that is known."""
     from quintain.search import search_factory
     from quintain.search import space as space_lib
 
-    try:
-        if config is not None:
-            search_factory.build_searcher(config)
-        elif isinstance(content.get("hyperparameters"), dict):
+    if config is not None:
+        search_factory.check(config, locate)
+    elif isinstance(content.get("hyperparameters"), dict):
+        with errors.located(locate):
             space_lib.Space.parse(content["hyperparameters"])
-    except errors.ConfigError as error:
-        found = error.problems or [errors.Problem(*_split(str(error)))]
-        return [
-            dataclasses.replace(problem, path=f"{locate(problem.path)}: {problem.path}")
-            if problem.path
-            else dataclasses.replace(problem, path=locate("hyperparameters"))
-            for problem in found
-        ]
-    return []
-
-
-def _split(message: str) -> tuple[str, str]:
-    """Returns path and message of an error that names both in one line."""
-    path, colon, rest = message.partition(": ")
-    return (path, rest) if colon and " " not in path else ("", message)

@@ -45,7 +45,13 @@ class _ConfigMeta(type):
             else:
                 words = type_words.describe(field_types.annotations(cls)[name])
                 problems.append(errors.Problem(name, f"missing; expected {words}."))
-        if missing:
+        if missing and problems:
+            given = params if isinstance(params, Mapping) else {}
+            problems += [
+                _unknown_name(cls, str(name), names)
+                for name in given
+                if name not in (*names, *unknown)
+            ]
             _raise_if_any(problems)
         config = super().__call__(*args, **known)
         config._complete(problems)
@@ -136,7 +142,7 @@ Did you mean 'width'?
     def __delattr__(self, name: str) -> None:
         self._check_unlocked(name)
         if name.startswith("_") or name not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
+            raise AttributeError(f"{type(self).__name__} has no field {errors.show(name)}.")
         del vars(self)[name]
         vars(self)["_deleted"] = self._deleted | {name}
 
@@ -151,7 +157,7 @@ Did you mean 'width'?
             raise AttributeError(name)
         known = [key for key in vars(self) if not key.startswith("_")]
         raise AttributeError(
-            f"{type(self).__name__} has no field {name!r}.{errors.suggest(name, known)}"
+            f"{type(self).__name__} has no field {errors.show(name)}.{errors.suggest(name, known)}"
         )
 
     def __contains__(self, name: str) -> bool:
@@ -166,7 +172,7 @@ Did you mean 'width'?
         return _refuse_to_hash(self)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in self._items())
+        values = ", ".join(f"{name}={errors.show(value)}" for name, value in self._items())
         return f"{type(self).__name__}({values})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -275,14 +281,8 @@ Did you mean 'width'?
         Raises:
             ConfigError: With the place of each problem.
         """
-        try:
+        with errors.located(locate):
             self.override(params)
-        except errors.ConfigError as error:
-            if not error.problems:
-                raise
-            raise errors.ConfigError.from_problems(
-                [dataclasses.replace(p, path=f"{locate(p.path)}: {p.path}") for p in error.problems]
-            ) from None
 
     def replace(self, **kwargs: Any) -> Self:
         """Returns an unlocked copy with some values replaced.
@@ -350,7 +350,9 @@ Did you mean 'width'?
     ) -> None:
         if not isinstance(params, Mapping):
             problems.append(
-                errors.Problem(path, f"got {params!r}, expected a mapping of names to values.")
+                errors.Problem(
+                    path, (f"got {errors.show(params)}, expected a mapping of names to values.")
+                )
             )
             return
         for name, value in params.items():
@@ -455,11 +457,15 @@ def bind(config_cls: type[Config]) -> Callable[[B], B]:
         9.0
     """
     if config_cls.__dict__.get("BUILDER") is not None:
-        raise ValueError(f"{config_cls.__name__} is bound to {config_cls.BUILDER!r} already.")
+        raise ValueError(
+            f"{config_cls.__name__} is bound to {errors.show(config_cls.BUILDER)} already."
+        )
 
     def decorate(builder: B) -> B:
         if not callable(builder):
-            raise errors.ConfigError(f"`builder`: got {builder!r}, expected a class or a function.")
+            raise errors.ConfigError(
+                f"`builder`: got {errors.show(builder)}, expected a class or a function."
+            )
         is_function = not isinstance(builder, type)
         config_cls.BUILDER = staticmethod(builder) if is_function else builder
         return builder
@@ -522,4 +528,4 @@ def _raise_if_any(problems: Sequence[errors.Problem]) -> None:
 
 
 def _refuse_to_hash(config: Config) -> int:
-    raise TypeError(f"unhashable type: {type(config).__name__!r}")
+    raise TypeError(f"unhashable type: {errors.show(type(config).__name__)}")

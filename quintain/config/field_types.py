@@ -20,10 +20,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Union
 
 from quintain import errors
-from quintain.config import base_config, frozen, type_words
+from quintain.config import base_config, frozen, plain_data, type_words
 
 _EXACT: Final = (bool, int, float, str)
-_PLAIN: Final = (bool, int, float, str, type(None), enum.Enum, os.PathLike)
 _SEQUENCES: Final = (list, tuple, collections.abc.Sequence)
 _MAPPINGS: Final = (dict, collections.abc.Mapping)
 _INVALID: Final = object()
@@ -49,6 +48,9 @@ def annotations(cls: type) -> dict[str, Any]:
 def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
     """Returns `value` as `annotation` asks for it, or adds what is wrong to `problems`."""
     if annotation in _EXACT and type(value) is annotation:
+        fault = plain_data.find_scalar_fault(value)
+        if fault is not None:
+            problems.append(errors.Problem(path, fault))
         return value
     if not _is_built_here(annotation):
         return _convert_leaf(annotation, value, path, problems)
@@ -84,7 +86,8 @@ def _resolve(cls: type, annotation: Any, name: str) -> Any:
         return typing.get_type_hints(holder, module, known, include_extras=True)[name]
     except NameError as error:
         raise errors.ConfigError(
-            f"{cls.__qualname__}.{name}: the annotation {annotation!r} can't be resolved: {error}. "
+            f"{cls.__qualname__}.{name}: the annotation {errors.show(annotation)} can't "
+            f"be resolved: {error}. "
             "Define or import what it names before the class."
         ) from error
 
@@ -149,7 +152,7 @@ def _convert_any(value: Any, path: str, problems: list[errors.Problem]) -> Any:
         return _convert_config(base_config.Config, value, path, problems)
     if isinstance(value, list | tuple):
         return _convert_sequence(type(value), value, path, problems)
-    _refuse_foreign(value, path, problems)
+    problems += plain_data.find_faults(value, path)
     return value
 
 
@@ -216,7 +219,7 @@ def _convert_leaf(annotation: Any, value: Any, path: str, problems: list[errors.
             hint = errors.suggest(value, map(str, type_words.find_choices(annotation)))
         problems.append(dataclasses.replace(misfit, message=misfit.message + hint))
         return value
-    _refuse_foreign(converted, path, problems)
+    problems += plain_data.find_faults(converted, path)
     return frozen.thaw(converted)
 
 
@@ -246,26 +249,7 @@ def _adapter(annotation: Any) -> Any:
     return pydantic.TypeAdapter(annotation)
 
 
-def _refuse_foreign(value: Any, path: str, problems: list[errors.Problem]) -> None:
-    """Reports a value that can't be written to a file."""
-    if isinstance(value, list | tuple):
-        for index, part in enumerate(value):
-            _refuse_foreign(part, f"{path}[{index}]", problems)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _refuse_foreign(part, f"{path}.{key}", problems)
-    elif not isinstance(value, _PLAIN):
-        problems.append(
-            errors.Problem(
-                path,
-                f"got {value!r} of type {type(value).__name__}, expected plain data: a string, "
-                "number, boolean, None, list or mapping.",
-                is_unsupported=True,
-            )
-        )
-
-
 def _misfit(annotation: Any, value: Any, path: str) -> errors.Problem:
     is_config = isinstance(value, base_config.Config)
-    shown = f"a {type(value).__name__}" if is_config else repr(value)
+    shown = f"a {type(value).__name__}" if is_config else errors.show(value)
     return errors.Problem(path, f"got {shown}, expected {type_words.describe(annotation)}.")

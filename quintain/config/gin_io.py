@@ -139,7 +139,7 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
     for path in files:
         if not os.path.isfile(path):
             raise errors.ConfigError(
-                f"--gin_file: {path!r} can't be read, expected the name of a file."
+                f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
             )
     _register()
     try:
@@ -238,7 +238,8 @@ def _check_parameters() -> None:
         for name in bindings:
             if name not in names and name not in _PASSED_ON:
                 raise errors.ConfigError(
-                    f"gin: {entry.name!r} doesn't have a parameter named {name!r}."
+                    f"gin: {errors.show(entry.name)} doesn't have a parameter named "
+                    f"{errors.show(name)}."
                     f"{errors.suggest(name, names)}"
                 )
 
@@ -251,14 +252,12 @@ def _explain(error: Exception, params: Sequence[str]) -> str:
     place = "gin"
     if isinstance(error, SyntaxError):
         message = error.msg
-        binding = lines[min(error.lineno or 1, len(lines)) - 1]
-        place = (
-            f"{error.filename}:{error.lineno}" if error.filename else f"--gin_params: {binding!r}"
-        )
+        binding = errors.show(lines[min(error.lineno or 1, len(lines)) - 1])
+        place = f"{error.filename}:{error.lineno}" if error.filename else f"--gin_params: {binding}"
     elif found := _IN_FILE.search(text):
         place = f"{found[1]}:{found[2]}"
     elif found := _IN_PARAMS.search(text):
-        place = f"--gin_params: {lines[int(found[1]) - 1]!r}"
+        place = f"--gin_params: {errors.show(lines[int(found[1]) - 1])}"
     return f"{place}: {message}{_suggest(text)}"
 
 

@@ -60,7 +60,7 @@ class OneOfConfig(base_config.Config):
         if self.type is not None and self.type not in self.choices():
             yield (
                 "type",
-                f"got {self.type!r}, expected one of {', '.join(self.choices())}."
+                f"got {errors.show(self.type)}, expected one of {', '.join(self.choices())}."
                 f"{errors.suggest(self.type, self.choices())}",
             )
 

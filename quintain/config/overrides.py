@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.config import yaml_io
+from quintain.config import yaml_io, yaml_limits, yaml_nodes
 
-_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])*(?:\.[A-Za-z_]\w*(?:\[\d+\])*)*")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\[\d{1,9}\])*(?:\.[A-Za-z_]\w*(?:\[\d{1,9}\])*)*")
 _PART: Final = re.compile(r"[A-Za-z_]\w*|\[\d+\]")
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _WORDS: Final = ("true", "True", "TRUE", "false", "False", "FALSE", "~", "null", "Null", "NULL")
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
+_MAX_SHOWN: Final = 200
 _FILE_ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
@@ -141,9 +142,23 @@ def _parse_pair(text: str, start: int, pair: str) -> tuple[int, str, Any]:
     name, sign, value = pair.partition("=")
     position = start + len(name) - len(name.lstrip())
     if not sign:
-        raise _error(text, position, f"expected `path=value`, got {pair.strip()!r}")
-    if not _NAME.fullmatch(name.strip()):
-        raise _error(text, position, f"{name.strip()!r} is no path such as `trainer.train_steps`")
+        raise _error(text, position, f"expected `path=value`, got {errors.show(pair.strip())}")
+    path = name.strip()
+    if not _NAME.fullmatch(path):
+        raise _error(
+            text, position, f"{errors.show(path)} is no path such as `trainer.train_steps`"
+        )
+    parts = _PART.findall(path)
+    if len(parts) > yaml_limits.MAX_DEPTH:
+        raise _error(
+            text,
+            position,
+            (f"the path has {len(parts)} parts, expected at most {yaml_limits.MAX_DEPTH}"),
+        )
+    if max(map(len, parts)) > yaml_limits.MAX_NAME_LENGTH:
+        raise _error(
+            text, position, f"a name has more than {yaml_limits.MAX_NAME_LENGTH} characters"
+        )
     return position, name.strip(), _parse_value(text, start + len(name) + 1, value)
 
 
@@ -160,7 +175,7 @@ def _load(text: str, start: int, value: str) -> Any:
     """Reads the YAML that begins at `start`; errors point at their place in the whole text."""
     try:
         return yaml_io.load_text(value, "override", is_none_null=True)
-    except yaml_io.YamlError as error:
+    except yaml_nodes.YamlError as error:
         raise _error(text, start + error.offset, error.problem) from error
 
 
@@ -187,4 +202,7 @@ def _error(text: str, position: int, message: str) -> errors.ConfigError:
     """Returns an error that shows the line of the position with a caret under it."""
     begin = text.rfind("\n", 0, position) + 1
     line = text[begin:].partition("\n")[0].replace("\t", " ")
-    return errors.ConfigError(f"override: {message}.\n  {line}\n  {' ' * (position - begin)}^")
+    left_out = max(position - begin - _MAX_SHOWN // 2, 0)
+    shown = line[left_out : left_out + _MAX_SHOWN]
+    caret = " " * (position - begin - left_out)
+    return errors.ConfigError(f"override: {message}.\n  {shown}\n  {caret}^")

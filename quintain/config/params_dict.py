@@ -88,7 +88,8 @@ def override_params_dict(
         given = _read_string(given)
     if not isinstance(given, Mapping):
         raise errors.ConfigError(
-            f"params: got {given!r}, expected a mapping, overrides, YAML text or a YAML file."
+            f"params: got {errors.show(given)}, expected a mapping, overrides, YAML "
+            f"text or a YAML file."
         )
     params.override(given, is_strict)
     return params
@@ -127,7 +128,9 @@ def nested_csv_str_to_json_str(csv_str: str) -> str:
     if not csv_str:
         return ""
     if not csv_str[0].isalpha():
-        raise errors.ConfigError(f"params: got {csv_str!r}, expected a name at the beginning.")
+        raise errors.ConfigError(
+            f"params: got {errors.show(csv_str)}, expected a name at the beginning."
+        )
     return _to_line(overrides.parse_pairs(csv_str), "")
 
 
@@ -138,7 +141,8 @@ def _to_line(value: Any, path: str) -> str:
     if isinstance(value, list):
         if any(isinstance(part, list) for part in value):
             raise errors.ConfigError(
-                f"{path}: got {value!r}, expected a list without lists in it; `override` takes "
+                f"{path}: got {errors.show(value)}, expected a list without lists in "
+                f"it; `override` takes "
                 "nested lists in a mapping."
             )
         return "[" + ", ".join(_to_line(part, path) for part in value) + "]"
@@ -151,7 +155,7 @@ def _to_entry(name: Any, value: Any, path: str) -> str:
     here = f"{path}.{name}" if path else str(name)
     if not isinstance(name, str) or not name[:1].isalpha():
         raise errors.ConfigError(
-            f"{here}: got {name!r}, expected a name that begins with a letter."
+            f"{here}: got {errors.show(name)}, expected a name that begins with a letter."
         )
     return f"{yaml_io.dump_scalar(name)} : {_to_line(value, here)}"
 

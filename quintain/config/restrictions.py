@@ -74,13 +74,14 @@ def _check(condition: str, restriction: str, values: Mapping[str, Any]) -> str |
     match = _RESTRICTION.fullmatch(condition)
     if match is None:
         raise errors.ConfigError(
-            f"restriction {restriction!r}: expected two sides and one of {', '.join(_OPERATORS)} "
+            f"restriction {errors.show(restriction)}: expected two sides and one of "
+            f"{', '.join(_OPERATORS)} "
             "between them, such as 'a.low < a.high'."
         )
     left = _evaluate(match["left"], restriction, values)
     right = _evaluate(match["right"], restriction, values)
     reason = _find_reason(match["sign"], left, right)
-    return None if reason is None else f"got {left!r} and {right!r}{reason}"
+    return None if reason is None else f"got {errors.show(left)} and {errors.show(right)}{reason}"
 
 
 def _find_reason(sign: str, left: Any, right: Any) -> str | None:
@@ -101,7 +102,8 @@ def _evaluate(side: str, restriction: str, values: Mapping[str, Any]) -> Any:
         return yaml_io.load_scalar(side)
     if not _PATH.fullmatch(side):
         raise errors.ConfigError(
-            f"restriction {restriction!r}: {side!r} is no number, None, True, False, text in "
+            f"restriction {errors.show(restriction)}: {errors.show(side)} is no number, "
+            f"None, True, False, text in "
             "quotes or path such as 'a.low'."
         )
     value: Any = values
@@ -117,7 +119,9 @@ def _fail_unknown(side: str, restriction: str, values: Mapping[str, Any]) -> NoR
     hint = errors.suggest(side, known)
     if not hint:
         hint = f" Known at the top: {', '.join(str(name) for name in values) or 'nothing'}."
-    raise errors.UnknownKeyError(f"restriction {restriction!r}: there is no field {side!r}.{hint}")
+    raise errors.UnknownKeyError(
+        f"restriction {errors.show(restriction)}: there is no field {errors.show(side)}.{hint}"
+    )
 
 
 def _list_paths(values: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from quintain.config import base_config
 
 _WORDS: Final[dict[Any, tuple[str, str]]] = {
     Any: ("any value", "any values"),
+    object: ("any value", "any values"),
     int: ("an integer", "integers"),
     float: ("a number", "numbers"),
     str: ("a string", "strings"),
@@ -35,7 +36,8 @@ def describe(annotation: Any, *, is_plural: bool = False) -> str:
     """
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return " ".join([describe(args[0], is_plural=is_plural), *map(_describe_bound, args[1:])])
+        bounds = " and ".join(map(_describe_bound, args[1:]))
+        return f"{describe(args[0], is_plural=is_plural)} {bounds}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe(part, is_plural=is_plural) for part in args)
     if (options := choices(annotation)) and not is_plural:

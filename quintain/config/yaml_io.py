@@ -13,32 +13,18 @@ from typing import Any, ClassVar, Final, NoReturn
 import yaml
 
 from quintain import errors
+from quintain.config import yaml_limits, yaml_nodes
 
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
-_CORE: Final = "tag:yaml.org,2002:"
-_COLLECTION_TAGS: Final = (f"{_CORE}map", f"{_CORE}seq", f"{_CORE}str")
-_RESOLVERS: Final = (
-    (f"{_CORE}null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
-    (f"{_CORE}bool", r"true|True|TRUE|false|False|FALSE", tuple("tTfF")),
-    (f"{_CORE}int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", tuple("-+0123456789")),
-    (
-        f"{_CORE}float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        tuple("-+0123456789."),
-    ),
-)
-NUMBER: Final = re.compile("|".join(pattern for _, pattern, _ in _RESOLVERS[2:]))
+NUMBER: Final = re.compile("|".join(pattern for _, pattern, _ in yaml_nodes.RESOLVERS[2:]))
 """Matches what YAML 1.2 reads as a number."""
 
-_MAX_VALUES: Final = 1_000_000
 _MAX_WIDTH: Final = 2**31 - 1
 _UNPRINTABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ufeff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
-_LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _ADVICE: Final = (
     (r"found character .*cannot start any token|found a tab", "indent with spaces, and put text"
      " that begins with a special character in quotes"),
@@ -51,29 +37,6 @@ _ADVICE: Final = (
     (r"undefined alias", "put text that begins with `*` in quotes"),
     (r"simple key|could not find expected ':'", "write `name: value`"),
 )  # fmt: skip
-
-
-class YamlError(errors.ConfigError):
-    """Text is not YAML, or not YAML of plain data.
-
-    Attributes:
-        problem: What is wrong, without the place.
-        offset: Where it is wrong, in characters from the beginning of the text.
-    """
-
-    def __init__(self, problem: str, *, source: str, text: str, line: int, column: int) -> None:
-        """Builds the message; `line` and `column` count from 0, and may lie behind the text."""
-        starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
-        lines = _LINE_BREAK.split(text)
-        if line >= len(lines) or (not lines[line].strip() and not text[starts[line] :].strip()):
-            line = next((n for n in reversed(range(len(lines))) if lines[n].strip()), 0)
-            column = len(lines[line].rstrip())
-        super().__init__(
-            f"{source}:{line + 1}:{column + 1}: {problem}.\n"
-            f"  {lines[line]}\n  {' ' * column}^".replace("\t", " ")
-        )
-        self.problem = problem
-        self.offset = starts[line] + column
 
 
 class _Loader(_BaseLoader):
@@ -95,21 +58,20 @@ class _Dumper(_BaseDumper):
         return True
 
 
-for _tag, _pattern, _first in _RESOLVERS:
+for _tag, _pattern, _first in yaml_nodes.RESOLVERS:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
     # The dumper keeps the resolvers of YAML 1.1 and quotes by both.
     _Dumper.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
-_PythonLoader.add_implicit_resolver(f"{_CORE}null", re.compile("^None$"), ["N"])
+_PythonLoader.add_implicit_resolver(f"{yaml_nodes.CORE}null", re.compile("^None$"), ["N"])
 # Booleans of YAML 1.1 that PyYAML itself does not know.
-_Dumper.add_implicit_resolver(f"{_CORE}bool", re.compile("^[yYnN]$"), list("yYnN"))
+_Dumper.add_implicit_resolver(f"{yaml_nodes.CORE}bool", re.compile("^[yYnN]$"), list("yYnN"))
 
 
 def _construct_int(loader: Any, node: Any) -> int:
-    text = loader.construct_scalar(node)
-    return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
+    return yaml_nodes.read_int(loader.construct_scalar(node))
 
 
-_Loader.add_constructor(f"{_CORE}int", _construct_int)
+_Loader.add_constructor(f"{yaml_nodes.CORE}int", _construct_int)
 
 
 def _represent_float(dumper: Any, value: float) -> Any:
@@ -120,23 +82,24 @@ def _represent_float(dumper: Any, value: float) -> Any:
         mantissa, exponent, power = text.partition("e")
         if exponent and "." not in mantissa:
             text = f"{mantissa}.0e{power}"
-    return dumper.represent_scalar(f"{_CORE}float", text)
+    return dumper.represent_scalar(f"{yaml_nodes.CORE}float", text)
 
 
 def _represent_str(dumper: Any, value: str) -> Any:
-    style = '"' if _LINE_BREAK.search(value) else None
-    return dumper.represent_scalar(f"{_CORE}str", value, style=style)
+    style = '"' if yaml_nodes.LINE_BREAK.search(value) else None
+    return dumper.represent_scalar(f"{yaml_nodes.CORE}str", value, style=style)
 
 
 def _represent_sequence(dumper: Any, value: Any) -> Any:
     is_flat = all(not isinstance(part, dict | list | tuple) for part in value)
-    return dumper.represent_sequence(f"{_CORE}seq", value, flow_style=is_flat)
+    return dumper.represent_sequence(f"{yaml_nodes.CORE}seq", value, flow_style=is_flat)
 
 
 def _refuse(dumper: Any, value: Any) -> NoReturn:
     del dumper
     raise errors.ConfigError(
-        f"got {value!r} of type {type(value).__name__}, expected plain data to write as YAML: a "
+        f"got {errors.show(value)} of type {type(value).__name__}, expected plain data "
+        f"to write as YAML: a "
         "string, number, boolean, None, list or mapping."
     )
 
@@ -181,7 +144,7 @@ def load_file_with_lines(path: str) -> tuple[dict[str, Any], dict[str, int]]:
             f"{path}:{node.start_mark.line + 1}: expected names with values (`name: value`), but "
             f"the top level is a {'list' if isinstance(node, yaml.SequenceNode) else 'value'}."
         )
-    lines = _Checker(text, path).find_lines(node)
+    lines = yaml_nodes.Checker(text, path).find_lines(node)
     return _construct(node, _Loader), lines
 
 
@@ -194,7 +157,7 @@ def find_line(lines: Mapping[str, int], path: str) -> int:
 
 def find_lines(text: str) -> dict[str, int]:
     """Returns the line of each key of YAML text by its dotted path, counted from 1."""
-    return _Checker(text, "<string>").find_lines(_compose(text, "<string>", _Loader))
+    return yaml_nodes.Checker(text, "<string>").find_lines(_compose(text, "<string>", _Loader))
 
 
 def load_text(text: str, source: str = "<string>", *, is_none_null: bool = False) -> Any:
@@ -212,7 +175,7 @@ def load_text(text: str, source: str = "<string>", *, is_none_null: bool = False
     node = _compose(text, source, loader_cls)
     if node is None:
         return None
-    _Checker(text, source).find_lines(node)
+    yaml_nodes.Checker(text, source).find_lines(node)
     return _construct(node, loader_cls)
 
 
@@ -270,8 +233,8 @@ def _read_text(path: str) -> str:
 def _compose(text: str, source: str, loader_cls: Any) -> Any:
     """Returns the node graph of one document, or None if there is none."""
     if found := _UNPRINTABLE.search(text):
-        before = _LINE_BREAK.split(text[: found.start()])
-        raise YamlError(
+        before = yaml_nodes.LINE_BREAK.split(text[: found.start()])
+        raise yaml_nodes.YamlError(
             f"not YAML: the control character {found[0]!r}; remove it, or write it in double "
             "quotes with a backslash",
             source=source,
@@ -279,21 +242,30 @@ def _compose(text: str, source: str, loader_cls: Any) -> Any:
             line=len(before) - 1,
             column=len(before[-1]),
         )
+    if len(text) > yaml_limits.MAX_CHARACTERS:
+        raise errors.ConfigError(
+            f"{source}: got {len(text):,} characters, expected at most "
+            f"{yaml_limits.MAX_CHARACTERS:,}; put long lists and texts into files of their own."
+        )
     try:
-        return yaml.compose(text, Loader=loader_cls)
-    except RecursionError as error:
-        raise errors.ConfigError(f"{source}: nested too deeply.") from error
+        excess = yaml_limits.find_excess(text, loader_cls)
+        if excess is None:
+            return yaml.compose(text, Loader=loader_cls)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
         advice = next((advice for sign, advice in _ADVICE if re.search(sign, problem)), "")
-        raise YamlError(
+        raise yaml_nodes.YamlError(
             f"not YAML: {problem}{'; ' if advice else ''}{advice}",
             source=source,
             text=text,
             line=mark.line if mark else 0,
             column=mark.column if mark else 0,
         ) from error
+    mark, problem = excess
+    raise yaml_nodes.YamlError(
+        problem, source=source, text=text, line=mark.line, column=mark.column
+    )
 
 
 def _construct(node: Any, loader_cls: Any) -> Any:
@@ -302,81 +274,3 @@ def _construct(node: Any, loader_cls: Any) -> Any:
         return loader.construct_document(node)
     finally:
         loader.dispose()
-
-
-class _Checker:
-    """Walks a node graph: notes the lines of keys, refuses what is not plain data."""
-
-    def __init__(self, text: str, source: str) -> None:
-        self._text = text
-        self._source = source
-        self._lines: dict[str, int] = {}
-        self._open: set[int] = set()
-        self._num_values = 0
-
-    def find_lines(self, root: Any) -> dict[str, int]:
-        """Returns the line of each key by its dotted path, counted from 1.
-
-        Raises:
-            ConfigError: If a key is given twice, a value contains itself, or is not plain data.
-        """
-        if root is not None:
-            self._visit(root, "")
-        return self._lines
-
-    def _visit(self, node: Any, path: str) -> None:
-        self._num_values += 1
-        if id(node) in self._open:
-            self._fail(node, "an alias refers to what contains it; write the value out")
-        if self._num_values > _MAX_VALUES:
-            self._fail(node, f"aliases multiply to more than {_MAX_VALUES} values")
-        self._check_tag(node)
-        if isinstance(node, yaml.ScalarNode):
-            return
-        self._open.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            for index, part in enumerate(node.value):
-                self._visit(part, f"{path}[{index}]")
-        else:
-            self._visit_mapping(node, path)
-        self._open.discard(id(node))
-
-    def _visit_mapping(self, node: Any, path: str) -> None:
-        seen: dict[tuple[str, str], int] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._fail(key, "a name must be a word; put it in quotes if it contains brackets")
-            self._check_tag(key)
-            line = key.start_mark.line + 1
-            # `null` and `Null` are one key, `a` and `A` are two.
-            is_text = key.tag == f"{_CORE}str"
-            name = (key.tag, key.value if is_text else key.value.lower())
-            if name in seen:
-                self._fail(
-                    key,
-                    f"{key.value!r} is given twice, first in line {seen[name]}; remove one",
-                )
-            seen[name] = line
-            here = f"{path}.{key.value}" if path else str(key.value)
-            self._lines[here] = line
-            self._visit(value, here)
-
-    def _check_tag(self, node: Any) -> None:
-        """Refuses tags such as `!!set`, and `!!int` before what is no integer."""
-        pattern = next((pattern for tag, pattern, _ in _RESOLVERS if tag == node.tag), None)
-        if pattern is None and node.tag not in _COLLECTION_TAGS:
-            shown = node.tag.replace(_CORE, "!!")
-            self._fail(node, f"the tag {shown} is not supported; expected plain data without tags")
-        is_none = node.tag == f"{_CORE}null" and node.value == "None"
-        if pattern is not None and not is_none and not _is_match(pattern, node):
-            self._fail(node, f"{node.value!r} is no {node.tag.removeprefix(_CORE)}")
-
-    def _fail(self, node: Any, problem: str) -> NoReturn:
-        mark = node.start_mark
-        raise YamlError(
-            problem, source=self._source, text=self._text, line=mark.line, column=mark.column
-        )
-
-
-def _is_match(pattern: str, node: Any) -> bool:
-    return isinstance(node, yaml.ScalarNode) and bool(re.fullmatch(pattern, node.value))

@@ -9,13 +9,15 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le
 
+from quintain import errors
 from quintain.config import base_config
 from quintain.optimization.configs import optimization_config as optimization
+from quintain.optimization.configs import ranges
 
-NonNegativeInt = Annotated[int, Ge(0)]
-PositiveInt = Annotated[int, Gt(0)]
+NonNegativeInt = ranges.Steps
+PositiveInt = ranges.Period
 
 
 @dataclasses.dataclass
@@ -119,7 +121,8 @@ class DataConfig(base_config.Config):
         if self.input_path and self.tfds_name:
             yield (
                 "tfds_name",
-                f"got {self.tfds_name!r}, and input_path {self.input_path!r}; expected one of the "
+                f"got {errors.show(self.tfds_name)}, and input_path "
+                f"{errors.show(self.input_path)}; expected one of the "
                 "two. Leave the other empty.",
             )
         if isinstance(self.tfds_name, str) and self.tfds_name and not self.tfds_split:
@@ -127,13 +130,15 @@ class DataConfig(base_config.Config):
         if self.enable_tf_data_service and not self.tf_data_service_address:
             yield (
                 "tf_data_service_address",
-                f"got {self.tf_data_service_address!r}, expected the address of the tf.data "
+                f"got {errors.show(self.tf_data_service_address)}, expected the address "
+                f"of the tf.data "
                 "service, such as 'grpc://10.0.0.5:5050', with enable_tf_data_service.",
             )
         if self.enable_shared_tf_data_service_between_parallel_trainers and not self.trainer_id:
             yield (
                 "trainer_id",
-                f"got {self.trainer_id!r}, expected a name for this run, unlike those of the runs "
+                f"got {errors.show(self.trainer_id)}, expected a name for this run, "
+                f"unlike those of the runs "
                 "that share the tf.data service with it.",
             )
 
@@ -142,17 +147,17 @@ class DataConfig(base_config.Config):
 class DifferentialPrivacyConfig(base_config.Config):
     """Differentially private training: per-example clipping and noise."""
 
-    clipping_norm: Annotated[float, Gt(0)] = 100000000.0
+    clipping_norm: ranges.Positive = 100000000.0
     """Largest L2 norm that one example's gradient over all variables may have."""
 
-    noise_multiplier: Annotated[float, Ge(0)] = 0.0
+    noise_multiplier: ranges.NonNegative = 0.0
     """Standard deviation of the noise on the sum of gradients, as a multiple of
     `clipping_norm`."""
 
-    target_epsilon: Annotated[float, Gt(0)] | None = None
+    target_epsilon: ranges.Positive | None = None
     """Epsilon to reach after `trainer.train_steps`; finds `noise_multiplier`."""
 
-    delta: Annotated[float, Gt(0), Lt(1)] | None = None
+    delta: ranges.OpenUnitInterval | None = None
     """Probability with which the guarantee may fail. None takes `num_examples ** -1.1`."""
 
     num_examples: PositiveInt | None = None
@@ -219,7 +224,8 @@ class TaskConfig(base_config.Config):
         if self.name is not None and not self.name.isidentifier():
             yield (
                 "name",
-                f"got {self.name!r}, expected a Python identifier: letters, digits, underscores.",
+                f"got {errors.show(self.name)}, expected a Python identifier: letters, "
+                f"digits, underscores.",
             )
 
 
@@ -269,7 +275,7 @@ class RuntimeConfig(base_config.Config):
     mixed_precision_dtype: str | None = None
     """Compute type: `float32`, `bfloat16` or `float16`. None means float32."""
 
-    loss_scale: str | float | None = None
+    loss_scale: str | ranges.Positive | None = None
     """Loss scale under float16: `dynamic` or a fixed number. None means dynamic."""
 
     run_eagerly: bool = False
@@ -303,12 +309,14 @@ class RuntimeConfig(base_config.Config):
         if self.mixed_precision_dtype not in (None, "float32", "bfloat16", "float16"):
             yield (
                 "mixed_precision_dtype",
-                f"got {self.mixed_precision_dtype!r}, expected float32, bfloat16 or float16.",
+                f"got {errors.show(self.mixed_precision_dtype)}, expected float32, "
+                f"bfloat16 or float16.",
             )
         if self.gpu_thread_mode not in (None, "global", "gpu_private", "gpu_shared"):
             yield (
                 "gpu_thread_mode",
-                f"got {self.gpu_thread_mode!r}, expected global, gpu_private or gpu_shared.",
+                f"got {errors.show(self.gpu_thread_mode)}, expected global, gpu_private "
+                f"or gpu_shared.",
             )
         if self.num_virtual_cpus > 1 and (
             self.num_gpus or self.distribution_strategy.lower() != "mirrored"
@@ -333,13 +341,17 @@ class RuntimeConfig(base_config.Config):
             if getattr(self, name) and strategy != user:
                 yield (
                     name,
-                    f"got {getattr(self, name)!r} with distribution_strategy={strategy!r}, "
-                    f"expected {user!r}; nothing else reads it.",
+                    f"got {errors.show(getattr(self, name))} with "
+                    f"distribution_strategy={errors.show(strategy)}, "
+                    f"expected {errors.show(user)}; nothing else reads it.",
                 )
         if self.run_eagerly and self.enable_xla:
             yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
         if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":
-            yield "loss_scale", f"got {self.loss_scale!r}, expected 'dynamic' or a number."
+            yield (
+                "loss_scale",
+                (f"got {errors.show(self.loss_scale)}, expected 'dynamic' or a number."),
+            )
 
 
 @dataclasses.dataclass
@@ -355,7 +367,7 @@ class EarlyStoppingConfig(base_config.Config):
     patience: PositiveInt = 5
     """Evaluations in a row without an improvement after which training ends."""
 
-    min_delta: Annotated[float, Ge(0)] = 0.0
+    min_delta: ranges.NonNegative = 0.0
     """Change of the metric that counts as an improvement must be larger than this."""
 
     start_step: NonNegativeInt = 0
@@ -407,7 +419,7 @@ class TrainerConfig(base_config.Config):
     train_steps: NonNegativeInt = 0
     """Optimizer steps to train in all, counted from the start of the run."""
 
-    validation_steps: int = -1
+    validation_steps: Annotated[int, Ge(-1), Le(ranges.MAX_COUNT)] = -1
     """Batches of an evaluation. -1 evaluates all of the data."""
 
     validation_interval: PositiveInt = 1000
@@ -425,7 +437,7 @@ class TrainerConfig(base_config.Config):
     best_checkpoint_max_to_keep: PositiveInt = 1
     """Best checkpoints to keep."""
 
-    loss_upper_bound: float | None = None
+    loss_upper_bound: ranges.Finite | None = None
     """Mean loss of a loop above which training counts as blown up. None sets no bound; a loss that
     is not finite counts in any case."""
 
@@ -440,7 +452,7 @@ class TrainerConfig(base_config.Config):
     """Whether the batches of the loop that blew up are left out after a recovery. Otherwise the run
     sees them again."""
 
-    recovery_lr_factor: Annotated[float, Gt(0), Le(1)] = 1.0
+    recovery_lr_factor: ranges.PositiveShare = 1.0
     """Factor by which each recovery lowers the learning rate for the rest of the run."""
 
     early_stopping: EarlyStoppingConfig = dataclasses.field(default_factory=EarlyStoppingConfig)

@@ -1,6 +1,7 @@
 """A run of one batch: does everything fit, how large is it, how long will it take?"""
 
 import dataclasses
+import math
 import resource
 import sys
 import time
@@ -10,6 +11,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
+from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import (
     distribution,
@@ -119,6 +121,12 @@ def _time_steps(trainer: Any) -> tuple[list[float], float]:
         logs = trainer.train(tf.constant(1, tf.int32)) or {}
         losses.append(float(logs[trainer.train_loss.name]))
         secs.append(time.perf_counter() - start)
+    bad = next((loss for loss in losses if not math.isfinite(loss)), None)
+    if bad is not None:
+        raise errors.TrainingDivergedError(
+            f"The training loss became {bad} by step {losses.index(bad) + 1}. Look at the learning "
+            "rate and at the data; --set runtime.run_eagerly=true shows the operation."
+        )
     return secs, losses[0]
 
 

@@ -105,7 +105,8 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
-    params.validate()
+    with errors.located(lambda path: str(sources.source(path))):
+        params.validate()
     params.lock()
     return ParsedExperiment(name, params, sources, imports)
 

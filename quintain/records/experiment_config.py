@@ -14,17 +14,18 @@ from typing import Annotated, Any, Final, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from quintain import errors
-from quintain.config import base_config, yaml_io
+from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
 from quintain.records import lengths, searcher_config
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
+Batches = Annotated[int, Gt(0), Le(10**12)]
 
 DEFAULT_SCHEDULING_UNIT: Final = 100
 GLOBAL_BATCH_SIZE: Final = "global_batch_size"
 
-_CONTAINER_FIELDS: Final = {
+CONTAINER_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "environment": (
         "image",
         "ports",
@@ -89,9 +90,15 @@ class CheckpointStorageConfig(base_config.Config):
         for name in ("host_path", "container_path"):
             path = getattr(self, name)
             if path is not None and not os.path.isabs(path):
-                yield name, f"got {path!r}, expected an absolute path."
-        if self.storage_path is not None and ".." in self.storage_path.split("/"):
-            yield "storage_path", f"got {self.storage_path!r}, expected a path below host_path."
+                yield name, f"got {errors.show(path)}, expected an absolute path."
+        root = os.path.normpath(self._root or "/default")
+        inside = os.path.normpath(self.directory("/default"))
+        if inside != root and not inside.startswith(root.rstrip("/") + "/"):
+            yield (
+                "storage_path",
+                f"got {errors.show(self.storage_path)}, expected a path below "
+                f"{self._root or 'the home directory of the platform'}.",
+            )
 
     def directory(self, default: str) -> str:
         """Returns the directory of the checkpoints.
@@ -99,8 +106,12 @@ class CheckpointStorageConfig(base_config.Config):
         Args:
             default: The directory if none is set.
         """
-        root = (self.container_path if self.type == "directory" else self.host_path) or default
+        root = self._root or default
         return os.path.join(root, self.storage_path) if self.storage_path else root
+
+    @property
+    def _root(self) -> str | None:
+        return self.container_path if self.type == "directory" else self.host_path
 
 
 @dataclasses.dataclass
@@ -118,7 +129,7 @@ class ResourcesConfig(base_config.Config):
     slots_per_trial: Count = 1
     """Slots that a trial holds while it runs; 0 for none."""
 
-    weight: Annotated[float, Gt(0)] = 1.0
+    weight: Annotated[float, Gt(0), Le(1e9)] = 1.0
     """Share of the slots, relative to other experiments."""
 
     max_slots: Count | None = None
@@ -195,6 +206,58 @@ class CodeConfig(base_config.Config):
 
 
 @dataclasses.dataclass
+class EnvironmentConfig(base_config.Config):
+    """The processes of trials."""
+
+    environment_variables: list[str] | dict[str, list[str]] | None = None
+    """Variables to set, `NAME=VALUE` each; a mapping has such lists for kinds of machines, which
+    all count."""
+
+    def as_mapping(self) -> dict[str, str]:
+        """Returns the values of the variables by their names."""
+        return dict(text.partition("=")[::2] for _, text in self._list_variables())
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what is no `NAME=VALUE`."""
+        for path, text in self._list_variables():
+            if text.find("=") < 1:
+                yield path, f"got {errors.show(text)}, expected NAME=VALUE."
+
+    def _list_variables(self) -> Iterator[tuple[str, str]]:
+        given = self.environment_variables or []
+        parts = given if isinstance(given, Mapping) else {"": given}
+        for name, texts in parts.items():
+            path = f"environment_variables{'.' if name else ''}{name}"
+            yield from ((f"{path}[{index}]", text) for index, text in enumerate(texts))
+
+
+@dataclasses.dataclass
+class ProfilingConfig(base_config.Config):
+    """Kept for old configs; trials write no profiles by themselves."""
+
+    enabled: bool = False
+    """Whether trials were profiled."""
+
+    begin_on_batch: Count = 0
+    """First batch of the profile."""
+
+    end_after_batch: Count | None = None
+    """Last batch of the profile."""
+
+    sync_timings: bool = True
+    """Whether measurements waited for the device."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a profile that ends before it begins."""
+        if self.end_after_batch is not None and self.end_after_batch < self.begin_on_batch:
+            yield (
+                "end_after_batch",
+                f"got {self.end_after_batch}, expected at least "
+                f"begin_on_batch={self.begin_on_batch}.",
+            )
+
+
+@dataclasses.dataclass
 class ExperimentConfig(base_config.Config):
     """Everything that defines one search."""
 
@@ -222,16 +285,16 @@ class ExperimentConfig(base_config.Config):
     )
     """The search method."""
 
-    scheduling_unit: PositiveCount = DEFAULT_SCHEDULING_UNIT
+    scheduling_unit: Batches = DEFAULT_SCHEDULING_UNIT
     """Batches of a workload: after so many a trial may be paused. Also the batches of a step."""
 
     records_per_epoch: Count = 0
     """Training examples of an epoch; needed if a length is in epochs."""
 
-    min_validation_period: PositiveCount | None = None
+    min_validation_period: Batches | None = None
     """Batches after which a trial is validated at the latest. None leaves it to the search."""
 
-    min_checkpoint_period: PositiveCount | None = None
+    min_checkpoint_period: Batches | None = None
     """Batches after which a trial is saved at the latest. None leaves it to the policy."""
 
     checkpoint_policy: Literal["best", "all", "none"] = "best"
@@ -253,7 +316,7 @@ class ExperimentConfig(base_config.Config):
     which the experiment ends; 0 for no limit. Invalid hyperparameters and lost processes do not
     count."""
 
-    workload_timeout: Annotated[float, Gt(0)] | None = None
+    workload_timeout: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Seconds after which a workload counts as hanging. None waits for ever."""
 
     reproducibility: ReproducibilityConfig = dataclasses.field(
@@ -270,11 +333,11 @@ class ExperimentConfig(base_config.Config):
     code: CodeConfig = dataclasses.field(default_factory=CodeConfig)
     """How much the model directory may be."""
 
-    environment: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """`environment_variables` (a list of `NAME=VALUE`) are set for trials; the rest is Docker's."""
+    environment: EnvironmentConfig = dataclasses.field(default_factory=EnvironmentConfig)
+    """The processes of trials."""
 
-    profiling: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """`enabled`, `begin_on_batch`, `end_after_batch`: batches to write a TensorBoard profile of."""
+    profiling: ProfilingConfig = dataclasses.field(default_factory=ProfilingConfig)
+    """Kept for old configs; trials write no profiles by themselves."""
 
     debug: bool = False
     """Whether trials log more."""
@@ -286,13 +349,6 @@ class ExperimentConfig(base_config.Config):
             if plain[name] is not None:
                 plain[name] = {"batches": plain[name]}
         return plain
-
-    def environment_variables(self) -> dict[str, str]:
-        """Returns the environment variables of trials."""
-        given = self.environment.get("environment_variables") or []
-        if isinstance(given, Mapping):
-            given = [text for part in given.values() for text in part]
-        return dict(text.partition("=")[::2] for text in given)
 
 
 def find_container_fields(content: Mapping[str, Any]) -> list[str]:
@@ -306,7 +362,7 @@ def find_container_fields(content: Mapping[str, Any]) -> list[str]:
         ['bind_mounts', 'environment.image']
     """
     found = [name for name in DOCKER_FIELDS if name in content]
-    for section, names in _CONTAINER_FIELDS.items():
+    for section, names in CONTAINER_FIELDS.items():
         given = content.get(section)
         if isinstance(given, Mapping):
             found += [f"{section}.{name}" for name in names if name in given]
@@ -341,9 +397,13 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
     Raises:
         ConfigError: Listing all that is wrong.
     """
+    problems = list(plain_data.find_faults(dict(content), is_json=True))
+    if problems:
+        with errors.located(locate):
+            raise errors.ConfigError.from_problems(problems)
     reader = _Reader(dict(content))
     params = reader.normalise()
-    problems = list(reader.problems)
+    problems = reader.problems
     searcher = None
     try:
         name = params.get("searcher", {}).get("name")
@@ -361,9 +421,13 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
         one for one in found if searcher is not None or not one.path.startswith("searcher")
     ]
     if problems:
-        raise errors.ConfigError.from_problems(
-            [_with_place(problem, reader.former_paths, locate) for problem in problems]
-        )
+        # Under the name that the user wrote.
+        paths = reader.former_paths
+        problems = [
+            dataclasses.replace(one, path=paths.get(one.path, one.path)) for one in problems
+        ]
+        with errors.located(locate):
+            raise errors.ConfigError.from_problems(problems)
     if config.reproducibility.experiment_seed is None:
         config.reproducibility.experiment_seed = int(time.time())
     config.lock()
@@ -377,37 +441,21 @@ def _fill(config: ExperimentConfig, params: dict[str, Any]) -> list[errors.Probl
         config.override(params)
     except errors.ConfigError as error:
         problems += error.problems
-        for problem in error.problems:
-            _remove(params, problem.path.split("."))
-        if not error.problems:
-            return [errors.Problem("", str(error))]
-        return problems + _fill(config, params)
+    # Of sections that are fine by themselves it is said, too, what does not fit together.
+    wrong = [name for name in params if any(_is_inside(one.path, name) for one in problems)]
+    if problems:
+        config.override({name: value for name, value in params.items() if name not in wrong})
     try:
         config.validate()
     except errors.ConfigError as error:
-        problems += error.problems or [errors.Problem("", str(error))]
+        problems += [
+            one for one in error.problems if not any(_is_inside(one.path, name) for name in wrong)
+        ]
     return problems
 
 
-def _remove(params: dict[str, Any], path: list[str]) -> None:
-    """Removes the value at a path, or what contains it, if that is not a mapping."""
-    name = path[0].partition("[")[0]
-    if len(path) > 1 and isinstance(params.get(name), dict):
-        _remove(params[name], path[1:])
-    else:
-        params.pop(name, None)
-
-
-def _with_place(
-    problem: errors.Problem,
-    former_paths: Mapping[str, str],
-    locate: Callable[[str], str] | None,
-) -> errors.Problem:
-    """Returns a problem under the name that the user wrote, with its place in front."""
-    path = former_paths.get(problem.path, problem.path)
-    if locate is None or not path:
-        return dataclasses.replace(problem, path=path)
-    return dataclasses.replace(problem, path=f"{locate(path)}: {path}")
+def _is_inside(path: str, name: str) -> bool:
+    return path == name or path.startswith((f"{name}.", f"{name}["))
 
 
 class _Reader:
@@ -423,11 +471,16 @@ class _Reader:
         content = self.content
         for name in DOCKER_FIELDS:
             content.pop(name, None)
+        if isinstance(content.get("environment"), Mapping):
+            unused = CONTAINER_FIELDS["environment"]
+            content["environment"] = {
+                name: value for name, value in content["environment"].items() if name not in unused
+            }
         if "batches_per_step" in content:
             self._rename(content, "batches_per_step", "scheduling_unit", "")
         labels = content.get("labels")
         if isinstance(labels, Mapping):
-            content["labels"] = sorted(map(str, labels))
+            content["labels"] = sorted(labels)
         entrypoint = content.get("hyperparameters")
         units = lengths.LengthUnits(
             batches_per_step=_whole_or(content.get("scheduling_unit"), DEFAULT_SCHEDULING_UNIT),
@@ -448,7 +501,7 @@ class _Reader:
     def _normalise_searcher(self, searcher: Any, units: lengths.LengthUnits) -> dict[str, Any]:
         if not isinstance(searcher, Mapping):
             self.problems.append(
-                errors.Problem("searcher", f"got {searcher!r}, expected a mapping.")
+                errors.Problem("searcher", f"got {errors.show(searcher)}, expected a mapping.")
             )
             return {}
         searcher = dict(searcher)
@@ -501,4 +554,4 @@ def _find_batch_size(hyperparameters: Any) -> int | None:
     value = hyperparameters.get(GLOBAL_BATCH_SIZE)
     if isinstance(value, Mapping) and value.get("type") == "const":
         value = value.get("val")
-    return value if isinstance(value, int) and value > 0 else None
+    return _whole_or(value, 0) or None

@@ -2,8 +2,13 @@
 
 from typing import Any, Final
 
-from quintain.config import json_schema
-from quintain.records import experiment_config, lengths, searcher_config
+from quintain.config import class_definitions, json_schema
+from quintain.records import (
+    experiment_config,
+    hyperparameter_config,
+    lengths,
+    searcher_config,
+)
 
 _COUNT: Final = {"type": "integer", "exclusiveMinimum": 0}
 _LENGTH: Final = {
@@ -18,21 +23,8 @@ _LENGTH: Final = {
         },
     ]
 }
-_NUMBER: Final = {"type": "number"}
-_RANGE: Final = {"minval": _NUMBER, "maxval": _NUMBER, "count": _COUNT}
-_HYPERPARAMETERS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
-    "const": ({"val": {}}, ["val"]),
-    "categorical": ({"vals": {"type": "array", "minItems": 1}}, ["vals"]),
-    "int": (
-        {"minval": {"type": "integer"}, "maxval": {"type": "integer"}, "count": _COUNT},
-        ["minval", "maxval"],
-    ),
-    "double": (_RANGE, ["minval", "maxval"]),
-    "log": (
-        {**_RANGE, "base": {"type": "number", "exclusiveMinimum": 0}},
-        ["minval", "maxval"],
-    ),
-}
+_EXAMPLES: Final = {"val": 0, "vals": [0], "minval": 0, "maxval": 1}
+"""Values for the fields of hyperparameters that have no default."""
 
 
 def build_schema() -> dict[str, Any]:
@@ -63,6 +55,11 @@ def build_schema() -> dict[str, Any]:
         "additionalProperties": {"$ref": "#/$defs/hyperparameter"},
     }
     definitions["hyperparameter"] = _build_hyperparameter()
+    without_effect = {"description": "About containers; trials do without."}
+    properties |= dict.fromkeys(experiment_config.DOCKER_FIELDS, without_effect)
+    for section, names in experiment_config.CONTAINER_FIELDS.items():
+        fields = definitions[type(getattr(experiment_config.ExperimentConfig(), section)).__name__]
+        fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
     for name, kind in searcher_config.SEARCHERS.items():
         built = json_schema.build_schema(kind())
@@ -93,15 +90,25 @@ def _finish_searcher(name: str, built: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_hyperparameter() -> dict[str, Any]:
-    kinds: list[dict[str, Any]] = [
-        {
-            "type": "object",
-            "properties": {"type": {"const": name}, "when": {"type": "object"}, **fields},
-            "required": ["type", *required],
-            "additionalProperties": False,
+    kinds: list[dict[str, Any]] = []
+    for name, kind in hyperparameter_config.KINDS.items():
+        required = class_definitions.required_names(kind)
+        built = json_schema.build_schema(kind({field: _EXAMPLES[field] for field in required}))
+        for field in required:
+            del built["properties"][field]["default"]
+        properties = {
+            "type": {"const": name},
+            "when": {"type": "object"},
+            **built["properties"],
         }
-        for name, (fields, required) in _HYPERPARAMETERS.items()
-    ]
+        kinds.append(
+            {
+                "type": "object",
+                "properties": properties,
+                "required": ["type", *required],
+                "additionalProperties": False,
+            }
+        )
     group = {
         "type": "object",
         "not": {"required": ["type"]},

@@ -37,7 +37,8 @@ class LengthUnits:
             return _require_positive(length, path) * plain_unit
         if not isinstance(length, Mapping) or len(length) != 1:
             raise errors.ConfigError(
-                f"{path}: got {length!r}, expected one of {{batches: n}}, {{records: n}}, "
+                f"{path}: got {errors.show(length)}, expected one of {{batches: n}}, "
+                f"{{records: n}}, "
                 "{epochs: n}, or a whole number."
             )
         ((unit, count),) = length.items()
@@ -70,5 +71,5 @@ def _is_whole(value: Any) -> bool:
 
 def _require_positive(value: Any, path: str) -> int:
     if not _is_whole(value) or value < 1:
-        raise errors.ConfigError(f"{path}: got {value!r}, expected a whole number >= 1.")
+        raise errors.ConfigError(f"{path}: got {errors.show(value)}, expected a whole number >= 1.")
     return int(value)

@@ -4,12 +4,18 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Len
 
 from quintain import errors
 from quintain.config import base_config
 
 Count = Annotated[int, Gt(0)]
+Length = Annotated[int, Ge(0), Le(10**12)]
+"""Units of training; 0 where it is missing."""
+Trials = Annotated[int, Ge(0), Le(10**6)]
+"""Number of trials; 0 where it is missing, or for no limit."""
+Rungs = Annotated[int, Gt(0), Le(50)]
+Divisor = Annotated[float, Gt(1), Le(10**6)]
 Mode = Literal["aggressive", "standard", "conservative"]
 Share = Annotated[float, Ge(0), Le(1)]
 
@@ -33,7 +39,7 @@ class SearcherConfig(base_config.Config):
     smaller_is_better: bool = True
     """Whether smaller values of the metric are better."""
 
-    source_trial_id: int | None = None
+    source_trial_id: Count | None = None
     """Trial from whose newest checkpoint all trials start."""
 
     source_checkpoint_uuid: str | None = None
@@ -49,15 +55,12 @@ class SearcherConfig(base_config.Config):
         if self.source_trial_id is not None and self.source_checkpoint_uuid is not None:
             yield (
                 "source_checkpoint_uuid",
-                f"got {self.source_checkpoint_uuid!r} together with source_trial_id="
+                f"got {errors.show(self.source_checkpoint_uuid)} together with source_trial_id="
                 f"{self.source_trial_id}, expected at most one of them.",
             )
         for name in self.REQUIRED:
-            length = getattr(self, name)
-            if length == 0:
-                yield name, f"missing; the search method {self.name!r} needs it."
-            elif length < 0:
-                yield name, f"got {length}, expected a whole number >= 1."
+            if getattr(self, name) == 0:
+                yield name, f"missing; the search method {errors.show(self.name)} needs it."
 
 
 @dataclasses.dataclass
@@ -66,7 +69,7 @@ class SingleConfig(SearcherConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the trial for."""
 
 
@@ -74,15 +77,15 @@ class SingleConfig(SearcherConfig):
 class RandomConfig(SearcherConfig):
     """Trials with hyperparameters drawn at random."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
+    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train each trial for."""
 
-    max_trials: Count = 1
+    max_trials: Trials = 0
     """Trials in all."""
 
-    max_concurrent_trials: Annotated[int, Ge(0)] = 0
+    max_concurrent_trials: Trials = 0
     """Trials at once; 0 for all."""
 
 
@@ -92,10 +95,10 @@ class GridConfig(SearcherConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train each trial for."""
 
-    max_concurrent_trials: Annotated[int, Ge(0)] = 0
+    max_concurrent_trials: Trials = 0
     """Trials at once; 0 for all."""
 
 
@@ -106,10 +109,10 @@ class _BracketConfig(SearcherConfig):
     mode: Mode = "standard"
     """How bold it is: `aggressive` stops most trials early, `conservative` few."""
 
-    divisor: Annotated[float, Gt(1)] = 4.0
+    divisor: Divisor = 4.0
     """One trial of so many goes on."""
 
-    max_rungs: Count = 5
+    max_rungs: Rungs = 5
     """Rungs of the largest bracket."""
 
 
@@ -119,13 +122,13 @@ class AdaptiveConfig(_BracketConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "budget")
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the best trials for."""
 
-    budget: int = 0
+    budget: Length = 0
     """Training in all, over all trials."""
 
-    bracket_rungs: list[int] = dataclasses.field(default_factory=list)
+    bracket_rungs: Annotated[list[Rungs], Len(0, 100)] = dataclasses.field(default_factory=list)
     """Rungs of each bracket, instead of those of `mode`."""
 
     train_stragglers: bool = True
@@ -144,12 +147,12 @@ class AdaptiveConfig(_BracketConfig):
 class AdaptiveSimpleConfig(_BracketConfig):
     """Brackets of successive halving with a number of trials."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
+    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the best trials for."""
 
-    max_trials: Annotated[int, Gt(0), Le(MAX_SIMPLE_TRIALS)] = 1
+    max_trials: Annotated[int, Ge(0), Le(MAX_SIMPLE_TRIALS)] = 0
     """Trials in all."""
 
 
@@ -159,16 +162,16 @@ class SyncHalvingConfig(SearcherConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "budget")
 
-    num_rungs: Count = 3
+    num_rungs: Rungs = 3
     """Rungs."""
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the best trials for."""
 
-    budget: int = 0
+    budget: Length = 0
     """Training in all, over all trials."""
 
-    divisor: Annotated[float, Gt(1)] = 4.0
+    divisor: Divisor = 4.0
     """One trial of so many goes on."""
 
     train_stragglers: bool = True
@@ -179,21 +182,21 @@ class SyncHalvingConfig(SearcherConfig):
 class AsyncHalvingConfig(SearcherConfig):
     """One bracket of ASHA."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
+    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
 
-    num_rungs: Count = 3
+    num_rungs: Rungs = 3
     """Rungs."""
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the best trials for."""
 
-    max_trials: Count = 1
+    max_trials: Trials = 0
     """Trials in all."""
 
-    divisor: Annotated[float, Gt(1)] = 4.0
+    divisor: Divisor = 4.0
     """One trial of so many goes on."""
 
-    max_concurrent_trials: Annotated[int, Ge(0)] = 0
+    max_concurrent_trials: Trials = 0
     """Trials at work; 0 for as many as give one in the last rung."""
 
     stop_once: bool = False
@@ -204,18 +207,18 @@ class AsyncHalvingConfig(SearcherConfig):
 class AdaptiveAshaConfig(_BracketConfig):
     """Brackets of ASHA."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
+    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
 
-    max_length: int = 0
+    max_length: Length = 0
     """Length to train the best trials for."""
 
-    max_trials: Count = 1
+    max_trials: Trials = 0
     """Trials in all."""
 
-    max_concurrent_trials: Annotated[int, Ge(0)] = 0
+    max_concurrent_trials: Trials = 0
     """Trials at work; 0 for as many as the smallest bracket has."""
 
-    bracket_rungs: list[int] = dataclasses.field(default_factory=list)
+    bracket_rungs: Annotated[list[Rungs], Len(0, 100)] = dataclasses.field(default_factory=list)
     """Rungs of each bracket, instead of those of `mode`."""
 
     stop_once: bool = False
@@ -247,13 +250,13 @@ class PbtConfig(SearcherConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("population_size", "num_rounds", "length_per_round")
 
-    population_size: int = 0
+    population_size: Trials = 0
     """Trials at a time."""
 
-    num_rounds: int = 0
+    num_rounds: Trials = 0
     """Rounds."""
 
-    length_per_round: int = 0
+    length_per_round: Length = 0
     """Length of a round."""
 
     replace_function: ReplaceFunctionConfig = dataclasses.field(
@@ -271,13 +274,13 @@ class PbtConfig(SearcherConfig):
 class TpeConfig(RandomConfig):
     """Bayesian search by a tree of Parzen estimators."""
 
-    num_startup_trials: Annotated[int, Ge(0)] = 10
+    num_startup_trials: Trials = 10
     """Trials drawn at random before the estimators are used."""
 
-    num_rungs: Count = 1
+    num_rungs: Rungs = 1
     """Rungs of ASHA stopping; 1 trains every trial to the end."""
 
-    divisor: Annotated[float, Gt(1)] = 4.0
+    divisor: Divisor = 4.0
     """One trial of so many goes on, where there are rungs."""
 
 
@@ -306,9 +309,10 @@ def choose(name: Any) -> type[SearcherConfig]:
         raise errors.ConfigError(
             f"searcher.name: missing, expected one of {', '.join(map(repr, SEARCHERS))}."
         )
-    if name not in SEARCHERS:
+    if not isinstance(name, str) or name not in SEARCHERS:
         raise errors.ConfigError(
-            f"searcher.name: got {name!r}, expected one of {', '.join(map(repr, SEARCHERS))}."
-            f"{errors.suggest(str(name), SEARCHERS)}"
+            f"searcher.name: got {errors.show(name)}, expected one of "
+            f"{', '.join(map(repr, SEARCHERS))}."
+            f"{errors.suggest(name, SEARCHERS) if isinstance(name, str) else ''}"
         )
     return SEARCHERS[name]

@@ -19,7 +19,7 @@ from quintain.records import (
 )
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, model_files, scheduling
-from quintain.search import searcher
+from quintain.search import search_factory, searcher
 from quintain.search import space as space_lib
 
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
@@ -40,8 +40,10 @@ def read_config(
     """
     content = yaml_io.load_text(config_text, source)
     if not isinstance(content, Mapping):
-        raise errors.ConfigError(f"{source}: got {content!r}, expected a mapping.")
-    return experiment_config.parse(_override(content, overrides))
+        raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
+    config = experiment_config.parse(_override(content, overrides))
+    search_factory.check(config)
+    return config
 
 
 def _override(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

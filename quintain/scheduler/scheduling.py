@@ -319,7 +319,7 @@ class Scheduling:
             "QUINTAIN_TRIAL_ID": str(trial_id),
             "QUINTAIN_LAUNCH_ID": launch_id,
             "QUINTAIN_SLOTS": ",".join(map(str, taken)),
-            **entry.config.environment_variables(),
+            **entry.config.environment.as_mapping(),
         }
         launch = launcher_lib.Launch(
             launch_id=launch_id,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from quintain.search import asha, base_search
+from quintain.search import asha, base_search, hyperparameters
 from quintain.search import space as space_lib
 
 
@@ -67,7 +67,7 @@ class TpeSearch(base_search.SearchMethod):
         self._distributions = {
             dimension.name: _to_distribution(optuna, dimension.hyperparameter)
             for dimension in space.dimensions
-            if not isinstance(dimension.hyperparameter, space_lib.Const)
+            if not isinstance(dimension.hyperparameter, hyperparameters.Const)
         }
         self._proposals: dict[str, Any] = {}
         self._rung_of: dict[str, int] = {}
@@ -146,18 +146,18 @@ class TpeSearch(base_search.SearchMethod):
             self._study.tell(proposal, metric)
 
 
-def _to_distribution(optuna: Any, hyperparameter: space_lib.Hyperparameter) -> Any:
+def _to_distribution(optuna: Any, hyperparameter: hyperparameters.Hyperparameter) -> Any:
     """Returns the range of a hyperparameter as Optuna describes it."""
     distributions = optuna.distributions
     match hyperparameter:
-        case space_lib.Int(minval, maxval):
+        case hyperparameters.Int(minval, maxval):
             return distributions.IntDistribution(minval, maxval)
-        case space_lib.Double(minval, maxval):
+        case hyperparameters.Double(minval, maxval):
             return distributions.FloatDistribution(minval, maxval)
-        case space_lib.Log(minval, maxval, base):
+        case hyperparameters.Log(minval, maxval, base):
             low, high = sorted((base**minval, base**maxval))
             return distributions.FloatDistribution(low, high, log=True)
-        case space_lib.Categorical(vals):
+        case hyperparameters.Categorical(vals):
             return distributions.CategoricalDistribution(range(len(vals)))
         case _:
             raise TypeError(f"{hyperparameter!r} has no range.")

@@ -6,6 +6,7 @@ Source:
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from typing_extensions import override
@@ -13,6 +14,9 @@ from typing_extensions import override
 from quintain import errors
 from quintain.search import asha, base_search
 from quintain.search import space as space_lib
+
+MAX_TRIALS: Final = 1_000_000
+"""Most trials that a budget may be spent on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +84,12 @@ class HalvingSearch(base_search.SearchMethod):
     ) -> None:
         """Stores the plan of the rungs."""
         super().__init__(space, random)
+        if plan[0].num_trials > MAX_TRIALS:
+            message = (
+                f"is enough for {plan[0].num_trials:,} trials, expected at most {MAX_TRIALS:,}; "
+                "lower it."
+            )
+            raise errors.ConfigError.from_problems([errors.Problem("searcher.budget", message)])
         self.plan = tuple(plan)
         self.rungs = [asha.Rung(rung.length) for rung in plan]
         self._rung_of: dict[str, int] = {}
@@ -182,7 +192,8 @@ def choose_brackets(mode: str, max_rungs: int) -> list[int]:
     smallest = {"aggressive": max_rungs, "standard": (max_rungs - 1) // 2 + 1, "conservative": 1}
     if mode not in smallest:
         raise errors.ConfigError(
-            f"searcher.mode: got {mode!r}, expected one of {', '.join(map(repr, smallest))}."
+            f"searcher.mode: got {errors.show(mode)}, expected one of "
+            f"{', '.join(map(repr, smallest))}."
             f"{errors.suggest(mode, smallest)}"
         )
     return list(range(max_rungs, smallest[mode] - 1, -1))

@@ -7,6 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from quintain import errors
+from quintain.records import hyperparameter_config
 from quintain.search import base_search
 from quintain.search import space as space_lib
 
@@ -145,11 +146,13 @@ class GridSearch(_FullTraining):
             ConfigError: If a `count` is missing, or there are more than 2,000 points.
         """
         num_points = space.num_grid_points()
-        if num_points > space_lib.MAX_GRID_POINTS:
-            raise errors.ConfigError(
-                f"hyperparameters: got a grid of {num_points:,} points, expected at most "
-                f"{space_lib.MAX_GRID_POINTS:,}. Lower some `count`s, or search at random."
+        if num_points > hyperparameter_config.MAX_GRID_POINTS:
+            message = (
+                f"got a grid of {num_points:,} points, expected at most "
+                f"{hyperparameter_config.MAX_GRID_POINTS:,}. Lower some `count`s, or search at "
+                "random."
             )
+            raise errors.ConfigError.from_problems([errors.Problem("hyperparameters", message)])
         points = list(space.grid())
         super().__init__(
             space,

@@ -1,6 +1,7 @@
 """Builds the search that an experiment's config describes."""
 
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,22 @@ def build_searcher(config: experiment_config.ExperimentConfig) -> searcher.Searc
         )
     method = build_method(config.searcher, space, searcher.new_random(seed))
     return searcher.Searcher(method, smaller_is_better=config.searcher.smaller_is_better)
+
+
+def check(
+    config: experiment_config.ExperimentConfig, locate: Callable[[str], str] | None = None
+) -> None:
+    """Checks that a config's hyperparameters can be searched by its method.
+
+    Args:
+        config: The config.
+        locate: Returns the place of a dotted path, for messages.
+
+    Raises:
+        ConfigError: Listing all that is wrong.
+    """
+    with errors.located(locate):
+        build_searcher(config)
 
 
 def build_method(

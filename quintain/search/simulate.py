@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
+from quintain.records import experiment_config
 from quintain.search import base_search, searcher
 
 MAX_EVENTS: Final = 5_000_000
@@ -33,6 +34,9 @@ class Simulation:
     max_open: int = 0
     """Largest number of trials that were open at once."""
 
+    is_over: bool = False
+    """Whether the search ended, and not the patience."""
+
     @property
     def total_length(self) -> int:
         """Units of training of all trials together."""
@@ -43,8 +47,33 @@ class Simulation:
         return dict(sorted(collections.Counter(self.lengths.values()).items()))
 
 
+def shrink(
+    config: experiment_config.ExperimentConfig, max_trials: int
+) -> experiment_config.ExperimentConfig:
+    """Returns a config of the same search with no more than about so many trials at its start.
+
+    Args:
+        config: The config.
+        max_trials: Trials that a simulation may create at once.
+    """
+    method = config.searcher
+    change: dict[str, int] = {}
+    for name in ("max_trials", "population_size"):
+        if getattr(method, name, 0) > max_trials:
+            change[name] = max_trials
+    budget = getattr(method, "budget", 0)
+    if budget:
+        # A trial of the first rung takes at least a unit, and each rung about as much as the first.
+        change["budget"] = min(budget, max(max_trials, 2 * method.max_length))
+    return config.replace(searcher=method.replace(**change)) if change else config
+
+
 def simulate(
-    search: searcher.Searcher, metric_fn: MetricFn, result: Simulation | None = None
+    search: searcher.Searcher,
+    metric_fn: MetricFn,
+    result: Simulation | None = None,
+    *,
+    is_enough: Callable[[Simulation], bool] = lambda _: False,
 ) -> Simulation:
     """Runs a search to its end, one operation after the other, in the order they were given.
 
@@ -52,6 +81,7 @@ def simulate(
         search: A fresh search.
         metric_fn: Metrics to report.
         result: Filled and returned; for metrics that depend on what was done so far.
+        is_enough: Asked before each validation whether to stop there.
 
     Raises:
         RuntimeError: If operations run out before the search is over, or never do.
@@ -73,6 +103,8 @@ def simulate(
             case base_search.Train(request_id, length):
                 result.lengths[request_id] = length
             case base_search.Validate(request_id):
+                if is_enough(result):
+                    return result
                 length = result.lengths[request_id]
                 result.validations[request_id].append(length)
                 metric = metric_fn(request_id, length)
@@ -82,6 +114,7 @@ def simulate(
             case base_search.Close(request_id):
                 queue.extend(search.record(searcher.Closed(request_id)))
             case base_search.Shutdown():
+                result.is_over = True
                 return result
     raise RuntimeError(
         f"The simulated search did not end: {search.num_open} trials are open and "

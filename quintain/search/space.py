@@ -11,154 +11,19 @@ Example:
     (['dropout', 'learning_rate', 'units'], 0.1, True)
 """
 
-import abc
 import dataclasses
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from quintain import errors
-
-MAX_GRID_POINTS: Final = 2000
-"""Largest grid that may be searched."""
+from quintain.records import hyperparameter_config
+from quintain.search import hyperparameters
 
 Hparams = dict[str, Any]
 """Values of hyperparameters by name; a nested space gives nested mappings."""
-
-
-class Hyperparameter(abc.ABC):
-    """What one hyperparameter may be."""
-
-    @abc.abstractmethod
-    def sample(self, random: np.random.RandomState) -> Any:
-        """Draws a value."""
-
-    @abc.abstractmethod
-    def grid(self) -> list[Any]:
-        """Returns the points of a grid in this dimension.
-
-        Raises:
-            ValueError: If the number of points is not known.
-        """
-
-    def perturb(self, value: Any, random: np.random.RandomState, factor: float) -> Any:
-        """Returns a value near `value`, or `value` where there is no such thing.
-
-        Args:
-            value: A value in the range.
-            random: Draws the direction.
-            factor: Change, as a fraction of the value.
-        """
-        del random, factor
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Const(Hyperparameter):
-    """The same value in every trial."""
-
-    val: Any
-
-    def sample(self, random: np.random.RandomState) -> Any:
-        """Returns the value; nothing is drawn."""
-        del random
-        return self.val
-
-    def grid(self) -> list[Any]:
-        """Returns the one value."""
-        return [self.val]
-
-
-@dataclasses.dataclass(frozen=True)
-class Categorical(Hyperparameter):
-    """One of several values, each as likely as the others."""
-
-    vals: Sequence[Any]
-
-    def sample(self, random: np.random.RandomState) -> Any:
-        """Draws one of the values."""
-        return self.vals[int(random.randint(0, len(self.vals)))]
-
-    def grid(self) -> list[Any]:
-        """Returns the values in their order."""
-        return list(self.vals)
-
-
-@dataclasses.dataclass(frozen=True)
-class Int(Hyperparameter):
-    """A whole number from `minval` to `maxval`, both included."""
-
-    minval: int
-    maxval: int
-    count: int | None = None
-
-    def sample(self, random: np.random.RandomState) -> int:
-        """Draws a number; each is as likely as the others."""
-        return int(random.randint(self.minval, self.maxval + 1))
-
-    def grid(self) -> list[int]:
-        """Returns `count` numbers at equal distances, or all if there are fewer."""
-        count = min(_require_count(self.count), self.maxval - self.minval + 1)
-        if count == 1:
-            return [_round((self.minval + self.maxval) / 2)]
-        step = (self.maxval - self.minval) / (count - 1)
-        return [_round(self.minval + index * step) for index in range(count)]
-
-    def perturb(self, value: int, random: np.random.RandomState, factor: float) -> int:
-        """Multiplies by `1 - factor` and rounds down, or by `1 + factor` and rounds up."""
-        decreases = random.random_sample() < 0.5
-        moved = math.floor(value * (1 - factor)) if decreases else math.ceil(value * (1 + factor))
-        return max(self.minval, min(self.maxval, moved))
-
-
-@dataclasses.dataclass(frozen=True)
-class Double(Hyperparameter):
-    """A number from `minval` up to `maxval`."""
-
-    minval: float
-    maxval: float
-    count: int | None = None
-
-    def sample(self, random: np.random.RandomState) -> float:
-        """Draws a number uniformly."""
-        return float(random.uniform(self.minval, self.maxval))
-
-    def grid(self) -> list[float]:
-        """Returns `count` numbers at equal distances, or the middle for one."""
-        return _spread(self.minval, self.maxval, _require_count(self.count))
-
-    def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
-        """Multiplies by `1 - factor` or `1 + factor`."""
-        moved = value * (1 - factor if random.random_sample() < 0.5 else 1 + factor)
-        return max(self.minval, min(self.maxval, moved))
-
-
-@dataclasses.dataclass(frozen=True)
-class Log(Hyperparameter):
-    """A power of `base`, with an exponent from `minval` up to `maxval`."""
-
-    minval: float
-    maxval: float
-    base: float = 10.0
-    count: int | None = None
-
-    def sample(self, random: np.random.RandomState) -> float:
-        """Draws the exponent uniformly."""
-        return float(self.base ** random.uniform(self.minval, self.maxval))
-
-    def grid(self) -> list[float]:
-        """Returns the powers of `count` exponents at equal distances."""
-        exponents = _spread(self.minval, self.maxval, _require_count(self.count))
-        return [float(self.base**exponent) for exponent in exponents]
-
-    def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
-        """Multiplies the value, not the exponent, by `1 - factor` or `1 + factor`."""
-        moved = value * (1 - factor if random.random_sample() < 0.5 else 1 + factor)
-        low, high = sorted((self.base**self.minval, self.base**self.maxval))
-        return float(max(low, min(high, moved)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +33,7 @@ class Dimension:
     path: tuple[str, ...]
     """Its name, below the names of the mappings it is in."""
 
-    hyperparameter: Hyperparameter
+    hyperparameter: hyperparameters.Hyperparameter
     """What it may be."""
 
     when: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
@@ -239,7 +104,7 @@ class Space:
             yield point
 
     def num_grid_points(self) -> int:
-        """Returns an upper bound of the grid's size, exact without conditions.
+        """Returns an upper bound of the grid's size, exact without conditions up to 2 ** 63.
 
         Raises:
             ConfigError: If a range has no `count`.
@@ -247,7 +112,7 @@ class Space:
         problems, total = [], 1
         for dimension in self.dimensions:
             try:
-                total *= len(dimension.hyperparameter.grid())
+                total = min(total * dimension.hyperparameter.num_points(), 2**63)
             except ValueError as error:
                 problems.append(errors.Problem(f"hyperparameters.{dimension.name}", str(error)))
         if problems:
@@ -282,9 +147,9 @@ class Space:
         values = []
         for dimension in self.dimensions:
             match dimension.hyperparameter:
-                case Const(val):
+                case hyperparameters.Const(val):
                     values.append(val)
-                case Categorical(vals):
+                case hyperparameters.Categorical(vals):
                     values.append(vals[int(drawn[dimension.name])])
                 case _:
                     values.append(drawn[dimension.name])
@@ -299,10 +164,10 @@ class Space:
         used = self._find_used(by_name)
         hparams: Hparams = {}
         for dimension in self.dimensions:
+            group = hparams
+            for name in dimension.path[:-1]:
+                group = group.setdefault(name, {})
             if dimension.name in used:
-                group = hparams
-                for name in dimension.path[:-1]:
-                    group = group.setdefault(name, {})
                 group[dimension.path[-1]] = by_name[dimension.name]
         return hparams
 
@@ -334,41 +199,6 @@ def get(hparams: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _round(number: float) -> int:
-    """Rounds halves away from zero, as people do."""
-    return math.floor(number + 0.5) if number >= 0 else math.ceil(number - 0.5)
-
-
-def _spread(low: float, high: float, count: int) -> list[float]:
-    if count == 1:
-        return [(low + high) / 2]
-    return [float(value) for value in np.linspace(low, high, count)]
-
-
-def _require_count(count: int | None) -> int:
-    if count is None:
-        raise ValueError("count: missing; a grid needs the number of points of every range.")
-    return count
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """How hyperparameters of one `type` are written."""
-
-    build: Callable[..., Hyperparameter]
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-
-
-_KINDS: Final = {
-    "const": _Kind(Const, ("val",)),
-    "categorical": _Kind(Categorical, ("vals",)),
-    "int": _Kind(Int, ("minval", "maxval"), ("count",)),
-    "double": _Kind(Double, ("minval", "maxval"), ("count",)),
-    "log": _Kind(Log, ("minval", "maxval"), ("base", "count")),
-}
-
-
 class _Parser:
     """Reads hyperparameters and gathers what is wrong with them."""
 
@@ -380,87 +210,64 @@ class _Parser:
     def read(self, config: Any, path: tuple[str, ...]) -> None:
         """Reads a group of hyperparameters."""
         if not isinstance(config, Mapping):
-            self._report(path, f"got {config!r}, expected a mapping of hyperparameters.")
+            self._report(path, f"got {errors.show(config)}, expected a mapping of hyperparameters.")
             return
         for name, value in config.items():
-            here = (*path, str(name))
-            if not isinstance(value, Mapping):
-                self.dimensions.append(Dimension(here, Const(value)))
+            here = (*path, name)
+            if not isinstance(value, Mapping) or not value:
+                self.dimensions.append(Dimension(here, hyperparameters.Const(value)))
             elif "type" not in value:
                 self.read(value, here)
             else:
-                self._read_one(value, here)
+                self._read_one(dict(value), here)
 
     def check_conditions(self) -> None:
-        """Checks that conditions name hyperparameters that there are."""
-        known = [dimension.name for dimension in self.dimensions]
+        """Checks that names are unique, and that conditions name others that there are."""
+        known: dict[str, tuple[str, ...]] = {}
+        for dimension in self.dimensions:
+            if known.setdefault(dimension.name, dimension.path) != dimension.path:
+                self._report(dimension.path, "given twice: in a group, and with dots in its name.")
         for dimension in self.dimensions:
             for name in dimension.when:
                 if name not in known or name == dimension.name:
                     self._report(
                         (*dimension.path, "when"),
-                        f"got {name!r}, expected the name of another hyperparameter."
+                        f"got {errors.show(name)}, expected the name of another hyperparameter."
                         f"{errors.suggest(name, known)}",
                     )
 
-    def _report(self, path: Sequence[str], message: str, *, is_unknown: bool = False) -> None:
-        where = ".".join([self.root, *path])
-        self.problems.append(errors.Problem(where, message, is_unknown=is_unknown))
+    def _report(self, path: Sequence[str], message: str) -> None:
+        self.problems.append(errors.Problem(".".join([self.root, *path]), message))
 
-    def _read_one(self, config: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        kind = _KINDS.get(config["type"])
-        if kind is None:
-            self._report(
-                (*path, "type"),
-                f"got {config['type']!r}, expected one of {', '.join(map(repr, _KINDS))}."
-                f"{errors.suggest(str(config['type']), _KINDS)}",
-            )
+    def _read_one(self, config: dict[str, Any], path: tuple[str, ...]) -> None:
+        when = self._read_when(config.pop("when", {}), path)
+        try:
+            parsed = hyperparameter_config.parse(config)
+        except errors.ConfigError as error:
+            self.problems += [
+                dataclasses.replace(problem, path=".".join([self.root, *path, problem.path]))
+                for problem in error.problems
+            ]
             return
-        allowed = (*kind.required, *kind.optional)
-        given = {name: value for name, value in config.items() if name not in ("type", "when")}
-        num_problems = len(self.problems)
-        for name in given:
-            if name not in allowed:
-                self._report(
-                    (*path, name),
-                    f"unknown field of a {config['type']!r} hyperparameter, which has "
-                    f"{', '.join(allowed)}.{errors.suggest(name, allowed)}",
-                    is_unknown=True,
-                )
-        for name in kind.required:
-            if name not in given:
-                self._report((*path, name), f"missing; {config['type']!r} needs it.")
-        self._check_numbers(config["type"], given, path)
-        when = self._read_when(config.get("when", {}), path)
-        if len(self.problems) == num_problems:
-            self.dimensions.append(Dimension(path, kind.build(**given), when))
-
-    def _check_numbers(self, kind: str, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        if kind == "categorical" and "vals" in given:
-            if not isinstance(given["vals"], list | tuple) or not given["vals"]:
-                self._report((*path, "vals"), f"got {given['vals']!r}, expected a list of values.")
-            return
-        wanted: type | tuple[type, ...] = int if kind == "int" else (int, float)
-        for name in ("minval", "maxval", "base", "count"):
-            value = given.get(name)
-            types = int if name == "count" else wanted
-            if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
-                expected = "a whole number" if types is int else "a number"
-                self._report((*path, name), f"got {value!r}, expected {expected}.")
-                return
-        low, high = given.get("minval"), given.get("maxval")
-        if low is not None and high is not None and not low < high:
-            self._report((*path, "maxval"), f"got {high!r}, expected more than minval={low!r}.")
-        for name in ("count", "base"):
-            value = given.get(name)
-            if value is not None and not value > 0:
-                self._report((*path, name), f"got {value!r}, expected a number > 0.")
+        build = _KINDS[type(parsed)]
+        self.dimensions.append(Dimension(path, build(**parsed.as_dict()), when))
 
     def _read_when(self, config: Any, path: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
         if not isinstance(config, Mapping):
-            self._report((*path, "when"), f"got {config!r}, expected {{name: value or values}}.")
+            self._report(
+                (*path, "when"), f"got {errors.show(config)}, expected {{name: value or values}}."
+            )
             return {}
         return {
-            str(name): tuple(value) if isinstance(value, list | tuple) else (value,)
+            name: tuple(value) if isinstance(value, list | tuple) else (value,)
             for name, value in config.items()
         }
+
+
+_KINDS: Final[dict[type[hyperparameter_config.HyperparameterConfig], Any]] = {
+    hyperparameter_config.ConstConfig: hyperparameters.Const,
+    hyperparameter_config.CategoricalConfig: hyperparameters.Categorical,
+    hyperparameter_config.IntConfig: hyperparameters.Int,
+    hyperparameter_config.DoubleConfig: hyperparameters.Double,
+    hyperparameter_config.LogConfig: hyperparameters.Log,
+}

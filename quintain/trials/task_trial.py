@@ -31,6 +31,7 @@ from quintain.core import (
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
+from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.trials import base_trial, trial_loader
 
@@ -156,12 +157,12 @@ def _flatten(hparams: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _examples(hyperparameter: space_lib.Hyperparameter) -> list[Any]:
+def _examples(hyperparameter: hyperparameters.Hyperparameter) -> list[Any]:
     """Returns values by which it can be seen whether a hyperparameter fits."""
     match hyperparameter:
-        case space_lib.Int(minval=low, maxval=high) | space_lib.Double(minval=low, maxval=high):
+        case hyperparameters.Int(low, high) | hyperparameters.Double(low, high):
             return [low, high]
-        case space_lib.Log(base=base, minval=low, maxval=high):
+        case hyperparameters.Log(base=base, minval=low, maxval=high):
             return [base**low, base**high]
         case _:
             return hyperparameter.grid()

@@ -64,7 +64,8 @@ def test_required_fields_may_come_from_the_first_argument():
     with pytest.raises(errors.ConfigError) as caught:
         Config({"widht": 3}, depht=4)
 
-    assert [problem.path for problem in caught.value.problems] == ["depht", "width", "depth"]
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == ["depht", "width", "depth", "widht"]
 
 
 def test_a_field_that_is_no_argument_can_be_overridden():

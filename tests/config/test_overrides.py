@@ -140,3 +140,18 @@ def test_a_mapping_replaces_a_scalar_and_a_scalar_a_mapping():
         "a": {"d": 3},
         "b": None,
     }
+
+
+@pytest.mark.parametrize(
+    "path", [f"a[{'1' * 5000}]", "a" + ".a" * 5000, "a" * 5000, "a" + "[0]" * 99]
+)
+def test_paths_beyond_what_a_file_could_hold_are_refused(path):
+    with pytest.raises(errors.ConfigError, match="override: ") as caught:
+        overrides.parse_overrides(f"{path}=1")
+
+    assert len(str(caught.value)) < 800
+
+
+def test_brackets_in_an_override_end_in_an_error():
+    with pytest.raises(errors.ConfigError, match="more than 40 lists"):
+        overrides.parse_overrides("a=" + "[" * 5000 + "]" * 5000)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from quintain import errors
-from quintain.config import yaml_io
+from quintain.config import base_config, yaml_io, yaml_nodes
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
 
 
 def test_an_error_points_at_the_place():
-    with pytest.raises(yaml_io.YamlError) as caught:
+    with pytest.raises(yaml_nodes.YamlError) as caught:
         yaml_io.load_text("a: 1\nbc: {d: 2, d: 3}\n", "my.yaml")
 
     assert str(caught.value) == (
@@ -144,7 +144,7 @@ def test_an_error_points_at_the_place():
 
 
 def test_an_error_at_the_end_points_behind_the_last_line():
-    with pytest.raises(yaml_io.YamlError) as caught:
+    with pytest.raises(yaml_nodes.YamlError) as caught:
         yaml_io.load_text("a: [1, 2\n\n")
 
     assert str(caught.value).endswith("\n  a: [1, 2\n          ^")
@@ -160,8 +160,56 @@ def test_aliases_may_be_used_but_not_multiply():
     )
 
     assert yaml_io.load_text("a: &x [1]\nb: *x\n") == {"a": [1], "b": [1]}
-    with pytest.raises(errors.ConfigError, match="aliases multiply"):
+    with pytest.raises(errors.ConfigError, match="more than 100,000 values, with aliases"):
         yaml_io.load_text(bomb)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "{a: " * 100_000, "- " * 10_000, "? " * 10_000, "a: " + "[" * 99 + "]" * 99],
+)
+def test_brackets_end_in_an_error_with_the_line_and_not_in_the_end_of_the_process(text):
+    with pytest.raises(errors.ConfigError, match=r"^<string>:1:\d+: more than 40 lists and map"):
+        yaml_io.load_text(text)
+
+
+def test_aliases_may_not_be_nested_deeper_than_lists_may():
+    chain = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 60))
+
+    with pytest.raises(errors.ConfigError, match=r":40:\d+: more than 40 lists"):
+        yaml_io.load_text(chain)
+
+
+def test_what_is_as_deep_as_may_be_can_be_read_written_and_held_by_a_config():
+    text = "a: " + "[" * 39 + "1" + "]" * 39 + "\n"
+    deep = "\n".join(" " * level + "a:" for level in range(40)) + " 1\n"
+
+    assert yaml_io.load_text(yaml_io.dump(yaml_io.load_text(text))) == yaml_io.load_text(text)
+    assert base_config.Config(yaml_io.load_text(deep)).as_dict() == yaml_io.load_text(deep)
+
+
+def test_long_texts_and_long_names_are_refused_with_the_place():
+    with pytest.raises(errors.ConfigError, match="got 1,000,001 characters"):
+        yaml_io.load_text("a" * 1_000_001)
+    with pytest.raises(errors.ConfigError, match=":1:3: a name has 5,000 characters") as caught:
+        yaml_io.load_text('? "' + "a" * 5000 + '"')
+    assert len(str(caught.value)) < 500
+    name = "n" * 200
+    inner = "&x {" + ", ".join(f"{name[:190]}{n}: 1" for n in range(999)) + "}"
+    with pytest.raises(errors.ConfigError, match="too long and too many"):
+        yaml_io.load_text(f"{name}: {inner}\nb: [" + ", ".join(["*x"] * 49) + "]")
+
+
+@pytest.mark.parametrize("digits", ["1" * 5000, str(2**63), hex(2**64), "-" + "9" * 19])
+def test_integers_beyond_64_bits_are_refused(digits):
+    with pytest.raises(errors.ConfigError, match=r":2:4: .* beyond the 64 bits"):
+        yaml_io.load_text(f"# yes\na: {digits}")
+
+
+def test_numbers_beyond_the_largest_float_are_no_infinity():
+    assert yaml_io.load_text("[1e308, .inf]") == [1e308, math.inf]
+    with pytest.raises(errors.ConfigError, match="'1e309' is beyond the largest number"):
+        yaml_io.load_text("[1e309]")
 
 
 def test_empty_text_is_none():

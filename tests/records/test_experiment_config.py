@@ -137,4 +137,4 @@ def test_fields_about_containers_are_accepted_and_found():
 def test_environment_variables_are_lists_of_assignments():
     config = parse(NEW + "environment: {image: x, environment_variables: [A=1, B=x=y]}\n")
 
-    assert config.environment_variables() == {"A": "1", "B": "x=y"}
+    assert config.environment.as_mapping() == {"A": "1", "B": "x=y"}

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from annotated_types import Ge, Gt
-
+from quintain import errors
 from quintain.config import base_config, one_of
 from quintain.core import config_definitions as cfg
+from quintain.optimization.configs import ranges
 
 RESERVED_NAMES: Final = ("total_loss", "training_loss", "learning_rate")
 """Names that logs use beside those of the tasks."""
@@ -23,10 +23,10 @@ class TaskRoutine(base_config.Config):
     task_config: cfg.TaskConfig | None = None
     """The task."""
 
-    eval_steps: Annotated[int, Ge(1)] | None = None
+    eval_steps: ranges.Period | None = None
     """Batches of an evaluation of this task. None takes `trainer.validation_steps`."""
 
-    task_weight: Annotated[float, Ge(0)] = 1.0
+    task_weight: ranges.NonNegative = 1.0
     """Weight of the task: of its loss in joint training, and in the choice among tasks where they
     take turns."""
 
@@ -65,7 +65,7 @@ class MultiTaskConfig(base_config.Config):
 class ProportionalSampleConfig(base_config.Config):
     """Chooses each task in proportion to a power of its weight."""
 
-    alpha: float = 1.0
+    alpha: ranges.Finite = 1.0
     """The power. 1 is proportional to the weights, 0 uniform."""
 
 
@@ -73,10 +73,10 @@ class ProportionalSampleConfig(base_config.Config):
 class AnnealingSampleConfig(base_config.Config):
     """Chooses in proportion to a power of the weight that falls from epoch to epoch."""
 
-    steps_per_epoch: Annotated[int, Gt(0)] = 5
+    steps_per_epoch: ranges.Period = 5
     """Steps after which the power changes."""
 
-    total_steps: Annotated[int, Gt(0)] = 20
+    total_steps: ranges.Period = 20
     """Steps of the training."""
 
 
@@ -150,6 +150,7 @@ def check_routines(field: str, routines: Sequence[TaskRoutine]) -> Iterator[tupl
     for index, routine in enumerate(routines):
         here = f"{field}[{index}]"
         name = routine.name
+        shown = errors.show(name)
         if routine.task_config is None:
             yield f"{here}.task_config", "missing; expected the config of a task."
         if not name:
@@ -157,10 +158,10 @@ def check_routines(field: str, routines: Sequence[TaskRoutine]) -> Iterator[tupl
         elif not name.isidentifier():
             yield (
                 f"{here}.task_name",
-                f"got {name!r}, expected a Python identifier: letters, digits and underscores.",
+                f"got {shown}, expected a Python identifier: letters, digits and underscores.",
             )
         elif name in RESERVED_NAMES:
-            yield f"{here}.task_name", f"got {name!r}, which logs use for something else."
+            yield f"{here}.task_name", f"got {shown}, which logs use for something else."
         elif name in seen:
-            yield f"{here}.task_name", f"got {name!r}, as in {field}[{seen[name]}]; rename one."
+            yield f"{here}.task_name", f"got {shown}, as in {field}[{seen[name]}]; rename one."
         seen.setdefault(name, index)

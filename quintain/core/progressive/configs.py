@@ -2,19 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated
-
-from annotated_types import Gt
 
 from quintain.config import base_config
 from quintain.core import config_definitions as cfg
+from quintain.optimization.configs import ranges
 
 
 @dataclasses.dataclass
 class StageConfig(base_config.Config):
     """One stage of progressive training: what differs in it from the experiment."""
 
-    num_steps: Annotated[int, Gt(0)] | None = None
+    num_steps: ranges.Period | None = None
     """Steps of the stage. Only the last stage has none: it lasts until `trainer.train_steps`."""
 
     task: base_config.Config = dataclasses.field(default_factory=base_config.Config)
@@ -63,10 +61,10 @@ class ProgressiveTrainerConfig(cfg.TrainerConfig):
     """Whether checkpoints for other programs, with nothing but step, model and optimizer, are
     written to `exported_ckpts` in the model directory."""
 
-    export_checkpoint_interval: Annotated[int, Gt(0)] | None = None
+    export_checkpoint_interval: ranges.Period | None = None
     """Steps between exported checkpoints. None takes `checkpoint_interval`."""
 
-    export_max_to_keep: Annotated[int, Gt(0)] | None = None
+    export_max_to_keep: ranges.Period | None = None
     """Newest exported checkpoints to keep. None takes `max_to_keep`."""
 
     export_only_final_stage_ckpt: bool = True

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Lt
 
 from quintain.config import base_config
 from quintain.nlp.configs import encoders
@@ -13,20 +13,20 @@ from quintain.nlp.configs import encoders
 class ClsHeadConfig(base_config.Config):
     """A classifier on top of one position."""
 
-    inner_dim: Annotated[int, Ge(0)] = 0
+    inner_dim: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Width of a dense layer of its own before the classifier; 0 takes the encoder's pooled output
     instead."""
 
-    num_classes: Annotated[int, Gt(0)] = 2
+    num_classes: encoders.Size = 2
     """Classes."""
 
     activation: str = "tanh"
     """Keras' name of the dense layer's activation."""
 
-    dropout_rate: float = 0.0
+    dropout_rate: encoders.Rate = 0.0
     """Share of values that training drops."""
 
-    cls_token_idx: Annotated[int, Ge(0)] = 0
+    cls_token_idx: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Position to classify by, where the classifier has a dense layer of its own."""
 
     name: str = "next_sentence"

@@ -2,10 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Annotated
 
 import keras
-from annotated_types import Ge, Gt, Lt
 
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
@@ -16,9 +14,10 @@ from quintain.nlp.modeling import encoder_scaffold
 # What gin files name as parts of an encoder has to be imported before they are read.
 from quintain.nlp.modeling import gated_feedforward as gated_feedforward
 from quintain.nlp.modeling import talking_heads_attention as talking_heads_attention
+from quintain.optimization.configs import ranges
 
-Size = Annotated[int, Gt(0)]
-Rate = Annotated[float, Ge(0), Lt(1)]
+Size = ranges.Size
+Rate = ranges.Fraction
 
 
 @dataclasses.dataclass
@@ -55,7 +54,7 @@ class BertEncoderConfig(base_config.Config):
     type_vocab_size: Size = 2
     """Type ids, such as first and second sentence."""
 
-    initializer_range: Annotated[float, Gt(0)] = 0.02
+    initializer_range: ranges.Positive = 0.02
     """Standard deviation of the initial embeddings."""
 
     norm_first: bool = False

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Lt
 
 from quintain import errors
 from quintain.config import base_config
@@ -28,7 +28,7 @@ NUMERIC_METRICS = ("pearson_spearman", "pearson_spearman_corr")
 class ModelConfig(base_config.Config):
     """A classifier or a regressor."""
 
-    num_classes: Annotated[int, Ge(0)] = 0
+    num_classes: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Classes; 1 predicts a number. 0 takes as many as there are `label_names`."""
 
     use_encoder_pooler: bool = False

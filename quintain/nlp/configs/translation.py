@@ -10,21 +10,22 @@ from typing_extensions import override
 from quintain.config import base_config
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import wmt_dataloader
+from quintain.optimization.configs import ranges
 
-Probability = Annotated[float, Ge(0), Lt(1)]
+Probability = ranges.Fraction
 
 
 @dataclasses.dataclass
 class EncDecoder(base_config.Config):
     """Shape of the encoder or of the decoder."""
 
-    num_layers: Annotated[int, Gt(0)] = 6
+    num_layers: ranges.Size = 6
     """Transformer blocks."""
 
-    num_attention_heads: Annotated[int, Gt(0)] = 8
+    num_attention_heads: ranges.Size = 8
     """Attention heads of each block. Must divide `embedding_width`."""
 
-    intermediate_size: Annotated[int, Gt(0)] = 2048
+    intermediate_size: ranges.Size = 2048
     """Width of the feed-forward layer between its two projections."""
 
     activation: str = "relu"
@@ -45,7 +46,7 @@ class EncDecoder(base_config.Config):
     norm_first: bool = True
     """Whether layers normalise their input (pre-norm, trains stably) or their sum (post-norm)."""
 
-    norm_epsilon: Annotated[float, Gt(0)] = 1e-6
+    norm_epsilon: ranges.Positive = 1e-6
     """Added to the variance in layer normalisation."""
 
 
@@ -59,7 +60,7 @@ class ModelConfig(base_config.Config):
     decoder: EncDecoder = dataclasses.field(default_factory=EncDecoder)
     """The decoder."""
 
-    embedding_width: Annotated[int, Gt(0)] = 512
+    embedding_width: ranges.Size = 512
     """Width of embeddings and of everything between blocks. One matrix embeds source and target
     and computes the logits."""
 
@@ -69,25 +70,25 @@ class ModelConfig(base_config.Config):
     padded_decode: bool = False
     """Whether decoding keeps fixed shapes, as TPUs and XLA need."""
 
-    decode_max_length: Annotated[int, Gt(0)] | None = None
+    decode_max_length: ranges.Size | None = None
     """Longest translation, in tokens. None allows what the source has and `extra_decode_length`."""
 
-    extra_decode_length: Annotated[int, Ge(0)] = 50
+    extra_decode_length: Annotated[int, Ge(0), Lt(2**31)] = 50
     """How many tokens longer than its source a translation may be."""
 
-    beam_size: Annotated[int, Gt(0)] = 4
+    beam_size: ranges.Size = 4
     """Translations kept at every step of the beam search."""
 
-    alpha: Annotated[float, Ge(0)] = 0.6
+    alpha: ranges.NonNegative = 0.6
     """Strength of the length normalisation that keeps the search from preferring short output."""
 
-    min_length: Annotated[int, Ge(0)] = 0
+    min_length: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Fewest tokens of a translation, its end not counted."""
 
-    no_repeat_ngram_size: Annotated[int, Ge(0)] = 0
+    no_repeat_ngram_size: Annotated[int, Ge(0), Lt(2**31)] = 0
     """No translation holds the same so many tokens in a row twice. 0 allows all."""
 
-    position_repeats: Annotated[int, Gt(0)] = 1
+    position_repeats: ranges.Size = 1
     """Copies of the positions' sinusoids, each of a part of the width. A model that grew from a
     narrower one has as many as its width was multiplied by."""
 
@@ -132,10 +133,10 @@ class TranslationConfig(cfg.TaskConfig):
     """SentencePiece model of the target language, where it has its own. Empty: one is trained and
     kept as `target_vocabulary.model` in the model directory."""
 
-    vocab_size: Annotated[int, Gt(3)] = 8000
+    vocab_size: Annotated[int, Gt(3), Lt(2**31)] = 8000
     """Tokens of each vocabulary to train. Not used with `sentencepiece_model_path`."""
 
-    max_vocab_pairs: Annotated[int, Gt(0)] = 1_000_000
+    max_vocab_pairs: ranges.Size = 1_000_000
     """Most pairs that a vocabulary is trained from. Of more, as many are taken, evenly spread."""
 
     print_translations: bool | None = None

@@ -1,24 +1,24 @@
 """Examples of masked words in the fixed-length TFRecord format of BERT."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tensorflow as tf
-from annotated_types import Gt
 from typing_extensions import override
 
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory
+from quintain.optimization.configs import ranges
 
-Size = Annotated[int, Gt(0)]
+Size = ranges.Size
 
 
 @dataclasses.dataclass
 class BertPretrainDataConfig(cfg.DataConfig):
     """Where the examples are, and their sizes."""
 
-    global_batch_size: int = 512
+    global_batch_size: cfg.NonNegativeInt = 512
     """Examples in a batch over all replicas."""
 
     is_training: bool | None = True

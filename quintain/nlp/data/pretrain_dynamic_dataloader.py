@@ -7,16 +7,16 @@ Shapes:
 """
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tensorflow as tf
-from annotated_types import Gt
 from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
 from quintain.nlp.data import data_loader_factory, pretrain_dataloader
+from quintain.optimization.configs import ranges
 
 _MASK_FIELDS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
@@ -25,18 +25,18 @@ _MASK_FIELDS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 class BertPretrainDataConfig(cfg.DataConfig):
     """TFRecords with sequences of different lengths."""
 
-    global_batch_size: int = 512
+    global_batch_size: cfg.NonNegativeInt = 512
     """Examples in a batch over all replicas, whatever their length."""
 
     is_training: bool | None = True
     """Whether the data is shuffled and repeated for training."""
 
-    seq_bucket_lengths: list[Annotated[int, Gt(0)]] = dataclasses.field(
+    seq_bucket_lengths: list[ranges.Size] = dataclasses.field(
         default_factory=lambda: [128, 256, 384, 512]
     )
     """Lengths to which sequences are padded: the shortest that holds them."""
 
-    seq_bucket_window_scale: Annotated[int, Gt(0)] = 8
+    seq_bucket_window_scale: ranges.Size = 8
     """How many batches of one length for each replica follow each other under a tf.data service,
     whose consumers do not take them in turn."""
 

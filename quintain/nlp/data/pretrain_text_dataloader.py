@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tensorflow as tf
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Lt
 from typing_extensions import override
 
 from quintain import errors
@@ -27,8 +27,9 @@ from quintain.nlp.data import (
     masking,
     text_packing,
 )
+from quintain.optimization.configs import ranges
 
-Size = Annotated[int, Gt(0)]
+Size = ranges.Size
 
 _TEXT_ENDINGS = (".txt", ".txt.gz", ".text", ".gz")
 
@@ -37,16 +38,16 @@ _TEXT_ENDINGS = (".txt", ".txt.gz", ".text", ".gz")
 class BertPretrainTextDataConfig(cfg.DataConfig):
     """Raw text: files with a text a line, TFRecords, or TensorFlow Datasets."""
 
-    doc_batch_size: Annotated[int, Ge(2)] = 8
+    doc_batch_size: Annotated[int, Ge(2), Lt(2**31)] = 8
     """Parts of the text that are paired with each other under `use_next_sentence_label`."""
 
-    global_batch_size: int = 512
+    global_batch_size: cfg.NonNegativeInt = 512
     """Examples in a batch over all replicas."""
 
     is_training: bool | None = True
     """Whether the data is shuffled and repeated for training."""
 
-    seq_length: Annotated[int, Ge(5)] = 512
+    seq_length: Annotated[int, Ge(5), Lt(2**31)] = 512
     """Positions of an example. Texts are joined until they fill it."""
 
     max_predictions_per_seq: Size = 76
@@ -69,7 +70,7 @@ class BertPretrainTextDataConfig(cfg.DataConfig):
     lower_case: bool = True
     """Whether case does not count; WordPiece then drops accents as well."""
 
-    masking_rate: Annotated[float, Gt(0), Le(1)] = 0.15
+    masking_rate: ranges.PositiveShare = 0.15
     """Share of the tokens that are to be predicted."""
 
     use_whole_word_masking: bool = False

@@ -11,10 +11,9 @@ Shapes:
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tensorflow as tf
-from annotated_types import Gt
 from typing_extensions import override
 
 from quintain import errors
@@ -27,10 +26,11 @@ from quintain.nlp.data import (
     data_loader_factory,
     labelled_files,
 )
+from quintain.optimization.configs import ranges
 
 TextProcessor = bert_inputs.TextProcessor
 
-Size = Annotated[int, Gt(0)]
+Size = ranges.Size
 FileType = Literal["auto", "tfrecord", "tsv"]
 
 _NEW_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
@@ -40,7 +40,7 @@ _NEW_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 class SentencePredictionDataConfig(cfg.DataConfig):
     """TFRecords with `input_ids`, `input_mask`, `segment_ids` and a label."""
 
-    global_batch_size: int = 32
+    global_batch_size: cfg.NonNegativeInt = 32
     """Examples in a batch over all replicas."""
 
     is_training: bool | None = True
@@ -69,7 +69,7 @@ class SentencePredictionDataConfig(cfg.DataConfig):
 class SentencePredictionTextDataConfig(cfg.DataConfig):
     """Raw texts and a label."""
 
-    global_batch_size: int = 32
+    global_batch_size: cfg.NonNegativeInt = 32
     """Examples in a batch over all replicas."""
 
     is_training: bool | None = True

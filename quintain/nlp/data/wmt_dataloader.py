@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import tensorflow as tf
-from annotated_types import Ge
+from annotated_types import Ge, Lt
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
@@ -55,7 +55,7 @@ class WMTDataConfig(cfg.DataConfig):
     evaluation it counts sentence pairs.
     """
 
-    max_seq_length: Annotated[int, Ge(2)] = 64
+    max_seq_length: Annotated[int, Ge(2), Lt(2**31)] = 64
     """Most tokens of a sentence, its end included. Training leaves longer pairs out; evaluation
     cuts them."""
 

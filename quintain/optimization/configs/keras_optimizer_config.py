@@ -8,6 +8,7 @@ from quintain.optimization.configs.ranges import (
     Fraction,
     NonNegative,
     NonPositive,
+    Positive,
     Steps,
 )
 
@@ -22,7 +23,7 @@ class AdadeltaConfig(optimizer_config.BaseOptimizerConfig):
     rho: Fraction = 0.95
     """Decay of both averages, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to both averages; without it no step would ever differ from 0."""
 
 
@@ -39,7 +40,7 @@ class AdamaxConfig(optimizer_config.BaseOptimizerConfig):
     beta_2: Fraction = 0.999
     """Decay of the largest gradient, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the largest gradient, against division by 0."""
 
 
@@ -56,7 +57,7 @@ class NadamConfig(optimizer_config.BaseOptimizerConfig):
     beta_2: Fraction = 0.999
     """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the root of the mean square, against division by 0."""
 
     jit_compile: bool = False
@@ -131,7 +132,7 @@ class MuonConfig(optimizer_config.BaseOptimizerConfig):
     adam_lr_ratio: NonNegative = 1.0
     """Adam's learning rate as a multiple of the learning rate."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added by Adam to the root of the mean square, against division by 0."""
 
     weight_decay: NonNegative = 0.004

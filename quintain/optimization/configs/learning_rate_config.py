@@ -11,10 +11,12 @@ from typing import Literal
 
 from typing_extensions import override
 
+from quintain import errors
 from quintain.config import base_config
 from quintain.optimization.configs.ranges import (
     Finite,
     NonNegative,
+    Offset,
     Period,
     Positive,
     Steps,
@@ -40,13 +42,13 @@ class StepwiseLrConfig(base_config.Config):
     name: str = "PiecewiseConstantDecay"
     """Name for display."""
 
-    boundaries: list[int] | None = None
+    boundaries: list[Offset] | None = None
     """Increasing steps: the last step at which each value but the last one holds."""
 
     values: list[NonNegative] | None = None
     """Learning rates, one more than there are boundaries."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
     @override
@@ -56,7 +58,7 @@ class StepwiseLrConfig(base_config.Config):
         if boundaries is None or values is None:
             return
         if any(right <= left for left, right in itertools.pairwise(boundaries)):
-            yield "boundaries", f"got {boundaries!r}, expected increasing steps."
+            yield "boundaries", f"got {errors.show(boundaries)}, expected increasing steps."
         if len(values) != len(boundaries) + 1:
             yield (
                 "values",
@@ -84,7 +86,7 @@ class ExponentialLrConfig(base_config.Config):
     staircase: bool | None = None
     """Whether the rate changes once in `decay_steps` steps instead of at every step."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
 
@@ -110,7 +112,7 @@ class PolynomialLrConfig(base_config.Config):
     cycle: bool = False
     """Whether to start again after `decay_steps` instead of keeping the end value."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
 
@@ -130,7 +132,7 @@ class CosineLrConfig(base_config.Config):
     alpha: NonNegative = 0.0
     """End value, as a fraction of `initial_learning_rate`."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
 
@@ -167,7 +169,7 @@ class PowerAndLinearDecayLrConfig(base_config.Config):
     linear_decay_fraction: UnitInterval = 0.1
     """Part of the steps in which the line falls, in `[0, 1]`; 0 for no line."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
 
@@ -184,7 +186,7 @@ class PowerDecayWithOffsetLrConfig(base_config.Config):
     power: Finite = -0.5
     """Exponent; -0.5 is the inverse square root."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Last step of the held value."""
 
     pre_offset_learning_rate: NonNegative = 1.0e6
@@ -198,13 +200,13 @@ class StepCosineLrConfig(base_config.Config):
     name: str = "StepCosineDecayWithOffset"
     """Name for display."""
 
-    boundaries: list[int] | None = None
+    boundaries: list[Offset] | None = None
     """Increasing steps, one for each value. The first is usually 0."""
 
     values: list[NonNegative] | None = None
     """Learning rates at the boundaries. The last one holds after the last boundary."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
     @override
@@ -214,7 +216,7 @@ class StepCosineLrConfig(base_config.Config):
         if boundaries is None or values is None:
             return
         if any(right <= left for left, right in itertools.pairwise(boundaries)):
-            yield "boundaries", f"got {boundaries!r}, expected increasing steps."
+            yield "boundaries", f"got {errors.show(boundaries)}, expected increasing steps."
         if not values or len(values) != len(boundaries):
             yield (
                 "values",
@@ -249,7 +251,7 @@ class WarmupStableDecayLrConfig(base_config.Config):
     """How the rate falls, with `p` the part of the decay that is done: by the factor `1 - p`,
     `(1 + cos(pi * p)) / 2` or `1 - sqrt(p)`."""
 
-    offset: int = 0
+    offset: Offset = 0
     """Step at which the schedule starts."""
 
 

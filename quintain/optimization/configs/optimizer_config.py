@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from typing_extensions import override
 
+from quintain import errors
 from quintain.config import base_config
 from quintain.optimization.configs.ranges import (
     Fraction,
@@ -48,7 +49,8 @@ class BaseOptimizerConfig(base_config.Config):
         if self.clipnorm is not None and self.global_clipnorm is not None:
             yield (
                 "clipnorm",
-                f"got {self.clipnorm!r} together with global_clipnorm={self.global_clipnorm!r}, "
+                f"got {errors.show(self.clipnorm)} together with "
+                f"global_clipnorm={errors.show(self.global_clipnorm)}, "
                 "expected at most one of them. Leave one out.",
             )
 
@@ -58,7 +60,10 @@ class BaseOptimizerConfig(base_config.Config):
                 try:
                     re.compile(pattern)
                 except re.error as error:
-                    yield name, f"got {pattern!r}, expected a regular expression: {error}."
+                    yield (
+                        name,
+                        (f"got {errors.show(pattern)}, expected a regular expression: {error}."),
+                    )
 
 
 @dataclasses.dataclass
@@ -91,7 +96,7 @@ class AdamConfig(BaseOptimizerConfig):
     beta_2: Fraction = 0.999
     """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the root of the mean square, against division by 0."""
 
     amsgrad: bool = False
@@ -111,7 +116,7 @@ class AdamWeightDecayConfig(BaseOptimizerConfig):
     beta_2: Fraction = 0.999
     """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the root of the mean square, against division by 0."""
 
     amsgrad: bool = False
@@ -188,7 +193,7 @@ class RMSPropConfig(BaseOptimizerConfig):
     momentum: Fraction = 0.0
     """Fraction of the last change that is repeated, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the mean square, under the root, against division by 0."""
 
     centered: bool = False
@@ -205,7 +210,7 @@ class AdagradConfig(BaseOptimizerConfig):
     initial_accumulator_value: NonNegative = 0.1
     """Start of the sum of squares."""
 
-    epsilon: NonNegative = 1e-07
+    epsilon: Positive = 1e-07
     """Added to the root of the sum, against division by 0."""
 
 
@@ -222,7 +227,7 @@ class LAMBConfig(BaseOptimizerConfig):
     beta_2: Fraction = 0.999
     """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-    epsilon: NonNegative = 1e-06
+    epsilon: Positive = 1e-06
     """Added to the root of the mean square, against division by 0."""
 
     weight_decay_rate: NonNegative = 0.0
@@ -297,10 +302,10 @@ class AdafactorConfig(BaseOptimizerConfig):
     min_dim_size_to_factor: Steps = 128
     """Least size of both axes of a weight that is factored."""
 
-    epsilon1: NonNegative = 1e-30
+    epsilon1: Positive = 1e-30
     """Added to squared gradients."""
 
-    epsilon2: NonNegative = 1e-3
+    epsilon2: Positive = 1e-3
     """Least size of a weight, for `multiply_by_parameter_scale`."""
 
     weight_decay: NonNegative | None = None
@@ -320,10 +325,10 @@ class AdafactorKerasConfig(BaseOptimizerConfig):
     beta_2_decay: Negative = -0.8
     """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
 
-    epsilon_1: NonNegative = 1e-30
+    epsilon_1: Positive = 1e-30
     """Added to squared gradients."""
 
-    epsilon_2: NonNegative = 1e-3
+    epsilon_2: Positive = 1e-3
     """Least size of a weight."""
 
     clip_threshold: Positive = 1.0

@@ -1,0 +1,187 @@
+"""What one hyperparameter may be: drawn, laid out as a grid, moved a little."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Hyperparameter(abc.ABC):
+    """What one hyperparameter may be."""
+
+    @abc.abstractmethod
+    def sample(self, random: np.random.RandomState) -> Any:
+        """Draws a value."""
+
+    @abc.abstractmethod
+    def grid(self) -> list[Any]:
+        """Returns the points of a grid in this dimension.
+
+        Raises:
+            ValueError: If the number of points is not known.
+        """
+
+    @abc.abstractmethod
+    def num_points(self) -> int:
+        """Returns the number of points of `grid`.
+
+        Raises:
+            ValueError: If it is not known.
+        """
+
+    def perturb(self, value: Any, random: np.random.RandomState, factor: float) -> Any:
+        """Returns a value near `value`, or `value` where there is no such thing.
+
+        Args:
+            value: A value in the range.
+            random: Draws the direction.
+            factor: Change, as a fraction of the value.
+        """
+        del random, factor
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Const(Hyperparameter):
+    """The same value in every trial."""
+
+    val: Any
+
+    def sample(self, random: np.random.RandomState) -> Any:
+        """Returns the value; nothing is drawn."""
+        del random
+        return self.val
+
+    def grid(self) -> list[Any]:
+        """Returns the one value."""
+        return [self.val]
+
+    def num_points(self) -> int:
+        """Returns 1."""
+        return 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Categorical(Hyperparameter):
+    """One of several values, each as likely as the others."""
+
+    vals: Sequence[Any]
+
+    def sample(self, random: np.random.RandomState) -> Any:
+        """Draws one of the values."""
+        return self.vals[int(random.randint(0, len(self.vals)))]
+
+    def grid(self) -> list[Any]:
+        """Returns the values in their order."""
+        return list(self.vals)
+
+    def num_points(self) -> int:
+        """Returns the number of values."""
+        return len(self.vals)
+
+
+@dataclasses.dataclass(frozen=True)
+class Int(Hyperparameter):
+    """A whole number from `minval` to `maxval`, both included."""
+
+    minval: int
+    maxval: int
+    count: int | None = None
+
+    def sample(self, random: np.random.RandomState) -> int:
+        """Draws a number; each is as likely as the others."""
+        return int(random.randint(self.minval, self.maxval + 1))
+
+    def grid(self) -> list[int]:
+        """Returns `count` numbers at equal distances, or all if there are fewer."""
+        count = self.num_points()
+        if count == 1:
+            return [_round((self.minval + self.maxval) / 2)]
+        step = (self.maxval - self.minval) / (count - 1)
+        points = [_round(self.minval + index * step) for index in range(count)]
+        return [min(point, self.maxval) for point in points]
+
+    def num_points(self) -> int:
+        """Returns `count`, or how many numbers there are, if they are fewer."""
+        return min(_require_count(self.count), self.maxval - self.minval + 1)
+
+    def perturb(self, value: int, random: np.random.RandomState, factor: float) -> int:
+        """Multiplies by `1 - factor` and rounds down, or by `1 + factor` and rounds up."""
+        decreases = random.random_sample() < 0.5
+        moved = math.floor(value * (1 - factor)) if decreases else math.ceil(value * (1 + factor))
+        return max(self.minval, min(self.maxval, moved))
+
+
+@dataclasses.dataclass(frozen=True)
+class Double(Hyperparameter):
+    """A number from `minval` up to `maxval`."""
+
+    minval: float
+    maxval: float
+    count: int | None = None
+
+    def sample(self, random: np.random.RandomState) -> float:
+        """Draws a number uniformly."""
+        return float(random.uniform(self.minval, self.maxval))
+
+    def grid(self) -> list[float]:
+        """Returns `count` numbers at equal distances, or the middle for one."""
+        return _spread(self.minval, self.maxval, self.num_points())
+
+    def num_points(self) -> int:
+        """Returns `count`."""
+        return _require_count(self.count)
+
+    def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
+        """Multiplies by `1 - factor` or `1 + factor`."""
+        moved = value * (1 - factor if random.random_sample() < 0.5 else 1 + factor)
+        return max(self.minval, min(self.maxval, moved))
+
+
+@dataclasses.dataclass(frozen=True)
+class Log(Hyperparameter):
+    """A power of `base`, with an exponent from `minval` up to `maxval`."""
+
+    minval: float
+    maxval: float
+    base: float = 10.0
+    count: int | None = None
+
+    def sample(self, random: np.random.RandomState) -> float:
+        """Draws the exponent uniformly."""
+        return float(self.base ** random.uniform(self.minval, self.maxval))
+
+    def grid(self) -> list[float]:
+        """Returns the powers of `count` exponents at equal distances."""
+        exponents = _spread(self.minval, self.maxval, self.num_points())
+        return [float(self.base**exponent) for exponent in exponents]
+
+    def num_points(self) -> int:
+        """Returns `count`."""
+        return _require_count(self.count)
+
+    def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
+        """Multiplies the value, not the exponent, by `1 - factor` or `1 + factor`."""
+        moved = value * (1 - factor if random.random_sample() < 0.5 else 1 + factor)
+        low, high = sorted((self.base**self.minval, self.base**self.maxval))
+        return float(max(low, min(high, moved)))
+
+
+def _round(number: float) -> int:
+    """Rounds halves away from zero, as people do."""
+    return math.floor(number + 0.5) if number >= 0 else math.ceil(number - 0.5)
+
+
+def _spread(low: float, high: float, count: int) -> list[float]:
+    if count == 1:
+        return [(low + high) / 2]
+    return [float(value) for value in np.linspace(low, high, count)]
+
+
+def _require_count(count: int | None) -> int:
+    if count is None:
+        raise ValueError("count: missing; a grid needs the number of points of every range.")
+    return count
