@@ -318,7 +318,11 @@ Did you mean 'width'?
             for line in restrictions.find_violations(config._restrictions, config.as_dict())
         ]
         if violated:
-            raise errors.RestrictionError("\n".join(violated))
+            # A restriction begins with the path of the field that it is about.
+            raise errors.RestrictionError(
+                "\n".join(violated),
+                [errors.Problem(*line.split(maxsplit=1)) for line in violated],
+            )
 
     def lock(self) -> None:
         """Makes this config and all below it read-only."""

@@ -148,6 +148,11 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
     except errors.ConfigError:
         clear()
         raise
+    except RecursionError as error:
+        clear()
+        raise errors.ConfigError(
+            f"gin: {', '.join([*files, *map(errors.show, params)])}: brackets are nested too deeply."
+        ) from error
     except (ImportError, OSError, SyntaxError, TypeError, ValueError) as error:
         clear()
         raise errors.ConfigError(_explain(error, params)) from error

@@ -113,7 +113,9 @@ def _change(content: Any, path: Path, places: list[Path], random: random_lib.Ran
         case 1:
             _put(parent, random.choice(_NAMES), parent[name])
         case 2:
-            parent[name] = random.choice(([parent[name]], {"a": parent[name]}, errors.show(parent[name])))
+            parent[name] = random.choice(
+                ([parent[name]], {"a": parent[name]}, errors.show(parent[name]))
+            )
         case 3:
             other = content
             for part in random.choice(places):

@@ -35,7 +35,8 @@ UNLIMITED = {
 @functools.cache
 def experiments():
     """Returns the registered experiments' values by name."""
-    return {name: exp_factory.get_exp_config(name).as_dict() for name in exp_factory.registered_experiments()}
+    names = exp_factory.registered_experiments()
+    return {name: exp_factory.get_exp_config(name).as_dict() for name in names}
 
 
 def check_refused(error, *places):
