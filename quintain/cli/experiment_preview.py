@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import statistics
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from quintain.cli.lazy_group import FlagCommand
 
 _SHOWN_TRIALS: Final = 20
 _HISTORY_TRIALS: Final = 5
+_MAX_TRIALS: Final = 2000
+_MAX_SECS: Final = 10.0
+_QUIET_SECS: Final = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +50,13 @@ class Preview:
     """What it goes by."""
 
     trials: tuple[TrialPlan, ...]
-    """All trials."""
+    """All trials, or the first ones."""
+
+    num_trials: int
+    """How many trials there would be."""
+
+    is_extrapolated: bool
+    """Whether `num_trials` and `total_batches` follow from the first trials alone."""
 
     max_concurrent_trials: int
     """Largest number of trials that would be open at once."""
@@ -129,11 +139,29 @@ def preview(
     _print(found, show_all=show_all, is_known=seconds_per_batch is not None)
 
 
-def simulate(config: Any) -> Preview:
-    """Runs the search of a config with random metrics.
+class _Patience:
+    """Says when a simulation has gone on for long enough, and shows how far it is."""
+
+    def __init__(self, max_secs: float) -> None:
+        self._start = time.monotonic()
+        self._max_secs = max_secs
+        self._shown_at = _QUIET_SECS
+
+    def is_over(self, done: Any) -> bool:
+        secs = time.monotonic() - self._start
+        if secs >= self._shown_at:
+            self._shown_at += _QUIET_SECS
+            click.echo(f"Simulating: {len(done.lengths):,} trials after {secs:.0f} s", err=True)
+        return secs >= self._max_secs
+
+
+def simulate(config: Any, *, max_trials: int = _MAX_TRIALS, max_secs: float = _MAX_SECS) -> Preview:
+    """Runs the search of a config with random metrics, or its beginning if it is long.
 
     Args:
         config: An `ExperimentConfig`.
+        max_trials: Trials to simulate at most, or about so many.
+        max_secs: Seconds to simulate at most.
     """
     import numpy as np
 
@@ -141,9 +169,21 @@ def simulate(config: Any) -> Preview:
     from quintain.search import simulate as simulate_lib
 
     random = np.random.RandomState(config.reproducibility.experiment_seed)
-    search = search_factory.build_searcher(config)
-    done = simulate_lib.simulate(search, lambda *_: float(random.random_sample()))
+    small = simulate_lib.shrink(config, max_trials)
+    search = search_factory.build_searcher(small)
+    done = simulate_lib.simulate(
+        search,
+        lambda *_: float(random.random_sample()),
+        is_enough=_Patience(max_secs).is_over,
+    )
+    is_extrapolated = small is not config or not done.is_over
     unit = config.searcher.batches_per_unit
+    total = done.total_length
+    if is_extrapolated:
+        total = round(search_factory.build_searcher(config).left(0))
+    num_trials = round(len(done.lengths) * total / max(done.total_length, 1))
+    if is_extrapolated and hasattr(config.searcher, "max_trials"):
+        num_trials = config.searcher.max_trials
     numbers = {name: number for number, name in enumerate(done.lengths, start=1)}
     trials = tuple(
         TrialPlan(
@@ -159,8 +199,10 @@ def simulate(config: Any) -> Preview:
         searcher=config.searcher.name,
         metric=config.searcher.metric,
         trials=trials,
-        max_concurrent_trials=done.max_open,
-        total_batches=sum(trial.batches for trial in trials),
+        num_trials=num_trials,
+        is_extrapolated=is_extrapolated,
+        max_concurrent_trials=num_trials if done.max_open == len(trials) else done.max_open,
+        total_batches=total * unit,
     )
 
 
@@ -241,10 +283,15 @@ _RUNG_COLUMNS: Final = (
 def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
     fields: dict[str, Any] = {
         "search": f"{found.searcher} by {found.metric}",
-        "trials": len(found.trials),
+        "trials": f"{'about ' if found.is_extrapolated else ''}{found.num_trials:,}",
         "at once at most": found.max_concurrent_trials,
-        "batches": f"{found.total_batches:,}",
+        "batches": f"{'about ' if found.is_extrapolated else ''}{found.total_batches:,}",
     }
+    if found.is_extrapolated:
+        fields["simulated"] = (
+            f"the first {len(found.trials):,} trials, which are those below; the numbers above "
+            "are extrapolated from the method and these trials"
+        )
     if found.expected_secs is not None:
         origin = "" if is_known else ", as measured before, without validations"
         fields["expected time"] = (

@@ -151,7 +151,8 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
     except RecursionError as error:
         clear()
         raise errors.ConfigError(
-            f"gin: {', '.join([*files, *map(errors.show, params)])}: brackets are nested too deeply."
+            f"gin: {', '.join([*files, *map(errors.show, params)])}: the brackets are nested too "
+            "deeply."
         ) from error
     except (ImportError, OSError, SyntaxError, TypeError, ValueError) as error:
         clear()

@@ -3,10 +3,13 @@
 import dataclasses
 import heapq
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from quintain.records import experiment, experiment_config, run, trial, workload
 from quintain.scheduler import experiment_machine, trial_machine
+
+_MEMORY: Final = 0.95
+"""Weight that a workload keeps in the rate of batches when the next one has ended."""
 
 
 @dataclasses.dataclass
@@ -64,13 +67,10 @@ class Entry:
     """When trials that could not be started may be tried again; monotonic clock."""
 
     busy_secs: float = 0.0
-    """Seconds that workers of this master spent on workloads."""
+    """Seconds that workers of this master spent on training, where older ones count less."""
 
-    num_timed_batches: int = 0
-    """Batches of these workloads."""
-
-    simulated_batches: int | None = None
-    """Batches of the whole search, as a simulation says; None if that was not asked for yet."""
+    num_timed_batches: float = 0.0
+    """Batches that they trained then, where older ones count less."""
 
     _queue: list[int] = dataclasses.field(default_factory=list)
     _queued: set[int] = dataclasses.field(default_factory=set)
@@ -84,6 +84,11 @@ class Entry:
         """Notes the number of a trial."""
         self.trial_ids[request_id] = trial_id
         self.request_ids[trial_id] = request_id
+
+    def note_time(self, num_batches: int, secs: float) -> None:
+        """Notes how long a workload of training took."""
+        self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
+        self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""

@@ -80,6 +80,7 @@ class ExperimentMachine:
         best: The best searched metric of all trials, or None.
         end_time: Seconds since the epoch, when it ended, or None.
         num_done_batches: Batches that all trials together have trained on.
+        progress: How much of its training is done, from 0 to 1; it falls only if it gets more.
         is_killed: Whether its processes are to end at once.
     """
 
@@ -107,11 +108,13 @@ class ExperimentMachine:
         self._has_trained = False
         self._early_error: str | None = None
         self._early_trials: list[trial_machine.TrialMachine] = []
+        self.progress = 0.0
 
     @property
-    def progress(self) -> float:
-        """How much of the search is done, from 0 to 1."""
-        return self._search.progress
+    def num_left_batches(self) -> float:
+        """Batches that the search is still expected to train."""
+        unit = self.config.searcher.batches_per_unit
+        return self._search.left(self.num_done_batches / unit) * unit
 
     @property
     def is_search_over(self) -> bool:
@@ -172,6 +175,10 @@ class ExperimentMachine:
                 self._finish(effects)
             case kind:
                 raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
+        trained = self.num_done_batches / self.config.searcher.batches_per_unit
+        progress = self._search.progress(trained)
+        can_fall = event["kind"] in ("extend", "resume")
+        self.progress = progress if can_fall else max(self.progress, progress)
         return effects
 
     def is_best(self, metric: float) -> bool:

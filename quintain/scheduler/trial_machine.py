@@ -363,16 +363,20 @@ class TrialMachine:
         self._exit = None
         return kept
 
+    def _exited_early(self, reason: base_search.ExitReason) -> searcher.ExitedEarly:
+        length = self.total_batches // self._settings.batches_per_unit
+        return searcher.ExitedEarly(self.request_id, reason, length)
+
     def next_event(self, time: float) -> searcher.Event | None:
         """Returns the next thing that the search method has to be told, and notes that it is."""
         if self._exit is not None:
             reason, self._exit = self._exit, None
-            return searcher.ExitedEarly(self.request_id, reason)
+            return self._exited_early(reason)
         if self.state.is_terminal:
             return None
         if self._is_stop_requested and self.is_saved:
             self.end(states.TrialState.COMPLETED, "The trial's code asked to stop.", None, time)
-            return searcher.ExitedEarly(self.request_id, base_search.ExitReason.USER_CANCELED)
+            return self._exited_early(base_search.ExitReason.USER_CANCELED)
         is_saved = self.checkpoint_at == self.total_batches
         match self._operation:
             case base_search.Validate() if is_saved and self.validated_at == self.total_batches:

@@ -174,8 +174,7 @@ class WorkerCalls:
             core.apply(entry, event, lambda session: _write(session, entry, trial_id, result))
             live.outstanding, live.since = None, time.monotonic()
             if work.kind is _Kind.TRAIN:
-                entry.busy_secs += max(result.end_time - result.start_time, 0.0)
-                entry.num_timed_batches += work.num_batches
+                entry.note_time(work.num_batches, result.end_time - result.start_time)
         if result.exited_reason is workload.ExitedReason.ERRORED:
             self.report_exit(trial_id, launch_id, result.exited_reason, "")
 

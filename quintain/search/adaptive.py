@@ -76,12 +76,8 @@ class Tournament(base_search.SearchMethod):
         return self._own(first, first.extend(share))
 
     @override
-    def progress(self) -> float:
-        done = sum(
-            weight * search.progress()
-            for search, weight in zip(self.searches, self.weights, strict=True)
-        )
-        return done / sum(self.weights)
+    def left(self) -> float:
+        return sum(search.left() for search in self.searches)
 
     def _own(
         self, search: base_search.SearchMethod, operations: list[base_search.Operation]

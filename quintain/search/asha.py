@@ -10,7 +10,8 @@ Source:
 import abc
 import bisect
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,30 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
         """Starts a trial, if there may be another one."""
 
 
+def left_by_stopping(rungs: Sequence[Rung], num_trials: int, divisor: float) -> float:
+    """Returns the units still to train where a trial goes on if it is among the best so far.
+
+    Of `n` results in random order, the last one is among the best with probability
+    `max(n / divisor, 1) / n`.
+
+    Args:
+        rungs: Results so far.
+        num_trials: Trials that get a result in the first rung, in all.
+        divisor: One trial of so many goes on.
+    """
+    expected: float = num_trials
+    units, former = 0.0, 0
+    for rung in rungs:
+        present = len(rung.metrics)
+        coming = max(expected - present, 0.0)
+        units += coming * (rung.length - former)
+        former = rung.length
+        sure = min(max(divisor - present, 0.0), coming)
+        going_on = math.log((present + sure + 0.5) / (present + 0.5)) + (coming - sure) / divisor
+        expected = len(rung.promoted) + min(going_on, coming)
+    return units
+
+
 class AshaSearch(_RungSearch):
     """ASHA by promotion: a trial waits in its rung until it may go on.
 
@@ -199,12 +224,15 @@ class AshaSearch(_RungSearch):
         return self._create_up_to(min(room, max(self._limit - num_at_work, 0)))
 
     @override
-    def progress(self) -> float:
-        if self._num_ended >= self.max_trials:
-            return 1.0
-        # The later rungs take about a fifth of what the first one does.
-        first = len(self.rungs[0].metrics) / (1.2 * self.max_trials)
-        return max(first, self._num_ended / self.max_trials)
+    def left(self) -> float:
+        expected: float = self.max_trials
+        units, former = 0.0, 0
+        for index, rung in enumerate(self.rungs):
+            units += max(expected - len(rung.metrics), 0) * (rung.length - former)
+            former = rung.length
+            can_grow = index >= self._num_closed_rungs
+            expected = max(expected / self.divisor if can_grow else 0, len(rung.promoted))
+        return units
 
     def _replace(self, request_id: str) -> list[base_search.Operation]:
         """Forgets a trial with invalid hyperparameters and starts another one."""
@@ -341,8 +369,8 @@ class AshaStoppingSearch(_RungSearch):
         return self._create_up_to(max(self._limit - num_at_work, 0))
 
     @override
-    def progress(self) -> float:
-        return self._num_ended / self.max_trials
+    def left(self) -> float:
+        return left_by_stopping(self.rungs, self.max_trials, self.divisor)
 
     @override
     def _create_next(self) -> list[base_search.Operation]:

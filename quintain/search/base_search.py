@@ -179,8 +179,12 @@ class SearchMethod(abc.ABC):
         raise NotImplementedError((request_id, length))
 
     @abc.abstractmethod
-    def progress(self) -> float:
-        """Returns how much of the search is done, from 0 to 1."""
+    def left(self) -> float:
+        """Returns the units that the search is expected to train after the results it knows.
+
+        A trial counts with all units since its last result. What depends on metrics to come counts
+        as if they came in random order.
+        """
 
     def create(self, hparams: space_lib.Hparams | None = None, parent: str | None = None) -> Create:
         """Returns the operation that starts a trial, with drawn hyperparameters by default.

@@ -73,6 +73,7 @@ class TpeSearch(base_search.SearchMethod):
         self._rung_of: dict[str, int] = {}
         self._num_created = 0
         self._num_ended = 0
+        self._num_without_result = 0
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -90,6 +91,7 @@ class TpeSearch(base_search.SearchMethod):
             self._learn(request_id, metric)
             return [base_search.Close(request_id)]
         self._rung_of[request_id] = index + 1
+        self._rungs[index].promoted.add(request_id)
         return base_search.train_and_validate(request_id, self._rungs[index + 1].length)
 
     @override
@@ -107,6 +109,7 @@ class TpeSearch(base_search.SearchMethod):
             self._num_created -= 1
         else:
             self._num_ended += 1
+            self._num_without_result += self._rung_of[request_id] == 0
         return self._create_next()
 
     @override
@@ -121,8 +124,9 @@ class TpeSearch(base_search.SearchMethod):
         return operations
 
     @override
-    def progress(self) -> float:
-        return self._num_ended / self.max_trials
+    def left(self) -> float:
+        num_trials = self.max_trials - self._num_without_result
+        return asha.left_by_stopping(self._rungs, num_trials, self._divisor)
 
     def _create_next(self) -> list[base_search.Operation]:
         if self._num_created >= self.max_trials:

@@ -136,14 +136,11 @@ class HalvingSearch(base_search.SearchMethod):
         return self._on_result(request_id, base_search.WORST_METRIC)
 
     @override
-    def progress(self) -> float:
-        done = sum(
-            len(rung.metrics) * self._rung_cost(index) for index, rung in enumerate(self.rungs)
+    def left(self) -> float:
+        return sum(
+            (plan.num_trials - len(rung.metrics)) * self._rung_cost(index)
+            for index, (plan, rung) in enumerate(zip(self.plan, self.rungs, strict=True))
         )
-        total = sum(
-            plan.num_trials * self._rung_cost(index) for index, plan in enumerate(self.plan)
-        )
-        return done / total
 
     def _rung_cost(self, index: int) -> int:
         former = self.plan[index - 1].length if index else 0

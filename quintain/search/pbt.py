@@ -57,7 +57,6 @@ class PbtSearch(base_search.SearchMethod):
         self._order: dict[str, int] = {}
         self._parents: dict[str, None] = {}
         self._exited: set[str] = set()
-        self._num_validated = 0
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -97,8 +96,12 @@ class PbtSearch(base_search.SearchMethod):
         return []
 
     @override
-    def progress(self) -> float:
-        return self._num_validated / (self.population_size * self.num_rounds)
+    def left(self) -> float:
+        if not self._order:
+            return self.population_size * self.num_rounds * self.length_per_round
+        rounds = max(self.num_rounds - self._round - 1, 0)
+        under_way = len(self._waiting_for) + 2 * len(self._parents)
+        return (under_way + self.population_size * rounds) * self.length_per_round
 
     def _add(self, create: base_search.Create) -> list[base_search.Operation]:
         self._hparams[create.request_id] = create.hparams
@@ -124,7 +127,6 @@ class PbtSearch(base_search.SearchMethod):
     def _on_result(self, request_id: str, metric: float) -> list[base_search.Operation]:
         self._waiting_for.discard(request_id)
         self._metrics[request_id] = metric
-        self._num_validated += 1
         return self._end_round_if_complete()
 
     def _end_round_if_complete(self) -> list[base_search.Operation]:

@@ -39,6 +39,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
         self.max_concurrent_trials = max_concurrent_trials
         self.num_created = 0
         self.num_ended = 0
+        self._at_work: set[str] = set()
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -50,6 +51,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
         self, request_id: str, metric: float, length: int
     ) -> list[base_search.Operation]:
         del metric, length
+        self._at_work.discard(request_id)
         return [base_search.Close(request_id)]
 
     @override
@@ -62,7 +64,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
     def on_exited_early(
         self, request_id: str, reason: base_search.ExitReason
     ) -> list[base_search.Operation]:
-        del request_id
+        self._at_work.discard(request_id)
         if reason is base_search.ExitReason.INVALID_HP and self._replaces_invalid:
             self.num_created -= 1
         else:
@@ -78,11 +80,13 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
     def reopen(self, request_id: str, length: int) -> list[base_search.Operation]:
         self.max_length = length
         self.num_ended -= 1
+        self._at_work.add(request_id)
         return base_search.train_and_validate(request_id, length)
 
     @override
-    def progress(self) -> float:
-        return self.num_ended / self.max_trials if self.max_trials else 1.0
+    def left(self) -> float:
+        num_trials = len(self._at_work) + max(self.max_trials - self.num_created, 0)
+        return num_trials * self.max_length
 
     @property
     def _replaces_invalid(self) -> bool:
@@ -98,6 +102,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
             return []
         self.num_created += 1
         create = self.create(self._next_hparams())
+        self._at_work.add(create.request_id)
         return [create, *base_search.train_and_validate(create.request_id, self.max_length)]
 
 

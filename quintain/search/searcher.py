@@ -2,12 +2,14 @@
 
 import dataclasses
 import typing
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from quintain import errors
 from quintain.search import base_search
+
+_ALMOST_DONE: Final = 0.99
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,8 @@ class ExitedEarly:
 
     request_id: str
     reason: base_search.ExitReason
+    length: int = 0
+    """Units that it was trained for."""
 
 
 Event = Validated | Checkpointed | Closed | ExitedEarly
@@ -65,6 +69,8 @@ class Searcher:
         self._num_ended = 0
         self._num_failed = 0
         self._is_over = False
+        self._lengths: dict[str, int] = {}
+        self._num_trained = 0
 
     @property
     def open_trials(self) -> list[str]:
@@ -82,9 +88,30 @@ class Searcher:
         return self._is_over
 
     @property
-    def progress(self) -> float:
-        """How much of the search is done, from 0 to 1."""
-        return 1.0 if self._is_over else min(max(self._method.progress(), 0.0), 1.0)
+    def num_trained(self) -> int:
+        """Units of training whose results the search knows."""
+        return self._num_trained
+
+    def left(self, num_trained: float) -> float:
+        """Returns the units that the search is still expected to train.
+
+        Args:
+            num_trained: Units trained by all trials, those without a result included.
+        """
+        if self._is_over:
+            return 0.0
+        return max(self._method.left() - max(num_trained - self._num_trained, 0.0), 0.0)
+
+    def progress(self, num_trained: float) -> float:
+        """Returns how much of the search is done, from 0 to 1; below 1 until it is over.
+
+        Args:
+            num_trained: Units trained by all trials, those without a result included.
+        """
+        if self._is_over:
+            return 1.0
+        total = num_trained + self.left(num_trained)
+        return min(num_trained / total, _ALMOST_DONE) if total else 0.0
 
     def is_open(self, request_id: str) -> bool:
         """Returns whether a trial was created and has not ended."""
@@ -122,6 +149,7 @@ class Searcher:
         self._open[request_id] = None
         self._num_ended -= 1
         self._num_failed -= has_failed
+        self._note_length(request_id, 0)
         return self._method.reopen(request_id, length)
 
     def start(self) -> list[base_search.Operation]:
@@ -141,6 +169,7 @@ class Searcher:
             )
         match event:
             case Validated(request_id, metric, length):
+                self._note_length(request_id, length)
                 signed = base_search.to_signed(metric, smaller_is_better=self._smaller_is_better)
                 operations = self._method.on_validated(request_id, signed, length)
             case Checkpointed(request_id):
@@ -148,13 +177,18 @@ class Searcher:
             case Closed(request_id):
                 self._end(request_id)
                 operations = self._method.on_closed(request_id)
-            case ExitedEarly(request_id, reason):
+            case ExitedEarly(request_id, reason, length):
+                self._note_length(request_id, max(length, self._lengths.get(request_id, 0)))
                 self._end(request_id)
                 self._num_failed += reason is not base_search.ExitReason.USER_CANCELED
                 operations = self._method.on_exited_early(request_id, reason)
             case _:
                 typing.assert_never(event)
         return self._finish(operations)
+
+    def _note_length(self, request_id: str, length: int) -> None:
+        self._num_trained += length - self._lengths.get(request_id, 0)
+        self._lengths[request_id] = length
 
     def _end(self, request_id: str) -> None:
         del self._open[request_id]

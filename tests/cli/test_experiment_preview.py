@@ -49,6 +49,35 @@ def write(tmp_path):
     return write_config
 
 
+@pytest.mark.parametrize(
+    ("searcher", "num_trials", "total_batches"),
+    [
+        ("{name: random, max_length: 4, max_trials: 1000000}", 1_000_000, 4_000_000),
+        ("{name: random, max_length: 4, max_trials: 99999, max_concurrent_trials: 3}", 99_999, None),
+        ("{name: adaptive_asha, max_length: 64, max_trials: 1000000}", 1_000_000, None),
+        ("{name: pbt, population_size: 50000, num_rounds: 2, length_per_round: 1}", None, 10**5),
+        ("{name: sync_halving, max_length: 64, budget: 10000000}", None, None),
+    ],
+)
+def test_a_huge_search_is_extrapolated_and_says_so(
+    quintain, write, searcher, num_trials, total_batches
+):
+    text = (
+        "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+        f"searcher: {searcher[:-1]}, metric: loss}}\n"
+    )
+    code, stdout, _ = quintain("experiment", "preview", write(text), "--json")
+
+    found = json.loads(stdout)
+    assert code == 0
+    assert found["is_extrapolated"]
+    assert len(found["trials"]) <= 20_000
+    assert num_trials in (None, found["num_trials"])
+    assert total_batches in (None, found["total_batches"])
+    code, stdout, _ = quintain("experiment", "preview", write(text))
+    assert "extrapolated from" in stdout
+
+
 def test_rungs_and_total_are_those_of_the_search(quintain, write):
     code, stdout, stderr = quintain("experiment", "preview", write(ASHA), "--json")
 
