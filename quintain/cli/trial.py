@@ -20,6 +20,7 @@ _METRIC_COLUMNS: Final = (
     output.Column("num_inputs", lambda row: row.num_inputs),
     output.Column("time", lambda row: row.time, output.format_time),
 )
+_BATCH_COLUMN: Final = output.Column("batch", lambda row: row.batch)
 _VALIDATION_COLUMNS: Final = (_METRIC_COLUMNS[0], *_METRIC_COLUMNS[2:])
 _OWN_CHECKPOINT_COLUMNS: Final = (
     columns.CHECKPOINT_COLUMNS[0],
@@ -190,10 +191,18 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
     type=click.Choice([group.value for group in metric.MetricGroup]),
     help="Training or validation; both by default.",
 )
+@click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
 @options.traceback_option
-def show_metrics(trial_id: int, group: str | None, as_json: bool, as_csv: bool) -> None:
+def show_metrics(
+    trial_id: int, group: str | None, by_batch: bool, as_json: bool, as_csv: bool
+) -> None:
     """Show the metrics of a trial, a line for each workload."""
+    if by_batch:
+        if group is not None:
+            raise click.UsageError("--batches: got together with --group; leave one of them out.")
+        _show_batches(trial_id, as_json=as_json, as_csv=as_csv)
+        return
     with connect.open_calls() as calls:
         rows = calls.list_metrics(
             trial_id, group=None if group is None else metric.MetricGroup(group)
@@ -212,6 +221,18 @@ def show_metrics(trial_id: int, group: str | None, as_json: bool, as_csv: bool) 
         as_json=as_json,
         as_csv=as_csv,
         if_empty=f"Trial {trial_id} has reported no metrics.",
+    )
+
+
+def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
+    rows = connect.ask(lambda calls: calls.list_batch_metrics(trial_id))
+    names = dict.fromkeys(name for row in rows for name in row.metrics)
+    output.print_list(
+        rows,
+        [_BATCH_COLUMN, *(output.Column(name, _metric_getter(name)) for name in names)],
+        as_json=as_json,
+        as_csv=as_csv,
+        if_empty=f"Trial {trial_id} has reported no metrics of single batches.",
     )
 
 

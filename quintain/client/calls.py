@@ -72,6 +72,17 @@ class Calls(abc.ABC):
         """Returns the metrics of a trial, in the order of its batches."""
 
     @abc.abstractmethod
+    def list_batch_metrics(
+        self, trial_id: int, *, after_batches: int = -1
+    ) -> list[metric.BatchRow]:
+        """Returns what each batch of training reported, in order.
+
+        Args:
+            trial_id: The trial.
+            after_batches: Only workloads that ended after more batches are listed.
+        """
+
+    @abc.abstractmethod
     def list_logs(
         self,
         trial_id: int,

@@ -127,6 +127,16 @@ class Session(calls.Calls):
         )
 
     @override
+    def list_batch_metrics(
+        self, trial_id: int, *, after_batches: int = -1
+    ) -> list[metric.BatchRow]:
+        return self._get(
+            list[metric.BatchRow],
+            f"/trials/{trial_id}/batch_metrics",
+            after_batches=after_batches,
+        )
+
+    @override
     def list_logs(
         self,
         trial_id: int,

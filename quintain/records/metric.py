@@ -36,3 +36,14 @@ class MetricRow:
 
     time: float = 0.0
     """Seconds since the epoch, when they were reported."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchRow:
+    """What one batch of training reported."""
+
+    batch: int
+    """Number of the batch in its trial, from 1."""
+
+    metrics: dict[str, Any]
+    """Values by name."""

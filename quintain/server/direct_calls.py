@@ -122,6 +122,19 @@ class DirectCalls(calls.Calls):
             return session.list_metrics(trial_id, group=group, after_batches=after_batches)
 
     @override
+    def list_batch_metrics(
+        self, trial_id: int, *, after_batches: int = -1
+    ) -> list[metric.BatchRow]:
+        with self._store.reading() as session:
+            session.get_trial(trial_id)
+            stored = session.list_batch_metrics(trial_id, after_batches=after_batches)
+        return [
+            metric.BatchRow(number, values)
+            for total, batches in stored
+            for number, values in enumerate(batches, start=total - len(batches) + 1)
+        ]
+
+    @override
     def list_logs(
         self,
         trial_id: int,

@@ -155,6 +155,10 @@ class FakeCalls(calls.Calls):
     def get_trial(self, trial_id):
         return self._get(self.trials, "trial", trial_id)
 
+    def list_batch_metrics(self, trial_id, *, after_batches=-1):
+        del trial_id, after_batches
+        return [metric.BatchRow(number, {"loss": 1.0 / number}) for number in (1, 2)]
+
     def list_metrics(self, trial_id, *, group=None, after_batches=-1):
         return [
             row

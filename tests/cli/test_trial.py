@@ -17,6 +17,16 @@ def test_metrics_have_a_column_each(quintain, calls_fake):
     assert [row["metrics"] for row in json.loads(stdout)] == [{"accuracy": 0.5}]
 
 
+def test_metrics_of_single_batches_are_a_curve(quintain, calls_fake):
+    _, stdout, _ = quintain("trial", "metrics", 1, "--batches", "--csv")
+    assert stdout.split() == ["batch,loss", "1,1.0", "2,0.5"]
+
+    _, stdout, _ = quintain("trial", "metrics", 1, "--batches", "--json")
+    assert json.loads(stdout)[1] == {"batch": 2, "metrics": {"loss": 0.5}}
+    code, _, stderr = quintain("trial", "metrics", 1, "--batches", "--group", "training")
+    assert (code, "leave one of them out" in stderr) == (2, True)
+
+
 def test_logs_are_shown_filtered_and_cut(quintain, calls_fake):
     def lines(*arguments):
         return quintain("trial", "logs", 1, *arguments)[1].splitlines()

@@ -29,6 +29,7 @@ UUID = "0b1c2d3e-0000-0000-0000-000000000001"
         lambda calls: calls.list_metrics(1),
         lambda calls: calls.list_metrics(1, group=metric.MetricGroup.TRAINING),
         lambda calls: calls.list_metrics(1, after_batches=100),
+        lambda calls: calls.list_batch_metrics(1),
         lambda calls: calls.list_logs(1),
         lambda calls: calls.list_logs(1, after=2, limit=1),
         lambda calls: calls.list_logs(1, last=2, contains="line"),

@@ -34,6 +34,13 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
         rows = calls.list_metrics(trial_id, group=group, after_batches=after_batches)
         return responses.to_response(rows)
 
+    @router.get("/{trial_id}/batch_metrics")
+    def list_batch_metrics(trial_id: int, *, after_batches: int = -1) -> fastapi.Response:
+        """Lists what each of its batches of training reported."""
+        return responses.to_response(
+            calls.list_batch_metrics(trial_id, after_batches=after_batches)
+        )
+
     @router.get("/{trial_id}/logs")
     def list_logs(
         trial_id: int,
