@@ -321,7 +321,10 @@ Did you mean 'width'?
             # A restriction begins with the path of the field that it is about.
             raise errors.RestrictionError(
                 "\n".join(violated),
-                [errors.Problem(*line.split(maxsplit=1)) for line in violated],
+                [
+                    errors.Problem(path, message)
+                    for path, _, message in (line.partition(" ") for line in violated)
+                ],
             )
 
     def lock(self) -> None:

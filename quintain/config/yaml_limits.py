@@ -52,7 +52,7 @@ def find_excess(text: str, loader_cls: Any) -> tuple[Any, str] | None:
         yaml.YAMLError: If it is not YAML.
     """
     open_parts = [_Size()]
-    anchors: dict[str, _Size] = {}
+    anchors: dict[str | None, _Size] = {}
     for event in yaml.parse(text, Loader=loader_cls):
         part = None
         if isinstance(event, yaml.CollectionStartEvent):
