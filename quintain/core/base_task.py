@@ -25,7 +25,6 @@ from quintain.optimization import (
     gradient_accumulation,
     loss_scaling,
     optimizer_factory,
-    optimizer_wrapper,
 )
 from quintain.optimization.configs.optimization_config import (
     OptimizationConfig as OptimizationConfig,
@@ -75,8 +74,8 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
     ) -> keras.optimizers.Optimizer:
         """Creates the optimizer that a config describes.
 
-        Under float16 the loss is scaled, so that small gradients do not vanish: by a factor adapted
-        in a `LossScaleOptimizer`, or by the fixed `runtime.loss_scale`.
+        Under float16 it is a `LossScaleOptimizer`, so that small gradients do not vanish: with a
+        scale that adapts, or the fixed `runtime.loss_scale`.
 
         Args:
             optimizer_config: Optimizer, learning rate and warm-up.
@@ -94,11 +93,12 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         else:
             private_training.check_optimizer(optimizer_config, runtime_config)
             optimizer = private_training.build_optimizer(factory, dp_config)
-        if runtime_config is not None and runtime_config.mixed_precision_dtype == "float16":
-            optimizer = _scale_loss(optimizer, runtime_config.loss_scale)
         num_batches = optimizer_config.gradient_accumulation_steps
         if num_batches > 1:
             optimizer = gradient_accumulation.GradientAccumulation(optimizer, num_batches)
+        if runtime_config is not None and runtime_config.mixed_precision_dtype == "float16":
+            # Outermost: steps ask `isinstance(optimizer, LossScaleOptimizer)`.
+            optimizer = loss_scaling.scale_loss(optimizer, runtime_config.loss_scale)
         return optimizer
 
     def initialize(self, model: keras.Model) -> None:
@@ -244,9 +244,10 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
     def compute_loss(
         self, labels: Any, outputs: Any, model: keras.Model, aux_losses: list[tf.Tensor]
     ) -> tf.Tensor:
-        """Computes the loss that a training step minimises.
+        """Computes the loss of one replica's batch, with everything that belongs to it.
 
-        This is what `build_losses` gives, and that of a model that was compiled with a loss.
+        Training and evaluation take it from here. It is what `build_losses` gives, and for a model
+        that was compiled with a loss, that one added.
 
         Args:
             labels: Labels, or None.
@@ -256,12 +257,24 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
 
         Returns:
             Scalar float tensor.
+
+        Raises:
+            ConfigError: If nothing gives a loss.
         """
-        if not _has_compiled_loss(model):
+        if not self._has_loss(model, aux_losses):
+            raise errors.ConfigError(
+                f"{type(self).__name__}: there is no loss to minimise. Override `build_losses`, "
+                "compile the model with a loss in `build_model`, or let a layer call `add_loss`."
+            )
+        compiled = model_metrics.compiled_loss(model)
+        if compiled is None:
             return self.build_losses(labels, outputs, aux_losses=aux_losses)
-        compiled = model._compile_loss(labels, outputs)
-        regularisation = tf.add_n(aux_losses) if aux_losses else 0.0
-        return compiled + regularisation + self.build_losses(labels, outputs, aux_losses=None)
+        own = self.build_losses(labels, outputs, aux_losses=None)
+        return compiled(labels, outputs) + own + (tf.add_n(aux_losses) if aux_losses else 0.0)
+
+    def _has_loss(self, model: keras.Model, aux_losses: list[tf.Tensor]) -> bool:
+        is_own = type(self).build_losses is not Task.build_losses
+        return is_own or bool(aux_losses) or model_metrics.compiled_loss(model) is not None
 
     def update_metrics(
         self, metrics: Any | None, labels: Any, outputs: Any, model: keras.Model, **kwargs: Any
@@ -360,11 +373,19 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
             metrics: Evaluation metrics to update.
 
         Returns:
-            Logs, usually with the loss under `loss`. They are handed to `aggregate_logs`.
+            Logs, with the loss under `loss`, which is the one that training minimises. It is left
+            out where a `train_step` of the task's own is all that knows it. The logs are handed to
+            `aggregate_logs`.
+
+        Raises:
+            ConfigError: If nothing gives a loss, and `train_step` is not overridden.
         """
         features, labels = self.split_inputs(inputs)
         outputs = self.inference_step(features, model)
-        loss = self.build_losses(labels, outputs, aux_losses=model.losses)
+        is_trained_here = type(self).train_step is Task.train_step
+        loss = None
+        if is_trained_here or self._has_loss(model, model.losses):
+            loss = self.compute_loss(labels, outputs, model, model.losses)
         return self._log_step(loss, labels, outputs, model, metrics)
 
     def inference_step(self, inputs: Any, model: keras.Model) -> Any:
@@ -404,32 +425,17 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         return {}
 
     def _log_step(
-        self, loss: tf.Tensor, labels: Any, outputs: Any, model: keras.Model, metrics: Any | None
+        self,
+        loss: tf.Tensor | None,
+        labels: Any,
+        outputs: Any,
+        model: keras.Model,
+        metrics: Any | None,
     ) -> dict[str, Any]:
-        logs: dict[str, Any] = {self.loss: loss}
+        logs: dict[str, Any] = {} if loss is None else {self.loss: loss}
         self.update_metrics(metrics, labels, outputs, model)
         compiled = model_metrics.compiled_metrics(model)
         if compiled is not None:
             logs.update(model_metrics.read([compiled]))
         return logs
 
-
-def _has_compiled_loss(model: keras.Model) -> bool:
-    """Whether `model.compile(loss=...)` was called.
-
-    `model.compiled_loss`, which the reference asks, is always true in Keras 3.
-    """
-    return bool(model.compiled and model._compile_loss is not None)
-
-
-def _scale_loss(
-    optimizer: keras.optimizers.Optimizer, loss_scale: str | float | None
-) -> keras.optimizers.Optimizer:
-    """Makes `optimizer` scale the loss, by a factor it adapts or by a fixed one."""
-    if loss_scale is None or loss_scale == "dynamic":
-        return loss_scaling.LossScaleOptimizer(optimizer)
-    innermost = optimizer
-    while isinstance(innermost, optimizer_wrapper.OptimizerWrapper):
-        innermost = innermost.inner_optimizer
-    innermost.loss_scale_factor = float(loss_scale)
-    return optimizer

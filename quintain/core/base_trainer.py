@@ -531,6 +531,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def _prepare_training(self, dataset: Any) -> None:
         config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
+        self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=True)),
             *model_metrics.own_metrics(self._model),
@@ -550,14 +551,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 use_tpu_summary_optimization=config.allow_tpu_summary and not is_eager,
             ),
         )
-        if not self._model.built:
-            if self._async is not None:
-                params = self._config.task.train_data
-                dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)
-            trainer_setup.build_from_batch(self._model, self._task, dataset, self._strategy)
 
     def _prepare_evaluation(self, dataset: Any) -> None:
         config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
+        self._build_from_batch(self._config.task.validation_data, dataset)
         self._validation_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=False)),
             *model_metrics.own_metrics(self._model),
@@ -572,8 +569,14 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 use_tf_while_loop=config.eval_tf_while_loop and not is_eager,
             ),
         )
-        if not self._model.built:
-            trainer_setup.build_from_batch(self._model, self._task, dataset, self._strategy)
+
+    def _build_from_batch(self, params: cfg.DataConfig, dataset: Any) -> None:
+        """Makes the variables that need a batch: of `dataset`, or of a pipeline of its own."""
+        if not trainer_setup.needs_batch(self._model):
+            return
+        if dataset is None:
+            dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)
+        trainer_setup.build_from_batch(self._model, self._task, dataset, self._strategy)
 
     def _build_dataset(self, params: cfg.DataConfig, *, is_evaluation: bool = False) -> Any:
         """Builds the task's dataset, with the run's seed where the data has none of its own."""

@@ -1,9 +1,10 @@
 """The metrics that a Keras model brings with it, and reading the results of metrics."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 
 def own_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
@@ -19,6 +20,54 @@ def own_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
 def compiled_metrics(model: keras.Model) -> keras.metrics.Metric | None:
     """Returns the one object that holds the metrics a model was compiled with, if there are any."""
     return model._compile_metrics if model.compiled else None
+
+
+def compiled_loss(model: keras.Model) -> Any | None:
+    """Returns the function of labels and outputs that a model was compiled with, if there is one.
+
+    `model.compiled_loss`, which the reference asks, is always true in Keras 3.
+    """
+    return model._compile_loss if model.compiled else None
+
+
+def lacks_variables(model: keras.Model) -> bool:
+    """Whether a model was compiled with metrics or losses that only a batch gives variables."""
+    compiled = (compiled_metrics(model), compiled_loss(model))
+    return any(part is not None and not part.built for part in compiled)
+
+
+def build_compiled(
+    model: keras.Model, update_fn: Callable[[Any, Any, Any], None], labels: Any, outputs: Any
+) -> None:
+    """Makes the variables of the metrics and losses that a model was compiled with.
+
+    A traced step on several replicas can't make them.
+
+    Args:
+        model: The model.
+        update_fn: Updates metrics, its first argument, from labels and outputs.
+        labels: Labels of a batch.
+        outputs: Outputs of a batch.
+    """
+    metrics, loss = compiled_metrics(model), compiled_loss(model)
+    if metrics is not None and not metrics.built:
+        update_fn(_Builder(metrics), labels, outputs)
+    if loss is not None and not loss.built:
+        flat = tf.nest.flatten(labels)
+        if len(flat) == len(tf.nest.flatten(outputs)):
+            labels = tf.nest.pack_sequence_as(outputs, flat)
+        loss.build(labels, outputs)
+
+
+class _Builder:
+    """Takes the place of compiled metrics, and builds instead of updating them."""
+
+    def __init__(self, metrics: keras.metrics.Metric) -> None:
+        self._metrics = metrics
+
+    def update_state(self, labels: Any, outputs: Any, sample_weight: Any = None) -> None:
+        del sample_weight
+        self._metrics.build(labels, outputs)
 
 
 def read(metrics: Iterable[keras.metrics.Metric | None]) -> dict[str, Any]:

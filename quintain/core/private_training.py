@@ -14,7 +14,13 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import poisson_sampling, private_gradients
-from quintain.optimization import loss_scaling, optimizer_factory, optimizer_wrapper, privacy
+from quintain.optimization import (
+    fused_optimizer,
+    loss_scaling,
+    optimizer_factory,
+    optimizer_wrapper,
+    privacy,
+)
 from quintain.optimization.configs import optimization_config
 
 _FIELD = "task.differential_privacy_config"
@@ -71,9 +77,11 @@ class PrivateStep:
         features, labels = split_inputs(batch.inputs)
         computation = self._get_computation(model, optimizer)
         result = computation.compute(features, labels, batch.is_real)
-        sums = result.gradients
-        if computation.loss_scale is not None:  # The optimizer divides by it again.
-            sums = [None if part is None else part * computation.loss_scale for part in sums]
+        scale = optimizer.scale_loss(tf.ones([]))  # The optimizer divides by it again.
+        sums = [
+            None if part is None else fused_optimizer.multiply(part, scale)
+            for part in result.gradients
+        ]
         with privacy.applying_private_sum(_sum_over_replicas(batch.expected_size)):
             optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True))
 
@@ -156,17 +164,16 @@ def check_optimizer(
         )
 
 
-def _get_loss_scale(optimizer: keras.optimizers.Optimizer) -> float | None:
-    """Returns the fixed factor by which the innermost optimizer divides gradients."""
-    if optimizer_wrapper.find_wrapper(optimizer, loss_scaling.LossScaleOptimizer) is not None:
+def _get_loss_scale(optimizer: keras.optimizers.Optimizer) -> float:
+    """Returns the fixed factor by which the optimizer divides gradients, 1 for none."""
+    scaling = optimizer_wrapper.find_wrapper(optimizer, keras.optimizers.LossScaleOptimizer)
+    if not isinstance(scaling, loss_scaling.FixedLossScaleOptimizer | None):
         raise errors.ConfigError(
             f"optimizer: got {optimizer!r}, which scales the loss dynamically, with {_FIELD}. Use "
             "a fixed loss scale, or bfloat16."
         )
-    while isinstance(optimizer, optimizer_wrapper.OptimizerWrapper):
-        optimizer = optimizer.inner_optimizer
-    scale = optimizer.loss_scale_factor
-    return None if scale is None else float(scale)
+    with tf.init_scope():
+        return float(optimizer.scale_loss(tf.ones([])))
 
 
 def _sum_over_replicas(value: tf.Tensor) -> tf.Tensor:

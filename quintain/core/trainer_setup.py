@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, poisson_sampling
+from quintain.core import base_task, model_metrics, poisson_sampling
 from quintain.core import config_definitions as cfg
 from quintain.optimization import (
     fused_optimizer,
@@ -74,14 +74,27 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
     return found.track_norms()
 
 
+def needs_batch(model: keras.Model) -> bool:
+    """Whether a model, or what it was compiled with, has variables only after a batch."""
+    return not model.built or model_metrics.lacks_variables(model)
+
+
 def build_from_batch(
     model: keras.Model, task: base_task.Task, dataset: Any, strategy: tf.distribute.Strategy
 ) -> None:
-    """Gives a model its variables, by running it once on the first batch."""
+    """Makes the variables that a model, or what it was compiled with, has only after a batch.
+
+    Args:
+        model: The model.
+        task: Its task.
+        dataset: Data. The iterators of one dataset share the state of its shuffling, so this should
+            not be the one that is trained on.
+        strategy: The strategy.
+    """
     batch = next(iter(dataset), None)
     if batch is None:
         return
     batch = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], batch)
-    batch = poisson_sampling.to_batch(batch).inputs
-    features = batch[0] if isinstance(batch, tuple) and len(batch) == 2 else batch
-    task.inference_step(features, model)
+    features, labels = task.split_inputs(poisson_sampling.to_batch(batch).inputs)
+    outputs = task.inference_step(features, model)
+    model_metrics.build_compiled(model, task.process_compiled_metrics, labels, outputs)

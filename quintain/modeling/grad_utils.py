@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.optimization import fused_optimizer
+from quintain.optimization import fused_optimizer, optimizer_wrapper
 
 GradientsAndVariables = Iterable[tuple[Any, Any]]
 Callback = Callable[[GradientsAndVariables], GradientsAndVariables]
@@ -57,19 +57,20 @@ def minimize_using_explicit_allreduce(
     for callback in pre_allreduce_callbacks or ():
         pairs = callback(pairs)
     gradients, variables = _drop_missing(pairs)
+    scaling = optimizer_wrapper.find_wrapper(optimizer, keras.optimizers.LossScaleOptimizer)
     gradients = _sum_over_replicas(
-        gradients, allreduce_bytes_per_pack, in_half=_is_loss_scaled(optimizer)
+        gradients, allreduce_bytes_per_pack, in_half=scaling is not None
     )
     if post_allreduce_callbacks:
         scale = optimizer.scale_loss(tf.ones([]))
         pairs = [
-            (_multiply(gradient, 1.0 / scale), variable)
+            (fused_optimizer.multiply(gradient, 1.0 / scale), variable)
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
         for callback in post_allreduce_callbacks:
             pairs = callback(pairs)
         gradients, variables = _drop_missing(pairs)
-        gradients = [_multiply(gradient, scale) for gradient in gradients]
+        gradients = [fused_optimizer.multiply(gradient, scale) for gradient in gradients]
     _apply_sum(optimizer, gradients, variables)
 
 
@@ -86,14 +87,6 @@ def _drop_missing(pairs: GradientsAndVariables) -> tuple[list[Any], list[Any]]:
     return [gradient for gradient, _ in kept], [variable for _, variable in kept]
 
 
-def _is_loss_scaled(optimizer: Any) -> bool:
-    while optimizer is not None:
-        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-            return True
-        optimizer = getattr(optimizer, "inner_optimizer", None)
-    return False
-
-
 def _sum_over_replicas(gradients: list[Any], bytes_per_pack: int, *, in_half: bool) -> list[Any]:
     context = tf.distribute.get_replica_context()
     if in_half:
@@ -104,13 +97,6 @@ def _sum_over_replicas(gradients: list[Any], bytes_per_pack: int, *, in_half: bo
     if in_half:
         gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
     return list(gradients)
-
-
-def _multiply(gradient: Any, factor: tf.Tensor) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(factor, gradient.values.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)
 
 
 def _apply_sum(optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
@@ -124,5 +110,5 @@ def _apply_sum(optimizer: Any, gradients: list[Any], variables: list[Any]) -> No
         return
     # An optimizer of Keras can't be told: it adds up equal shares.
     share = 1.0 / tf.distribute.get_strategy().num_replicas_in_sync
-    gradients = [_multiply(gradient, tf.constant(share)) for gradient in gradients]
+    gradients = [fused_optimizer.multiply(gradient, tf.constant(share)) for gradient in gradients]
     optimizer.apply_gradients(zip(gradients, variables, strict=True))

@@ -1,7 +1,6 @@
 """Precision: the policy that models are built with, and the loss scale that float16 needs."""
 
 import logging
-import numbers
 from typing import Any
 
 import keras
@@ -54,17 +53,10 @@ def configure_optimizer(
         `optimizer`, or a `LossScaleOptimizer` around it.
 
     Raises:
-        ValueError: If `loss_scale` is neither a number nor `dynamic`.
+        ValueError: If `loss_scale` is neither a positive number nor `dynamic`.
     """
     if use_graph_rewrite is not None:
         logger.warning("`use_graph_rewrite` has no effect; leave it out.")
     if not use_float16:
         return optimizer
-    if loss_scale in (None, "dynamic"):
-        return loss_scaling.LossScaleOptimizer(optimizer)
-    if not isinstance(loss_scale, numbers.Real):
-        raise ValueError(  # noqa: TRY004 - a wrong value like any other
-            f"loss_scale: got {loss_scale!r}, expected a number or 'dynamic'."
-        )
-    optimizer.loss_scale_factor = float(loss_scale)
-    return optimizer
+    return loss_scaling.scale_loss(optimizer, loss_scale)

@@ -81,7 +81,7 @@ _HOMES = {
     "quintain.optimization.adam": ("Adam", "AdamW", "AdamWeightDecay"),
     "quintain.optimization.ema": ("ExponentialMovingAverage",),
     "quintain.optimization.gradient_accumulation": ("GradientAccumulation",),
-    "quintain.optimization.loss_scaling": ("LossScaleOptimizer",),
+    "quintain.optimization.loss_scaling": ("FixedLossScaleOptimizer", "LossScaleOptimizer"),
     "quintain.optimization.sgd": ("SGD",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}

@@ -364,3 +364,11 @@ def densify(gradient: Any, variable: Any) -> tf.Tensor:
             gradient.values, gradient.indices, variable.shape[0]
         )
     return tf.cast(gradient, variable.dtype)
+
+
+def multiply(gradient: Any, factor: tf.Tensor) -> Any:
+    """Multiplies a gradient, dense or sparse, by a scalar."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)

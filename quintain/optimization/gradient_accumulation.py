@@ -65,6 +65,11 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
         self._is_accumulating = False
         self._sums = _Sums()
 
+    @property
+    def is_accumulating(self) -> bool:
+        """Whether `apply` only adds to the sums at present."""
+        return self._is_accumulating
+
     @override
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates the sums, one for each variable and replica."""
@@ -98,22 +103,33 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
         Raises:
             ValueError: In a cross-replica context.
         """
-        if trainable_variables is None:
-            trainable_variables = self._trainable_variables
-        elif not self.built:
-            self.build(list(trainable_variables))
         if tf.distribute.in_cross_replica_context():
             raise ValueError("`apply` must be called in the context of a replica.")
-        if self.num_batches == 1:
-            self.inner_optimizer.apply(grads, trainable_variables)
-            return
-        indices = [self._get_variable_index(variable) for variable in trainable_variables]
         if self._is_accumulating:
-            self._sums.add(indices, grads)
+            self._sums.add(self._find_indices(trainable_variables), grads)
             return
-        total = self._sums.take(indices, grads)
-        means = [None if part is None else part / self.num_batches for part in total]
-        self.inner_optimizer.apply(means, trainable_variables)
+        total = self.take(grads, trainable_variables)
+        if self.num_batches > 1:
+            total = [None if part is None else part / self.num_batches for part in total]
+        self.inner_optimizer.apply(total, trainable_variables)
+
+    def take(
+        self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> list[Any]:
+        """Returns the sums with gradients of the last batch added, and empties them.
+
+        For an optimizer around this one that looks at the gradients of all batches before `apply`.
+        """
+        if self.num_batches == 1:
+            return list(grads)
+        return self._sums.take(self._find_indices(trainable_variables), grads)
+
+    def _find_indices(self, variables: Sequence[keras.Variable] | None) -> list[int]:
+        if variables is None:
+            variables = self._trainable_variables
+        elif not self.built:
+            self.build(list(variables))
+        return [self._get_variable_index(variable) for variable in variables]
 
     @override
     def get_config(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from quintain import errors
 from quintain.core import base_task, base_trainer, image_summaries, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.optimization import sgd
@@ -59,6 +60,65 @@ def test_a_model_compiled_without_a_loss_has_the_task_s_alone():
     logs = Task(cfg.TaskConfig()).train_step((FEATURES, LABELS), model, optimizer)
 
     assert float(logs["loss"]) == pytest.approx(MEAN_SQUARE + REGULARISATION)
+
+
+class NoLoss(base_task.Task):
+    def build_inputs(self, params, input_context=None):
+        raise NotImplementedError
+
+
+def build_two_outputs(**compiled):
+    """Outputs are 3 and 7 under `a`, and twice that under `b`; a layer adds 0.1 of their sum."""
+    inputs = keras.Input((2,))
+    outputs = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")(inputs)
+    outputs = keras.layers.ActivityRegularization(l1=0.2)(outputs)
+    doubled = keras.layers.Rescaling(2.0)(outputs)
+    model = keras.Model(inputs, {"a": outputs, "b": doubled})
+    model.compile(**compiled)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "expected"),
+    [
+        (build_model(loss="mse"), LABELS, MEAN_SQUARE + REGULARISATION),
+        (build_model(loss=["mse"]), LABELS, MEAN_SQUARE + REGULARISATION),
+        (
+            build_two_outputs(loss={"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.5}),
+            {"a": LABELS, "b": LABELS},
+            MEAN_SQUARE + 0.5 * (5 + 12) / 2 + 0.2 * (3 + 7) / 2,
+        ),
+        (build_two_outputs(), {"a": LABELS, "b": LABELS}, 0.2 * (3 + 7) / 2),
+    ],
+    ids=["single", "list", "weighted outputs", "added by a layer"],
+)
+def test_evaluation_has_the_loss_that_training_minimises(model, labels, expected):
+    task = NoLoss(cfg.TaskConfig())
+
+    evaluated = task.validation_step((FEATURES, labels), model)
+    trained = task.train_step((FEATURES, labels), model, keras.optimizers.SGD(0.1))
+
+    assert float(evaluated["loss"]) == pytest.approx(expected)
+    assert float(trained["loss"]) == float(evaluated["loss"])
+
+
+@pytest.mark.parametrize("step", ["train_step", "validation_step"])
+def test_a_task_without_any_loss_is_an_error(step):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    arguments = {"optimizer": sgd.SGD(0.1)} if step == "train_step" else {}
+
+    with pytest.raises(errors.ConfigError, match="NoLoss: there is no loss to minimise. Override"):
+        getattr(NoLoss(cfg.TaskConfig()), step)((FEATURES, LABELS), model, **arguments)
+
+
+def test_a_loss_that_only_the_task_s_own_step_knows_is_not_evaluated():
+    class OwnStep(NoLoss):
+        def train_step(self, inputs, model, optimizer, metrics=None):
+            raise NotImplementedError
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+
+    assert OwnStep(cfg.TaskConfig()).validation_step((FEATURES, LABELS), model) == {}
 
 
 def test_metrics_of_the_task_and_of_the_model_are_updated():

@@ -24,6 +24,7 @@ from quintain.core import (
     model_metrics,
     replica_seeds,
     replica_steps,
+    trainer_setup,
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, item_counters
@@ -358,7 +359,7 @@ def build_from_batches(
     datasets: Mapping[str, Any],
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Gives models without variables theirs, by running them once on the first batch of their task.
+    """Makes the variables that models have only after the first batch of their task.
 
     Args:
         model: The model of all tasks.
@@ -366,16 +367,10 @@ def build_from_batches(
         datasets: Data of the tasks.
         strategy: The strategy.
     """
-    unbuilt = [name for name in tasks if not base_model.get_sub_model(model, name).built]
-    for name in unbuilt:
-        batch = next(iter(datasets[name]), None) if name in datasets else None
-        if batch is None:
-            continue
-        local = tf.nest.map_structure(
-            lambda part: strategy.experimental_local_results(part)[0], batch
-        )
-        features, _ = tasks[name].split_inputs(local)
-        tasks[name].inference_step(features, base_model.get_sub_model(model, name))
+    for name, task in tasks.items():
+        sub_model = base_model.get_sub_model(model, name)
+        if name in datasets and trainer_setup.needs_batch(sub_model):
+            trainer_setup.build_from_batch(sub_model, task, datasets[name], strategy)
 
 
 def wait_for(inputs: Any) -> Any:

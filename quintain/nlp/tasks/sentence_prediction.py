@@ -299,7 +299,7 @@ class SentencePredictionTask(base_task.Task):
             `[B, 1]` for Matthews' correlation), and `labels` `[B]`.
         """
         outputs = self.inference_step(inputs, model)
-        loss = self.build_losses(inputs, outputs, aux_losses=model.losses)
+        loss = self.compute_loss(inputs, outputs, model, model.losses)
         logs = self._log_step(loss, inputs, outputs, model, metrics)
         if self.metric_type.startswith("matthews"):
             outputs = tf.argmax(outputs, axis=1)[:, tf.newaxis]

@@ -312,7 +312,7 @@ class TranslationTask(base_task.Task):
             `scores` `[B]` float32, the length-normalised log-probabilities of the outputs.
         """
         logits, decoded = self._predict_and_search(inputs, model)
-        logs = {self.loss: self.build_losses(inputs["targets"], logits, aux_losses=model.losses)}
+        logs = {self.loss: self.compute_loss(inputs["targets"], logits, model, model.losses)}
         self.process_metrics(metrics or (), inputs["targets"], logits)
 
         return logs | {
