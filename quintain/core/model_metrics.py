@@ -11,9 +11,15 @@ def own_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
     """Returns the metrics of a model and its layers, without those it was compiled with.
 
     `model.metrics` of a compiled Keras 3 model starts with a mean of the loss, which only
-    `Model.fit` updates, and one object for all compiled metrics; see `compiled_metrics`.
+    `Model.fit` updates, one object for all compiled metrics (see `compiled_metrics`), and means of
+    the losses of several outputs, which the losses update themselves.
     """
-    others = (getattr(model, "_loss_tracker", None), compiled_metrics(model))
+    loss = compiled_loss(model)
+    others = (
+        getattr(model, "_loss_tracker", None),
+        compiled_metrics(model),
+        *(() if loss is None else loss.metrics),
+    )
     return [metric for metric in model.metrics if all(metric is not other for other in others)]
 
 
