@@ -20,6 +20,7 @@ from quintain.core import (
     poisson_sampling,
     run_kinds,
 )
+from quintain.orbit import iterators
 
 _TIMED_STEPS: Final = 3
 
@@ -137,7 +138,7 @@ def _count_items(trainer: Any) -> dict[str, int]:
     datasets = dataset if isinstance(dataset, Mapping) else {"": dataset}
     counts: dict[str, int] = {}
     for name, task in tasks.items():
-        batch = poisson_sampling.get_real(next(iter(datasets[name])))
+        batch = poisson_sampling.get_real(next(iterators.create(datasets[name])))
         for item, count in task.count_items(batch).items():
             counts[item] = counts.get(item, 0) + int(count)
     return counts

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.orbit import iterators
 
 DatasetFn = Callable[..., tf.data.Dataset]
 
@@ -140,7 +141,7 @@ def check_readable(
         return
     for path in files:
         try:
-            if next(iter(dataset_fn(path).take(1)), None) is not None:
+            if next(iterators.create(dataset_fn(path).take(1)), None) is not None:
                 return
         except tf.errors.OpError as error:
             hint = (

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 
 from quintain import errors
+from quintain.orbit import iterators
 
 OVERFLOW_PROBABILITY: Final = 1e-9
 """Largest probability that a step draws more examples than a batch has room for."""
@@ -192,7 +193,7 @@ def _read_parts(
 ) -> list[tuple[Any, int]]:
     """Returns the tensors, and the number, of each replica's examples."""
     try:
-        everything = next(iter(examples.padded_batch(num_examples + 1)), None)
+        everything = next(iterators.create(examples.padded_batch(num_examples + 1)), None)
     except TypeError as error:
         raise errors.DataError(
             f"Poisson sampling needs examples of dense tensors, but got {examples.element_spec!r}. "

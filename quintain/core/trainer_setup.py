@@ -14,6 +14,7 @@ from quintain.optimization import (
     norms,
     optimizer_wrapper,
 )
+from quintain.orbit import iterators
 
 
 def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:
@@ -91,7 +92,7 @@ def build_from_batch(
             not be the one that is trained on.
         strategy: The strategy.
     """
-    batch = next(iter(dataset), None)
+    batch = next(iterators.create(dataset), None)
     if batch is None:
         return
     batch = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], batch)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.orbit import finite_data, loop_functions, optional_summaries, runner
+from quintain.orbit import finite_data, iterators, loop_functions, optional_summaries, runner
 from quintain.orbit import interruption as interruption_lib
 
 
@@ -171,7 +171,7 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         A checkpoint that should hold the position in the data needs it before it is restored.
         """
         if self._train_iterator is None:
-            self.train_iterator = tf.nest.map_structure(iter, self.train_dataset)
+            self.train_iterator = tf.nest.map_structure(iterators.create, self.train_dataset)
         return self._train_iterator
 
     def _create_train_step_fn(self) -> Callable[[Any], Any]:
@@ -267,12 +267,14 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
         finally:
             if not is_complete:
                 self.eval_abort()
+            if self._eval_options.recreate_iterator_for_each_eval:
+                self._eval_iterator = None
         return self.eval_end() if state is None else self.eval_end(state)
 
     def _run_eval_loop(self, num_steps: tf.Tensor) -> Any:
         state = self.eval_begin()
-        if self._eval_iterator is None or self._eval_options.recreate_iterator_for_each_eval:
-            self._eval_iterator = tf.nest.map_structure(iter, self.eval_dataset)
+        if self._eval_iterator is None:
+            self._eval_iterator = tf.nest.map_structure(iterators.create, self.eval_dataset)
         has_state = state is not None
         if (
             self._eval_loop_fn is None

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.orbit import iterators
 from quintain.trials import base_trial, data_position
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class TrainingData:
         self.position = position
 
     def _restart(self) -> None:
-        self.iterator = iter(self._batches.repeat())
+        self.iterator = iterators.create(self._batches.repeat())
 
 
 def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
@@ -120,7 +121,7 @@ def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
 def iterate(data: Any) -> Iterator[Any]:
     """Yields the batches of one pass, as tensors."""
     if isinstance(data, tf.data.Dataset):
-        yield from data
+        yield from iterators.create(data)
         return
     for number in range(len(data)):
         yield tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(data[number]))

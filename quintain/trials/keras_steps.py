@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from quintain.orbit import iterators
 from quintain.trials import keras_data, repeatable_random
 
 
@@ -92,7 +93,7 @@ class Steps:
         if isinstance(data, tf.data.Dataset) and not self._is_eager:
             if self._evaluate is None:
                 self._evaluate = tf.function(self._evaluate_loop, autograph=False)
-            num_inputs = int(self._evaluate(iter(data)))
+            num_inputs = int(self._evaluate(iterators.create(data)))
         else:
             num_inputs = 0
             for batch in keras_data.iterate(data):

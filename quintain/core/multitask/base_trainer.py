@@ -30,6 +30,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, item_counters
 from quintain.core.multitask import multitask as multitask_lib
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
+from quintain.orbit import iterators
 
 LOSS_NAME = "training_loss"
 """Key of a mean training loss in the logs: of each task, and of all together."""
@@ -291,7 +292,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
 
     def _restart_train_data(self, task_name: str) -> Any:
         """Returns an iterator that stands at the beginning of the data of a task."""
-        iterators = self.ensure_train_iterator()
+        started = self.ensure_train_iterator()
         if self._loop_record.has_begun:
             if self._is_train_data_built:
                 # A second iterator of the same dataset would shuffle in another order.
@@ -299,8 +300,8 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
                 self.train_dataset[task_name] = dataset_distribution.build_task_dataset(
                     self._strategy, task, task.task_config.train_data, self._runtime
                 )
-            iterators[task_name] = iter(self.train_dataset[task_name])
-        return iterators[task_name]
+            started[task_name] = iterators.create(self.train_dataset[task_name])
+        return started[task_name]
 
     def _create_checkpoint(self) -> tf.train.Checkpoint:
         items = checkpoint_fit.model_items(self._multi_task_model)

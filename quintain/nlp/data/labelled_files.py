@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import input_files
+from quintain.orbit import iterators
 
 LabelType = Literal["int", "float"]
 LABEL_DTYPES: Final[Mapping[str, tf.DType]] = {"int": tf.int64, "float": tf.float32}
@@ -263,7 +264,7 @@ def _suspects(values: np.ndarray, labels: LabelRange) -> np.ndarray:
 
 def _read_chunks(path: str, features: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
     start = 0
-    records = input_files.read_records(path).batch(_CHUNK).as_numpy_iterator()
+    records = iterators.create_numpy(input_files.read_records(path).batch(_CHUNK))
     while True:
         try:
             chunk = next(records, None)
@@ -309,7 +310,7 @@ def check_features(paths: Sequence[str], features: dict[str, Any]) -> None:
     """
     for path in paths:
         try:
-            first = next(iter(input_files.read_records(path).take(1)), None)
+            first = next(iterators.create(input_files.read_records(path).take(1)), None)
         except tf.errors.OpError as error:
             raise errors.DataError(f"{path}: record 1 cannot be read ({error.message}).") from error
         if first is None:

@@ -28,6 +28,7 @@ from quintain.nlp.data import (
     text_packing,
 )
 from quintain.optimization.configs import ranges
+from quintain.orbit import iterators
 
 Size = ranges.Size
 
@@ -167,7 +168,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
         reader = input_reader.InputReader(
             params, parser_fn=self._tokenize, transform_and_batch_fn=find_enough, **stages
         )
-        if next(iter(reader.read()), None) is None:
+        if next(iterators.create(reader.read()), None) is None:
             field = "input_path" if params.input_path else "tfds_name"
             needed = f"less than {num_needed} tokens" if needs_pair else "no token"
             raise errors.DataError(

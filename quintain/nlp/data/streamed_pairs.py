@@ -14,6 +14,7 @@ from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader, input_sources, tfds_source
 from quintain.nlp.data import parallel_text, tokenizers, translation_records
+from quintain.orbit import iterators
 
 Example = dict[str, tf.Tensor]
 TextDecoder = Callable[[Any], Example]
@@ -121,7 +122,7 @@ def read_tfds_pairs(
         check_tfds_features(builder, source, src_lang, tgt_lang)
         dataset = tfds_source.read(builder, source, plain, seed=None)
         texts = dataset.map(build_tfds_decoder(src_lang, tgt_lang)).batch(_CHUNK)
-        for batch in texts.as_numpy_iterator():
+        for batch in iterators.create_numpy(texts):
             sides = ([text.decode("utf-8") for text in batch[key]] for key in ("inputs", "targets"))
             pairs += zip(*sides, strict=True)
     return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]

@@ -15,6 +15,7 @@ from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
+from quintain.orbit import iterators
 
 DEFAULT_VOCAB_SIZE: Final = 32_000
 DEFAULT_COVERAGE: Final = 0.9995
@@ -35,7 +36,7 @@ def read_lines(input_path: str | Sequence[str]) -> Iterator[str]:
     """
     for path in input_files.match_files(input_path, name="input"):
         is_table = path.endswith((".tsv", ".tsv.gz"))
-        lines = input_files.read_lines(path).as_numpy_iterator()
+        lines = iterators.create_numpy(input_files.read_lines(path))
         for number, line in enumerate(_read(lines, path), start=1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
@@ -82,8 +83,9 @@ def read_tfds_lines(
                 f"{errors.suggest(name, known)}"
             )
     dataset = tfds_source.read(builder, source, params, seed=None)
-    for example in dataset.map(lambda example: tf.stack([example[name] for name in features])):
-        for text in example.numpy():
+    texts = dataset.map(lambda example: tf.stack([example[name] for name in features]))
+    for example in iterators.create_numpy(texts):
+        for text in example:
             yield text.decode("utf-8")
 
 

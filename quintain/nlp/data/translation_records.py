@@ -14,6 +14,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import input_reader
 from quintain.nlp.data import tokenizers
+from quintain.orbit import iterators
 
 Example = dict[str, tf.Tensor]
 Pair = tuple[str, str]
@@ -172,7 +173,7 @@ def check_usable(
     Raises:
         DataError: If there is no example, or none of the first may be used for training.
     """
-    flags = examples.take(_CHUNK).map(is_usable).as_numpy_iterator()
+    flags = iterators.create_numpy(examples.take(_CHUNK).map(is_usable))
     usable = [bool(flag) for flag in flags]
     if not usable:
         raise errors.DataError(f"{where}: no records, the file is empty. Check the path.")
