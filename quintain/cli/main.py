@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from quintain import __version__, errors
+from quintain import __version__, errors, process_end
 from quintain.cli import local_cluster, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 
@@ -80,13 +80,8 @@ def main(args: Sequence[str] | None = None) -> None:
     code = run(arguments)
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
-    if "tensorflow" in sys.modules and os.environ.get("TF_CONFIG"):
-        # Everything is written by now. TensorFlow's orderly end of a cluster waits, for minutes at
-        # times, for workers that have ended before.
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    if "tensorflow" in sys.modules:
+        process_end.leave(code)  # Everything is written by now.
     sys.exit(code)
 
 

@@ -438,4 +438,3 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         if compiled is not None:
             logs.update(model_metrics.read([compiled]))
         return logs
-

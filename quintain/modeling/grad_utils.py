@@ -58,9 +58,7 @@ def minimize_using_explicit_allreduce(
         pairs = callback(pairs)
     gradients, variables = _drop_missing(pairs)
     scaling = optimizer_wrapper.find_wrapper(optimizer, keras.optimizers.LossScaleOptimizer)
-    gradients = _sum_over_replicas(
-        gradients, allreduce_bytes_per_pack, in_half=scaling is not None
-    )
+    gradients = _sum_over_replicas(gradients, allreduce_bytes_per_pack, in_half=scaling is not None)
     if post_allreduce_callbacks:
         scale = optimizer.scale_loss(tf.ones([]))
         pairs = [

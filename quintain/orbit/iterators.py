@@ -3,9 +3,11 @@
 The thread in which tf.data tunes a pipeline sleeps for longer and longer, up to a minute.
 TensorFlow 2.21 wakes it before it says that the iterator is gone, so that it may fall asleep again,
 and what drops the iterator waits for it, with an idle processor: an evaluation, a recovery, the end
-of a run. Here another thread waits. What is left when the process ends goes with the process.
+of a run. Here another thread waits. Commands and trials end without it (`process_end.leave`), other
+programs at the latest when it has finished.
 """
 
+import atexit
 import contextlib
 import functools
 import queue
@@ -52,16 +54,14 @@ def _to_numpy(tensor: tf.Tensor) -> Any:
 @functools.cache
 def _get_retirement() -> "_Retirement":
     retirement = _Retirement()
+    # What tf.data computes ahead must stop before TensorFlow's own data go.
+    atexit.register(retirement.forget)
     threading.Thread(target=retirement.run, name="retired_iterators", daemon=True).start()
     return retirement
 
 
 class _Retirement:
-    """Holds the native parts of iterators, and destroys them after the iterators are gone.
-
-    The frame of the thread refers to this object and is never cleared, so that what it still holds
-    when the interpreter ends is not destroyed at all.
-    """
+    """Holds the native parts of iterators, and has them destroyed after the iterators are gone."""
 
     def __init__(self) -> None:
         self._watched: dict[int, tuple[weakref.ref[Any], list[tf.Tensor]]] = {}
@@ -73,12 +73,22 @@ class _Retirement:
         reference = weakref.ref(iterator, self._gone.put)
         self._watched[id(reference)] = (reference, resources)
 
+    def forget(self) -> None:
+        """Lets go of all iterators: what refers to them now destroys them, when it is gone."""
+        self._watched.clear()
+
     def run(self) -> None:
-        """Destroys, one after the other, what nobody else refers to."""
+        """Has destroyed what nobody else refers to."""
         retired: list[tf.Tensor] = []
         while True:
             with contextlib.suppress(queue.Empty):
                 reference = self._gone.get(timeout=_CHECK_SECS if retired else None)
-                retired += self._watched.pop(id(reference))[1]
+                retired += self._watched.pop(id(reference), (reference, []))[1]
             # The garbage collector tells of an iterator before it has let go of its parts.
-            retired = [part for part in retired if sys.getrefcount(part) > _OWN_REFERENCES]
+            free = [part for part in retired if sys.getrefcount(part) <= _OWN_REFERENCES]
+            retired = [part for part in retired if not any(part is one for one in free)]
+            if free:
+                # No daemon: Python's end would end it within C++, and that ends in a crash.
+                threading.Thread(
+                    target=free.clear, name="destroyed_iterators", daemon=False
+                ).start()

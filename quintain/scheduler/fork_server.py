@@ -16,7 +16,6 @@ It ends when the launcher closes the socket, also by dying. The trials go on.
 """
 
 import argparse
-import atexit
 import contextlib
 import faulthandler
 import gc
@@ -30,6 +29,7 @@ import traceback
 import types
 from typing import IO, Final, NoReturn, TextIO
 
+from quintain import process_end
 from quintain.records import exit_codes
 from quintain.scheduler import supervisor
 
@@ -121,14 +121,7 @@ def run_entry_point(entry_point: str) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable()
-    code = _call(entry_point)
-    # What the interpreter does at its end, except for waiting for threads.
-    with contextlib.suppress(Exception):
-        atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+    process_end.leave(_call(entry_point))
 
 
 def _call(entry_point: str) -> int:

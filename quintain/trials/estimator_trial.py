@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.trials import (
+    background_calls,
     base_trial,
     data_position,
     estimator_compat,
@@ -216,7 +218,30 @@ class EstimatorTrialController(base_trial.TrialController):
             return original(features, labels, mode, config)
 
         rebuilt._call_model_fn = call_model_fn
+        original_input = rebuilt._call_input_fn
+
+        def call_input_fn(input_fn: Callable[..., Any], mode: Any, *args: Any) -> Any:
+            data = original_input(input_fn, mode, *args)
+            is_evaluated = mode == tf.estimator.ModeKeys.EVAL
+            return _without_autotuning(data) if is_evaluated else data
+
+        rebuilt._call_input_fn = call_input_fn
         return rebuilt
+
+
+def _without_autotuning(data: Any) -> Any:
+    """Returns a dataset whose iterators have no thread that the end of an evaluation waits for.
+
+    Estimators open and close the session of an evaluation themselves. Stages whose parallelism is
+    left to TensorFlow get as much as there are processors, and 16 at most.
+    """
+    if not isinstance(data, tf.compat.v2.data.Dataset):
+        return data
+    if data.options().autotune.enabled is not None:  # The user has decided.
+        return data
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return data.with_options(options)
 
 
 class _Training:
@@ -342,8 +367,12 @@ class _Training:
             )
 
     def close(self) -> None:
-        """Ends the session; hooks see the end."""
-        self._session.close()
+        """Ends the session. Returns when the hooks have seen the end."""
+        closing = background_calls.start(self._session.close)
+        closing.add_done_callback(lambda _: self._capture.has_ended.set())
+        self._capture.has_ended.wait()
+        if closing.done():
+            closing.result()
 
     def _build_inputs(self, estimator: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
         """Returns features and labels of a batch."""
@@ -417,10 +446,18 @@ class _CaptureSession(_Hook):
 
     session: Any = None
 
+    def __init__(self) -> None:
+        self.has_ended = threading.Event()
+
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Keeps the session."""
         del coord
         self.session = session
+
+    def end(self, session: Any) -> None:
+        """Tells that the end of the training has reached all hooks."""
+        del session
+        self.has_ended.set()
 
 
 class _CountInputs(_Hook):

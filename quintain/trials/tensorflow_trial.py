@@ -1,6 +1,7 @@
 """Graphs of low-level TensorFlow as trials."""
 
 import abc
+import concurrent.futures
 import json
 import logging
 import pathlib
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.trials import (
+    background_calls,
     base_trial,
     data_position,
     legacy_tensorflow,
@@ -98,6 +100,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         super().__init__(trial, context)
         _refuse_aggregation(context)
         self._batches = 0
+        self._validation_start: concurrent.futures.Future[Any] | None = None
         self._graph = tf.Graph()
         with self._graph.as_default():
             v1.set_random_seed(context.get_trial_seed())
@@ -141,7 +144,8 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def validate(self) -> base_trial.ValidationResult:
         """Goes through the validation data once; metrics are means over the batches."""
-        self._session.run(self._validation_iterator.initializer)
+        (self._validation_start or self._start_validation()).result()
+        self._validation_start = None
         sums: list[list[Any]] = []
         num_inputs = 0
         while True:
@@ -151,6 +155,7 @@ class TensorFlowTrialController(base_trial.TrialController):
                 break
             num_inputs += int(size)
             sums.append(values)
+        self._validation_start = self._start_validation()
         if not sums:
             raise errors.TrialError("make_data_loaders(): the validation dataset is empty.")
         means = {
@@ -192,7 +197,12 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def close(self) -> None:
         """Closes the session."""
-        self._session.close()
+        background_calls.start(self._session.close)
+
+    def _start_validation(self) -> concurrent.futures.Future[Any]:
+        """Makes the validation data begin anew; training may go on meanwhile."""
+        initializer = self._validation_iterator.initializer
+        return background_calls.start(lambda: self._session.run(initializer))
 
     def _make_datasets(self) -> tuple[Any, Any]:
         config, hparams = self.context.get_experiment_config(), self.context.get_hparams()

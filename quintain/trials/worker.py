@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from quintain import errors
+from quintain import errors, process_end
 from quintain.client import connection as connection_lib
 from quintain.client import master_file, worker_calls
 from quintain.records import codec, exit_codes, process_identity, trial, workload
@@ -266,4 +266,4 @@ def _fail(error: Exception) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process_end.leave(main())
