@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, printable
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
@@ -200,7 +200,7 @@ def describe_end(experiment: experiment_lib.Experiment) -> str:
     took = ""
     if experiment.end_time is not None:
         took = f" after {output.format_secs(experiment.end_time - experiment.start_time)}"
-    reason = f": {experiment.reason}" if experiment.reason else "."
+    reason = f": {printable.clean(experiment.reason)}" if experiment.reason else "."
     return f"Experiment {experiment.id} is {experiment.state.value}{took}{reason}"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self
 
 import click
 
-from quintain.cli import columns, output
+from quintain.cli import columns, output, printable
 from quintain.cli import snapshot as snapshot_lib
 from quintain.records import metric_order
 from quintain.records import trial as trial_lib
@@ -63,7 +63,7 @@ class PlainDisplay(Display):
 
     def show_line(self, text: str) -> None:
         """Writes the line."""
-        click.echo(text, err=True)
+        click.echo(printable.clean(text), err=True)
 
 
 def _describe_change(
@@ -135,7 +135,7 @@ class LiveDisplay(Display):
 
     def show_line(self, text: str) -> None:
         """Prints above the table."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(printable.clean(text), markup=False, soft_wrap=True)
 
 
 class _LineHandler(logging.Handler):
@@ -157,7 +157,7 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> Any:
     from rich import console, progress_bar, table, text
 
     experiment = snapshot.experiment
-    title = f"Experiment {experiment.id}  {columns.name_of(experiment)}"
+    title = printable.clean(f"Experiment {experiment.id}  {columns.name_of(experiment)}")
     elapsed = output.format_secs(snapshot.time - experiment.start_time)
     head = table.Table.grid(padding=(0, 2))
     head.add_row(
@@ -246,4 +246,4 @@ def describe_result(snapshot: snapshot_lib.Snapshot, checkpoint_uuid: str | None
         lines.append(f"  quintain trial logs {trial.id} --tail 20")
     if len(failed) > _MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - _MAX_FAILURES} more trials failed")
-    return lines
+    return [printable.clean(line) for line in lines]

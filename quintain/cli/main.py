@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from quintain import __version__, errors, process_end
-from quintain.cli import local_cluster, standard_streams
+from quintain.cli import local_cluster, printable, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 
 COMMANDS: Final = {
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     except (errors.QuintainError, OSError) as error:
         if shows_traceback:
             traceback.print_exc()
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {printable.clean(str(error))}", err=True)
         # A lost process is nobody's typo: the cluster may be started again as it is. Nor is what is
         # not there any more, or has gone on to another state.
         return EXIT_FAILURE if isinstance(error, _NOT_BAD_INPUT) else EXIT_BAD_INPUT
@@ -125,7 +125,7 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
     else:
         first_line = str(error).strip().partition("\n")[0]
         click.echo(
-            f"Error: {type(error).__name__}: {first_line}\n"
+            f"Error: {type(error).__name__}: {printable.clean(first_line)}\n"
             "This was not expected. Run the same command with --traceback to see where.",
             err=True,
         )

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from quintain.cli import printable
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MIN_WIDTH: Final = 12
@@ -192,10 +194,12 @@ def format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.5g}" if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={_format_part(part)}" for name, part in value.items())
+        return " ".join(
+            f"{printable.clean(str(name))}={_format_part(part)}" for name, part in value.items()
+        )
     if isinstance(value, list | tuple):
         return ", ".join(map(format_value, value))
-    return str(value)
+    return printable.clean(str(value))
 
 
 def _format_part(value: Any) -> str:

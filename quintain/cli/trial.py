@@ -1,11 +1,12 @@
 """`quintain trial`: shows and steers the points of searches."""
 
+import sys
 import time
 from typing import Any, Final
 
 import click
 
-from quintain.cli import columns, connect, logs, options, output
+from quintain.cli import columns, connect, logs, options, output, printable
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records import log, metric, states
@@ -178,9 +179,11 @@ def _print_new(trial_id: int, last_id: int, which: dict[str, Any], *, with_times
 
 
 def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> int:
+    # A file or another program gets what the trial wrote.
+    show = printable.clean if sys.stdout.isatty() else str
     for row in rows:
         before = f"{output.format_time(row.time)} {row.source.value:<6} " if with_times else ""
-        click.echo(f"{before}{row.text}")
+        click.echo(f"{before}{show(row.text)}")
     return rows[-1].id if rows else last_id
 
 

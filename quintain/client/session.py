@@ -7,7 +7,7 @@ from typing import Any, Final, Self, TypeVar
 
 from typing_extensions import override
 
-from quintain.client import calls, connection
+from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import codec, log, master_status, metric, states
@@ -294,8 +294,7 @@ class Session(calls.Calls):
     def _fetch(self, path: str, directory: pathlib.Path) -> list[str]:
         paths = []
         for name in self._get(list[str], path):
-            target = directory / name
-            target.parent.mkdir(parents=True, exist_ok=True)
+            target = fetched_files.make_target(directory, name)
             with target.open("wb") as file:
                 self._connection.download(f"{_PREFIX}{path}/{urllib.parse.quote(name)}", file)
             paths.append(str(target))

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable
 
 from quintain import errors
+from quintain.client import fetched_files
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import experiment_config
@@ -41,9 +42,15 @@ def find_checkpoint_dir(
 
 
 def list_files(directory: pathlib.Path) -> list[str]:
-    """Returns the paths of all files below a directory, sorted, relative to it."""
+    """Returns the paths of all files below a directory, sorted, relative to it.
+
+    Links that lead out of the directory are no files of it.
+    """
+    root = directory.resolve()
     return sorted(
-        path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if path.is_file() and path.resolve().is_relative_to(root)
     )
 
 
@@ -55,7 +62,7 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path:
     """
     path = (directory / name).resolve()
     if not path.is_relative_to(directory.resolve()) or not path.is_file():
-        raise errors.NotFoundError(f"file {name!r}: there is none of this name.")
+        raise errors.NotFoundError(f"file {name[:200]!r}: there is none of this name.")
     return path
 
 
@@ -67,8 +74,7 @@ def copy_files(source: pathlib.Path, names: Iterable[str], target: pathlib.Path)
     """
     copied = []
     for name in names:
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = fetched_files.make_target(target, name)
         shutil.copyfile(find_file(source, name), path)
         copied.append(str(path))
     return copied
