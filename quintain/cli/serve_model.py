@@ -16,6 +16,14 @@ from quintain.cli.lazy_group import FlagCommand
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
 @click.option(
+    "--allowed_host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="Further name under which clients ask, such as that of a proxy; may be given several "
+    "times.",
+)
+@click.option(
     "--max_batch_size",
     type=click.IntRange(min=1),
     default=64,
@@ -54,6 +62,7 @@ def serve_model(
     checkpoint: str | None,
     host: str,
     port: int,
+    allowed_hosts: tuple[str, ...],
     max_batch_size: int,
     max_delay_ms: float,
     max_queue: int,
@@ -74,7 +83,9 @@ def serve_model(
     logs.set_up(is_verbose=alsologtostderr)
     tensorflow_import.import_quietly()
     from quintain.nlp.serving import app, http, served_model
+    from quintain.web import request_checks
 
+    hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     given = {name: value for name, value in settings.items() if value is not None}
     listener = http.listen(host, port)
     try:
@@ -91,6 +102,7 @@ def serve_model(
         max_delay_secs=max_delay_ms / 1000,
         max_queue=max_queue,
         timeout_secs=timeout,
+        hosts=[*hosts, http.get_url(host, listener).partition("://")[2].lower()],
     )
     path = "/translate" if model.kind == "translation" else "/predict"
     url = http.get_url(host, listener)

@@ -5,7 +5,7 @@ import concurrent.futures
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Annotated, Any, Final
 
 import fastapi
@@ -15,6 +15,7 @@ from fastapi import exceptions, responses
 import quintain
 from quintain import errors
 from quintain.nlp.serving import batching, metering, served_model, text_tensors
+from quintain.web import request_checks
 
 _NAMES: Final = {
     "translation": ("/translate", "translations"),
@@ -22,6 +23,12 @@ _NAMES: Final = {
 }
 _CLIENT_LEFT: Final = 499
 """Status, in the metrics only, of a request whose client did not wait for the answer."""
+
+MAX_BODY_BYTES: Final = 8 * 2**20
+"""Largest request."""
+
+_MAX_HELD_BYTES: Final = 64 * 2**20
+"""Most bytes of all requests that are read or answered at a time."""
 
 _MAX_PROBLEMS: Final = 20
 """Most problems of a request that are listed."""
@@ -54,6 +61,7 @@ def build_app(
     max_delay_secs: float = 0.005,
     max_queue: int = 1024,
     timeout_secs: float = 60.0,
+    hosts: Collection[str] = (),
 ) -> fastapi.FastAPI:
     """Returns an app that answers texts.
 
@@ -67,6 +75,7 @@ def build_app(
         max_delay_secs: How long a text waits for others to share a batch with.
         max_queue: Most texts that wait; beyond, requests are refused with status 503.
         timeout_secs: How long a request may wait; beyond, it is answered with status 504.
+        hosts: Names of the server besides those of this machine; see `request_checks.parse_host`.
     """
     metrics = metering.Metrics()
     batcher = batching.Batcher(
@@ -83,6 +92,15 @@ def build_app(
         await asyncio.to_thread(batcher.close)
 
     app = fastapi.FastAPI(title="Quintain", version=quintain.__version__, lifespan=lifespan)
+    # The last one added is the first one asked.
+    app.add_middleware(
+        request_checks.BodyCheck,
+        refuse=_refuse,
+        find_max_bytes=lambda _: MAX_BODY_BYTES,
+        max_held_bytes=_MAX_HELD_BYTES,
+        types=(request_checks.JSON, request_checks.FORM, request_checks.UNNAMED),
+    )
+    app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
     app.add_middleware(metering.Meter, metrics=metrics)
     app.add_exception_handler(exceptions.RequestValidationError, _explain_bad_request)
     path, key = _NAMES[model.kind]
@@ -92,6 +110,7 @@ def build_app(
             message = f"got {len(texts):,} texts, expected at most {max_queue:,} in a request."
             raise fastapi.HTTPException(413, message)
         _check_fields(texts, model.num_fields)
+        _check_bytes(texts, model.max_text_bytes)
         try:
             await asyncio.to_thread(model.check, texts)
             future = batcher.submit(texts, timeout_secs)
@@ -172,6 +191,25 @@ async def _explain_bad_request(_: fastapi.Request, error: Any) -> responses.Resp
     """Says what is wrong without giving back the input, which JSON may not be able to hold."""
     problems = [{key: one[key] for key in ("type", "loc", "msg")} for one in error.errors()]
     return responses.JSONResponse({"detail": problems[:_MAX_PROBLEMS]}, 422)
+
+
+def _refuse(status_code: int, message: str) -> responses.Response:
+    """Answers a request that was turned away before anything looked at it."""
+    headers = {"Retry-After": "1"} if status_code == 503 else None
+    # What can't be read has this status here, whatever is wrong with it.
+    status_code = 422 if status_code == 400 else status_code
+    return responses.JSONResponse({"detail": message}, status_code, headers)
+
+
+def _check_bytes(texts: list[Text], most: int) -> None:
+    """Refuses what is too long for certain, before it costs the time to cut it into tokens."""
+    for number, text in enumerate(texts, start=1):
+        for field in [text] if isinstance(text, str) else text:
+            # A character has at most four bytes.
+            if len(field) * 4 > most and (count := len(field.encode())) > most:
+                raise fastapi.HTTPException(
+                    422, f"text {number}: has {count:,} bytes, expected at most {most:,}."
+                )
 
 
 def _check_fields(texts: list[Text], num_fields: int) -> None:

@@ -12,8 +12,11 @@ import uvicorn
 from typing_extensions import override
 
 from quintain import errors
+from quintain.web import connections
 
 _BACKLOG: Final = 256
+_CLIENT_SHARE: Final = 0.5
+"""Part of the connections that one address may have; a proxy before the server is one."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -79,11 +82,10 @@ def serve(app: fastapi.FastAPI, listener: socket.socket, *, grace_secs: float = 
         listener: A socket that listens; it is closed at the end.
         grace_secs: How long the answers to what waits may take. A second signal ends at once.
     """
-    config = uvicorn.Config(
+    config = connections.build_config(
         app,
-        log_config=None,
+        connections.find_limits(network_share=1.0, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
-        access_log=False,
         timeout_graceful_shutdown=math.ceil(grace_secs),
     )
     _Server(config).run(sockets=[listener])

@@ -1,15 +1,10 @@
-"""Counts the requests of a server, and refuses those that are too large."""
+"""Counts the requests of a server."""
 
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-import fastapi
 import prometheus_client
-from fastapi import responses
-
-MAX_BODY_BYTES: Final = 8 * 2**20
-"""Largest request."""
 
 CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 """Type of the text of the counters."""
@@ -55,7 +50,7 @@ class Metrics:
 
 
 class Meter:
-    """Stands before an app: counts requests with a body, limits it, and takes it for JSON."""
+    """Stands before an app: counts requests with a body, and how long they take."""
 
     def __init__(self, app: Any, *, metrics: Metrics) -> None:
         """Stores the app behind it, and the counters."""
@@ -69,15 +64,7 @@ class Meter:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        start, status, num_bytes = time.monotonic(), 500, 0
-
-        async def receive_limited() -> _Message:
-            nonlocal num_bytes
-            message = await receive()
-            num_bytes += len(message.get("body", b""))
-            if num_bytes > MAX_BODY_BYTES:
-                raise fastapi.HTTPException(413, _say_too_large())
-            return message
+        start, status = time.monotonic(), 500
 
         async def send_seen(message: _Message) -> None:
             nonlocal status
@@ -86,27 +73,7 @@ class Meter:
             await send(message)
 
         try:
-            if _read_length(scope) > MAX_BODY_BYTES:
-                refusal = responses.JSONResponse({"detail": _say_too_large()}, 413)
-                await refusal(scope, receive, send_seen)
-            else:
-                await self._app(_say_json(scope), receive_limited, send_seen)
+            await self._app(scope, receive, send_seen)
         finally:
             self._metrics.requests.labels(str(status)).inc()
             self._metrics.latency.observe(time.monotonic() - start)
-
-
-def _read_length(scope: MutableMapping[str, Any]) -> int:
-    """Returns the length that a request claims; 0 where it has none, as when it comes in pieces."""
-    text = dict(scope["headers"]).get(b"content-length", b"")
-    return int(text) if text.isdigit() else 0
-
-
-def _say_json(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Returns a request whose body is JSON whatever it is called: `curl -d` calls it a form."""
-    headers = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
-    return {**scope, "headers": [*headers, (b"content-type", b"application/json")]}
-
-
-def _say_too_large() -> str:
-    return f"the request is larger than {MAX_BODY_BYTES:,} bytes."

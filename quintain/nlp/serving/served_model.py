@@ -2,14 +2,24 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 from quintain import errors
 from quintain.nlp import classifier as classifier_lib
 from quintain.nlp import translator as translator_lib
 from quintain.nlp.serving import exporter, trained_run
 from quintain.nlp.tasks import translation
+
+MAX_TEXT_BYTES: Final = 100_000
+"""Longest text of a model that does not set a limit of its own."""
+
+_BYTES_PER_TOKEN: Final = 64
+"""More than any token of a vocabulary has."""
+
+_CHECKED_BYTES: Final = 2**18
+"""Texts that are cut into tokens at the same time only to count these. Cutting takes 250 times the
+memory of the text."""
 
 Texts = Sequence[Any]
 """Strings, or lists of strings of a model of several text fields."""
@@ -30,6 +40,9 @@ class ServedModel:
 
     num_fields: int = 1
     """Texts of an example."""
+
+    max_text_bytes: int = MAX_TEXT_BYTES
+    """Bytes of a text above which it need not be looked at."""
 
     def warm_up(self) -> None:
         """Answers something, so that the first request does not wait for the graph."""
@@ -87,11 +100,14 @@ def _serve_translator(
     translator.choose_options(**decoding)
 
     def check(texts: Texts) -> None:
-        for number, count in enumerate(translator.count_tokens(texts), start=1):
-            if count > most:
-                raise errors.DataError(
-                    f"text {number}: has {count:,} tokens, expected at most {most:,}."
-                )
+        number = 0
+        for part in _split(texts):
+            for count in translator.count_tokens(part):
+                number += 1
+                if count > most:
+                    raise errors.DataError(
+                        f"text {number}: has {count:,} tokens, expected at most {most:,}."
+                    )
 
     def run(texts: Texts) -> list[dict[str, Any]]:
         found = translator.translate_with_scores(
@@ -99,7 +115,19 @@ def _serve_translator(
         )
         return [_describe_translations(ways) for ways in found]
 
-    return ServedModel("translation", run, check)
+    max_bytes = max(MAX_TEXT_BYTES, most * _BYTES_PER_TOKEN)
+    return ServedModel("translation", run, check, max_text_bytes=max_bytes)
+
+
+def _split(texts: Texts) -> Iterator[Texts]:
+    """Yields texts in their order, a few at a time where they are long."""
+    start, size = 0, 0
+    for place, text in enumerate(texts):
+        size += len(text)
+        if size >= _CHECKED_BYTES:
+            yield texts[start : place + 1]
+            start, size = place + 1, 0
+    yield texts[start:]
 
 
 def _describe_translations(ways: Sequence[translator_lib.Translation]) -> dict[str, Any]:

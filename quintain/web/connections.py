@@ -1,0 +1,251 @@
+"""Limits on connections: how many there may be, and how long one may keep the server waiting.
+
+uvicorn serves whoever connects for as long as they like. Here a connection is given up when the
+head or the body of a request, or the reading of an answer, takes too long. And there is a limit of
+connections, for each client and in all, well below the number of files that the process may open:
+where it is reached, the one that was idle for longest makes room for the new one. Answers that
+take long, such as requests for work that wait, are not touched by any of this.
+"""
+
+import asyncio
+import collections
+import dataclasses
+import functools
+import socket
+import struct
+import sys
+from typing import Any, Final, cast
+
+import h11
+import uvicorn
+from typing_extensions import override
+from uvicorn.protocols.http import h11_impl
+
+from quintain.web import quiet_logs
+
+if sys.platform != "win32":
+    import resource
+
+KNOWN: Final = "is_known_client"
+"""Name in the state of a request (`scope["state"]`) that is set once its sender is trusted."""
+
+_MAX_HEAD_BYTES: Final = 32 * 1024
+_BACKLOG: Final = 128
+"""Connections that are taken at once, before any of them is counted."""
+
+_MOST_FILES: Final = 65536
+_MOST_CONNECTIONS: Final = 2048
+_SWEEP_SECS: Final = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How many connections there may be, and how long they may take."""
+
+    total: int
+    """Connections in all."""
+
+    over_network: int
+    """Connections that are not of a Unix socket. Users of the machine's own sockets, whom the
+    system knows, are not kept out by anybody else."""
+
+    per_client: int
+    """Connections of one address; users of a Unix socket may have all that there are."""
+
+    head_secs: float = 10.0
+    """Seconds from the first byte of a request, or from the start, to the end of its head."""
+
+    body_secs: float = 60.0
+    """Seconds that the body of a request may take."""
+
+    stall_secs: float = 60.0
+    """Seconds after which a client that reads nothing of its answer is given up."""
+
+    stranger_secs: float = 5.0
+    """Seconds that a connection is kept after a request of somebody who is not trusted."""
+
+    known_secs: float = 600.0
+    """Seconds that a connection is kept after a request of somebody who is."""
+
+
+def find_limits(*, network_share: float, client_share: float) -> Limits:
+    """Returns limits that leave files to open for everything else, and raises the soft limit.
+
+    Args:
+        network_share: Part of all connections that may come over the network.
+        client_share: Part of these that one address may have.
+    """
+    num_files = 2 * _MOST_CONNECTIONS
+    if sys.platform != "win32":
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+        num_files = _MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    total = min(_MOST_CONNECTIONS, max(num_files // 2, 8))
+    over_network = max(int(total * network_share), 4)
+    return Limits(total, over_network, max(int(over_network * client_share), 2))
+
+
+def build_config(app: Any, limits: Limits, **settings: Any) -> uvicorn.Config:
+    """Returns the settings of a server that keeps to limits.
+
+    Args:
+        app: What answers.
+        limits: The limits.
+        **settings: Further settings of uvicorn.
+    """
+    quiet_logs.limit("uvicorn.error")
+    quiet_logs.limit("asyncio")
+    protocol = functools.partial(_Protocol, ledger=_Ledger(limits))
+    return uvicorn.Config(
+        app,
+        http=cast(Any, protocol),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        backlog=_BACKLOG,
+        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+        **settings,
+    )
+
+
+class _Protocol(h11_impl.H11Protocol):
+    """A connection that is counted, and watched."""
+
+    def __init__(self, *args: Any, ledger: "_Ledger", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._ledger = ledger
+        self._num_resumes = 0
+        self._awaited: Any = None
+        self._since_secs = 0.0
+        self._written: Any = None
+        self._written_at_secs = 0.0
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since_secs = self.loop.time()
+        if not self._ledger.admit(self, _find_client(transport)):
+            transport.abort()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ledger.leave(self)
+        super().connection_lost(exc)
+
+    @override
+    def resume_writing(self) -> None:
+        self._num_resumes += 1
+        super().resume_writing()
+
+    @override
+    def on_response_complete(self) -> None:
+        limits, is_known = self._ledger.limits, self.scope["state"].get(KNOWN, False)
+        self.timeout_keep_alive = cast(int, limits.known_secs if is_known else limits.stranger_secs)
+        super().on_response_complete()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer here."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        return not is_asked or self.conn.their_state is h11.SEND_BODY
+
+    def give_up_if_slow(self, now_secs: float) -> None:
+        """Ends the connection if its client takes too long."""
+        limits = self._ledger.limits
+        awaited = (self.conn.their_state, self.cycle) if self._owes_request() else None
+        if awaited != self._awaited:
+            self._awaited, self._since_secs = awaited, now_secs
+        is_body = self.conn.their_state is h11.SEND_BODY
+        allowed_secs = limits.body_secs if is_body else limits.head_secs
+        is_slow = awaited is not None and now_secs - self._since_secs > allowed_secs
+        num_waiting = self.transport.get_write_buffer_size()
+        written = (num_waiting, self._num_resumes) if num_waiting else None
+        if written != self._written:
+            self._written, self._written_at_secs = written, now_secs
+        is_stalled = written is not None and now_secs - self._written_at_secs > limits.stall_secs
+        if is_slow or is_stalled:
+            self.transport.abort()
+
+    def _owes_request(self) -> bool:
+        """Whether a request was begun, or is the first one, and is not complete."""
+        if self.conn.their_state is h11.SEND_BODY:
+            return True
+        is_first = self.cycle is None
+        return self.conn.their_state is h11.IDLE and (is_first or bool(self.conn.trailing_data[0]))
+
+
+class _Ledger:
+    """The connections of a server, in the order in which they came. Used by one thread."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._clients: dict[_Protocol, str] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._num_local = 0
+        self._is_sweeping = False
+
+    def admit(self, connection: _Protocol, client: str) -> bool:
+        """Counts a connection if there is, or can be made, room for it."""
+        is_local = _is_local(client)
+        num_network = len(self._clients) - self._num_local
+        if not is_local and self._counts[client] >= self.limits.per_client:
+            has_room = self._evict(lambda other: other == client)
+        elif not is_local and num_network >= self.limits.over_network:
+            has_room = self._evict(lambda other: not _is_local(other))
+        elif self._num_local >= self.limits.total - self.limits.over_network and is_local:
+            has_room = self._evict(_is_local)
+        else:
+            has_room = True
+        if has_room:
+            self._clients[connection] = client
+            self._counts[client] += 1
+            self._num_local += is_local
+            if not self._is_sweeping:
+                self._is_sweeping = True
+                connection.loop.call_later(_SWEEP_SECS, self._sweep, connection.loop)
+        return has_room
+
+    def leave(self, connection: _Protocol) -> None:
+        """Forgets a connection, if it was counted."""
+        client = self._clients.pop(connection, None)
+        if client is not None:
+            self._num_local -= _is_local(client)
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]
+
+    def _evict(self, matches: Any) -> bool:
+        """Ends the oldest idle connection of some clients; returns False if there is none."""
+        for connection, client in self._clients.items():
+            if matches(client) and connection.is_idle:
+                self.leave(connection)
+                connection.transport.abort()
+                return True
+        return False
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_secs = loop.time()
+        for connection in list(self._clients):
+            connection.give_up_if_slow(now_secs)
+        self._is_sweeping = bool(self._clients)
+        if self._is_sweeping:
+            loop.call_later(_SWEEP_SECS, self._sweep, loop)
+
+
+def _is_local(client: str) -> bool:
+    return client.startswith("user ")
+
+
+def _find_client(transport: asyncio.Transport) -> str:
+    """Returns what the connections of one client have in common: its address, or its user."""
+    connected = transport.get_extra_info("socket")
+    if connected.family == socket.AF_UNIX:
+        if not hasattr(socket, "SO_PEERCRED"):
+            return "user of the socket"
+        found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return f"user {struct.unpack('3i', found)[1]}"
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else "unknown"

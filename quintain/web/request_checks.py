@@ -1,0 +1,224 @@
+"""Turns away requests that a user of this server did not mean to send.
+
+A web page that a user visits can make their browser send requests to any address, this one
+included. The browser says what it takes for the name of the server (`Host`) and, unless it only
+fetches something, where the page came from (`Origin`). A page under a foreign name that resolves
+to this machine gives that name as its host; a page of another site gives its own origin. Programs
+such as curl give no origin, and are not refused for that.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, Final
+
+import anyio
+
+from quintain import errors
+from quintain.web import json_bodies
+
+JSON: Final = "application/json"
+UNNAMED: Final = ""
+"""Bodies without any type, which browsers send with their origin as well."""
+
+FORM: Final = "application/x-www-form-urlencoded"
+"""What `curl -d` calls its data. A page can send it without being asked for leave, but not without
+its origin, so that it is safe to take it for JSON once the origin is checked."""
+
+_LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+_ALLOWED_NAME: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_MAX_ADDRESS_BYTES: Final = 16 * 1024
+_CHECKED_INLINE_BYTES: Final = 64 * 1024
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refuse = Callable[[int, str], App]
+"""Builds the answer with a status and a message."""
+
+
+def parse_host(text: str) -> str:
+    """Returns a name under which a server may be asked, as it is compared.
+
+    Args:
+        text: Name or address, with the port if clients give one.
+
+    Raises:
+        ConfigError: If it is none.
+
+    Example:
+        >>> parse_host("Example.org:8501")
+        'example.org:8501'
+    """
+    if not _ALLOWED_NAME.fullmatch(text):
+        raise errors.ConfigError(
+            f"--allowed_host: got {text!r}, expected a name as in a web address, with its port if "
+            "the address has one, like 'translate.example.org' or 'localhost:9000'."
+        )
+    return text.lower()
+
+
+class HostCheck:
+    """Stands before an app: checks what requests take for the name of the server, and NULs."""
+
+    def __init__(self, app: App, *, refuse: Refuse, hosts: Collection[str] = ()) -> None:
+        """Stores its settings.
+
+        Args:
+            app: What answers.
+            refuse: Builds the answers of this class.
+            hosts: Names besides those of the machine itself; see `parse_host`.
+        """
+        self._app = app
+        self._refuse = refuse
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request as ASGI has it."""
+        problem = self._find_problem(scope) if scope["type"] == "http" else None
+        app = self._app if problem is None else self._refuse(*problem)
+        await app(scope, receive, send)
+
+    def _find_problem(self, scope: Scope) -> tuple[int, str] | None:
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            return 400, "The address holds a NUL."
+        if len(scope["path"]) + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
+            return 414, f"The address is longer than {_MAX_ADDRESS_BYTES:,} bytes."
+        server = scope.get("server")
+        if server is None or server[1] is None:
+            return None  # A Unix socket, which browsers can't reach.
+        hosts = _read(scope, b"host")
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        allowed = self._list_allowed(*server)
+        if host not in allowed:
+            return 403, (
+                f"Host: got {', '.join(hosts)[:200]!r}, which is not this server; expected one of "
+                f"{', '.join(sorted(allowed))}."
+            )
+        for origin in _read(scope, b"origin"):
+            if origin.lower().partition("://")[2] != host:
+                return 403, f"Origin: got {origin[:200]!r}; pages of other sites may not ask."
+        return None
+
+    def _list_allowed(self, address: str, port: int) -> set[str]:
+        address = address.removeprefix("::ffff:")  # IPv4 on a socket of IPv6.
+        own = f"[{address}]" if ":" in address else address
+        names = {*_LOCAL_NAMES, own.lower()}
+        allowed = {f"{name}:{port}" for name in names} | self._hosts
+        return allowed | names if port == 80 else allowed
+
+
+class BodyCheck:
+    """Stands before an app: checks type, size and content of bodies before the app sees them."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        refuse: Refuse,
+        find_max_bytes: Callable[[Scope], int],
+        max_held_bytes: int,
+        types: Collection[str] = (JSON,),
+    ) -> None:
+        """Stores its settings.
+
+        Args:
+            app: What answers.
+            refuse: Builds the answers of this class.
+            find_max_bytes: Returns the largest body of a request.
+            max_held_bytes: Most bytes of all bodies that are read or worked on at a time.
+            types: What may be taken for JSON.
+        """
+        self._app = app
+        self._refuse = refuse
+        self._find_max_bytes = find_max_bytes
+        self._max_held_bytes = max_held_bytes
+        self._types = frozenset(types)
+        self._num_held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request as ASGI has it."""
+        if scope["type"] != "http" or not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            problem = self._check_head(scope) or await self._read_body(scope, receive, body)
+            problem = problem or await _find_json_problem(bytes(body))
+            if problem is None:
+                await self._app(_say_json(scope), _Replay(bytes(body), receive), send)
+            else:
+                await self._refuse(*problem)(scope, receive, send)
+        finally:
+            self._num_held_bytes -= len(body)
+
+    def _check_head(self, scope: Scope) -> tuple[int, str] | None:
+        given = ", ".join(_read(scope, b"content-type"))
+        if given.partition(";")[0].strip().lower() not in self._types:
+            return 415, f"Content-Type: got {given[:200]!r}, expected {JSON!r}."
+        length = "".join(_read(scope, b"content-length"))
+        # h11 has checked that it is a number of at most 20 digits.
+        if length and int(length) > self._find_max_bytes(scope):
+            return self._say_too_large(scope)
+        return None
+
+    async def _read_body(
+        self, scope: Scope, receive: Receive, body: bytearray
+    ) -> tuple[int, str] | None:
+        is_complete = False
+        while not is_complete:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return 400, "The request is not complete."
+            piece = message.get("body", b"")
+            if len(body) + len(piece) > self._find_max_bytes(scope):
+                return self._say_too_large(scope)
+            if self._num_held_bytes + len(piece) > self._max_held_bytes:
+                return 503, "Too many large requests are worked on. Try again later."
+            body += piece
+            self._num_held_bytes += len(piece)
+            is_complete = not message.get("more_body", False)
+        return None
+
+    def _say_too_large(self, scope: Scope) -> tuple[int, str]:
+        return 413, f"the request is larger than {self._find_max_bytes(scope):,} bytes."
+
+
+class _Replay:
+    """Gives an app a body that was read before it."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        body, self._body = self._body, None
+        if body is None:
+            return await self._receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _find_json_problem(body: bytes) -> tuple[int, str] | None:
+    try:
+        if len(body) <= _CHECKED_INLINE_BYTES:
+            json_bodies.parse(body)
+        else:
+            await anyio.to_thread.run_sync(json_bodies.parse, body)
+    except errors.DataError as error:
+        return 400, str(error)
+    return None
+
+
+def _has_body(scope: Scope) -> bool:
+    length = "".join(_read(scope, b"content-length"))
+    return length not in ("", "0") or bool(_read(scope, b"transfer-encoding"))
+
+
+def _read(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for given, value in scope["headers"] if given == name]
+
+
+def _say_json(scope: Scope) -> Scope:
+    headers = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+    return {**scope, "headers": [*headers, (b"content-type", JSON.encode())]}

@@ -1,0 +1,209 @@
+"""Real sockets against a server with small limits."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import resource
+import select
+import socket
+import time
+
+import pytest
+
+from quintain.client import unix_sockets
+from quintain.server import http_server
+from quintain.web import connections
+
+LIMITS = connections.Limits(
+    total=8, over_network=6, per_client=4,
+    head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
+)  # fmt: skip
+GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
+BIG = 64 * 2**20
+
+
+async def app(scope, receive, send):
+    """Answers `/known` to somebody trusted, `/slow` late, `/big` at length, all else at once."""
+    scope["state"][connections.KNOWN] = scope["path"] == "/known"
+    if scope["path"] == "/slow":
+        await asyncio.sleep(1.5)
+    message = {}
+    while message.get("more_body", scope["method"] == "POST"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    body = bytes(2**16)
+    for _ in range(BIG // len(body) if scope["path"] == "/big" else 0):
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.fixture
+def serve(monkeypatch, tmp_path):
+    """Returns a function that serves with other limits, and gives back its two addresses."""
+    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    tmp_path.chmod(0o700)
+    with contextlib.ExitStack() as stack:
+
+        def start(**changes):
+            listener = stack.enter_context(contextlib.closing(http_server.listen(0, 0)))
+            path = tmp_path / "s"
+            local = stack.enter_context(contextlib.closing(unix_sockets.listen(path)))
+            limits = dataclasses.replace(LIMITS, **changes)
+            stack.enter_context(http_server.serve(app, listener, local, limits=limits))
+            return listener.getsockname(), path
+
+        yield start
+
+
+@pytest.fixture
+def connect():
+    """Returns a function that connects, to an address or a path, and sends something."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(address, data=b""):
+            if isinstance(address, tuple):
+                opened = socket.create_connection(address, timeout=20)
+            else:
+                opened = unix_sockets.connect(address, 20)
+            stack.enter_context(opened)
+            opened.sendall(data)
+            return opened
+
+        yield open_one
+
+
+def is_open(connected):
+    """Returns whether the other side has not closed a connection."""
+    with contextlib.suppress(ConnectionResetError):
+        while select.select([connected], [], [], 0)[0]:
+            if not connected.recv(2**16):
+                return False
+        return True
+    return False
+
+
+def wait_until_closed(connected, secs=10.0):
+    """Returns after how many seconds the other side closes a connection."""
+    start_secs = time.monotonic()
+    while is_open(connected):
+        assert time.monotonic() - start_secs < secs
+        time.sleep(0.01)
+    return time.monotonic() - start_secs
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nHost: x\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+        GET % b"/",
+        (GET % b"/known") + b"GET /",
+    ],
+    ids=["nothing", "line", "head", "body", "chunks", "a stranger's", "second head"],
+)
+def test_who_does_not_go_on_is_given_up(serve, connect, begun):
+    address, _ = serve()
+    assert wait_until_closed(connect(address, begun)) >= 0.2
+
+
+def test_bytes_that_trickle_do_not_win_time(serve, connect):
+    address, _ = serve()
+    slow = connect(address, b"GET / HTTP/1.1\r\n")
+    start_secs = time.monotonic()
+    with contextlib.suppress(OSError):
+        while is_open(slow) and time.monotonic() - start_secs < 10:
+            slow.sendall(b"a: b\r\n")
+            time.sleep(0.05)
+    assert time.monotonic() - start_secs < 5
+
+
+def test_who_reads_nothing_is_given_up_and_who_reads_slowly_is_not(serve, connect):
+    address, _ = serve()
+    deaf, slow = connect(address, GET % b"/big"), connect(address, GET % b"/big")
+    start_secs, size = time.monotonic(), 0
+    while time.monotonic() - start_secs < 1.5:
+        size += len(slow.recv(2**20))
+        time.sleep(0.05)
+    while size < BIG:
+        piece = slow.recv(2**22)
+        assert piece
+        size += len(piece)
+    size = 0
+    with contextlib.suppress(ConnectionResetError):
+        while piece := deaf.recv(2**22):
+            size += len(piece)
+    assert size < BIG
+
+
+def test_answers_may_take_long_and_trusted_clients_stay(serve, connect):
+    address, path = serve()
+    slow, known = connect(address, GET % b"/slow"), connect(path, GET % b"/known")
+    answer = b""
+    while not answer.endswith(b"hello\r\n0\r\n\r\n"):
+        answer += slow.recv(1000)
+    assert is_open(known)
+    known.sendall(GET % b"/known")
+    assert b"200 OK" in known.recv(1000)
+
+
+def test_idle_connections_make_room_for_new_ones(serve, connect):
+    address, path = serve(head_secs=30.0)
+    half_open = [connect(address, b"GET /") for _ in range(50)]
+    assert b"200 OK" in connect(address, GET % b"/").recv(1000)
+    # Those of this machine's own sockets are counted apart.
+    assert b"200 OK" in connect(path, GET % b"/").recv(1000)
+    for closed in half_open[:46]:
+        wait_until_closed(closed)
+    assert all(map(is_open, half_open[47:]))
+
+
+def test_no_answer_is_given_up_for_a_new_connection(serve, connect):
+    address, _ = serve()
+    slow = [connect(address, GET % b"/slow") for _ in range(4)]
+    time.sleep(0.1)
+    wait_until_closed(connect(address, GET % b"/"), secs=1.0)
+    for each in slow:
+        assert b"200 OK" in each.recv(1000)
+
+
+def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
+    address, path = serve(head_secs=30.0)
+    with contextlib.ExitStack() as stack:
+        for number in range(2, 30):
+            opened = stack.enter_context(socket.socket())
+            opened.bind((f"127.0.0.{number}", 0))
+            opened.connect(address)
+        own = [connect(path, GET % b"/known") for _ in range(2)]
+        assert all(b"200 OK" in each.recv(1000) for each in own)
+        time.sleep(0.1)
+        assert all(map(is_open, own))
+
+
+def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
+    address, _ = serve(head_secs=30.0)
+    before = len(os.listdir("/proc/self/fd"))
+    with caplog.at_level(logging.WARNING), contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connect(address, b"\0\r\n\r\n")).close()
+        assert b"200 OK" in connect(address, GET % b"/").recv(1000)
+    assert len(caplog.records) <= 2
+    assert len(os.listdir("/proc/self/fd")) < before + 20
+
+
+def test_limits_stay_well_below_the_number_of_files(monkeypatch):
+    files = {"now": (300, 5000)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.update(now=new))
+    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    assert files["now"] == (5000, 5000)
+    assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
+    files["now"] = (300, 300)
+    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
