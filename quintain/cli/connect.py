@@ -62,7 +62,8 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     from quintain.store import store as store_lib
 
     home.create()
-    store = store_lib.open_store(str(home.database))
+    with home_lib.write_privately():
+        store = store_lib.open_store(str(home.database))
     try:
         yield direct_calls.DirectCalls(store, home)
     finally:
@@ -108,7 +109,7 @@ def start_in_background(home: home_lib.Home, arguments: Sequence[str]) -> master
     """
     home.create()
     log_path = home.logs / "master.log"
-    with log_path.open("ab") as log:
+    with home_lib.write_privately(), log_path.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "quintain.cli.main", "master", "start", *arguments],
             stdin=subprocess.DEVNULL,

@@ -104,7 +104,7 @@ def start(
     with daemon.MasterServer(home, slots=slots, port=port) as server:
         _stop_on_signals(server, log_path)
         click.echo(
-            f"The master of {home.path} runs at {server.file.url} (process {os.getpid()}) with "
+            f"The master of {home.path} runs at {server.url} (process {os.getpid()}) with "
             f"{len(slots)} slot{'s' if len(slots) != 1 else ''}.",
             err=True,
         )

@@ -1,5 +1,8 @@
 """A connection to a master: JSON over HTTP that survives the master's restarts.
 
+A master on this machine is reached by a Unix socket in its home directory, so that what is sent,
+tokens above all, reaches nobody else; see `unix_sockets`.
+
 One `Connection` keeps its TCP connections open between requests, and may be used by several
 threads. What the master refuses is raised here as the error that was raised there.
 """
@@ -7,6 +10,7 @@ threads. What the master refuses is raised here as the error that was raised the
 import dataclasses
 import json
 import logging
+import pathlib
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +19,7 @@ from typing import IO, Any, Final
 import urllib3
 
 from quintain import errors
+from quintain.client import unix_sockets
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +27,7 @@ _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
+_UNIX: Final = "unix:"
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -39,9 +45,9 @@ class Address:
     """Where a master is."""
 
     url: str
-    """Like `http://127.0.0.1:8080`."""
+    """Like `unix:/home/me/.quintain/master.sock`, or `http://127.0.0.1:8080`."""
 
-    token: str = ""
+    token: str = dataclasses.field(default="", repr=False)
     """What the master recognises its clients by; empty if it does not ask."""
 
 
@@ -94,6 +100,7 @@ class Connection:
         self._timeout_secs = timeout_secs
         self._find_master = find_master
         self._pool = urllib3.PoolManager(maxsize=_NUM_OPEN_CONNECTIONS, retries=False)
+        self._socket_pools: dict[str, unix_sockets.SocketPool] = {}
 
     @property
     def address(self) -> Address:
@@ -222,8 +229,11 @@ class Connection:
             ) from error
 
     def close(self) -> None:
-        """Closes the TCP connections."""
+        """Closes the connections."""
         self._pool.clear()
+        for pool in self._socket_pools.values():
+            pool.close()
+        self._socket_pools.clear()
 
     def __enter__(self) -> "Connection":
         return self
@@ -248,10 +258,10 @@ class Connection:
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
-        url = self._address.url.rstrip("/") + path
+        pool, url = self._find_pool(self._address.url, path)
         if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
             url += "?" + urllib.parse.urlencode(fields)
-        return self._pool.request(
+        return pool.request(
             method,
             url,
             body=data,
@@ -261,6 +271,18 @@ class Connection:
             ),
             preload_content=not is_stream,
         )
+
+    def _find_pool(
+        self, address: str, path: str
+    ) -> tuple[urllib3.PoolManager | unix_sockets.SocketPool, str]:
+        """Returns the pool of connections to an address, and what to ask it for."""
+        if not address.startswith(_UNIX):
+            return self._pool, address.rstrip("/") + path
+        if address not in self._socket_pools:
+            self._socket_pools[address] = unix_sockets.SocketPool(
+                pathlib.Path(address.removeprefix(_UNIX)), maxsize=_NUM_OPEN_CONNECTIONS
+            )
+        return self._socket_pools[address], path
 
     def _relocate(self) -> Address:
         found = None if self._find_master is None else self._find_master()

@@ -1,15 +1,20 @@
 """The home directory of the platform, and how commands find the master that runs for it."""
 
+import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pathlib
+import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
 from quintain.client import master_file, master_lock
+
+logger = logging.getLogger(__name__)
 
 HOME_VARIABLE: Final = "QUINTAIN_HOME"
 """Environment variable with the home directory."""
@@ -46,8 +51,18 @@ class Home:
 
     @property
     def server_file(self) -> pathlib.Path:
-        """Port and token, which masters of this home hand on."""
+        """Port, and key of the tokens of trials' processes, which masters of this home hand on."""
         return self.path / "server.json"
+
+    @property
+    def socket(self) -> pathlib.Path:
+        """Where the running master answers commands and trials of this machine."""
+        return self.path / "master.sock"
+
+    @property
+    def address(self) -> str:
+        """The same as an address to connect to."""
+        return f"unix:{self.socket}"
 
     @property
     def resume_file(self) -> pathlib.Path:
@@ -55,20 +70,87 @@ class Home:
         return self.path / "resume.json"
 
     def create(self) -> None:
-        """Makes the directory, readable by its owner only.
+        """Makes the directory, and closes it to others if it was open to them.
 
         Raises:
-            ConfigError: If it can't be made or written to.
+            ConfigError: If it can't be made or written to, or belongs to another user.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _make_private(self.path)
+            self._check_owner()
+            found = _close(self.path)
             for directory in (self.checkpoints, self.experiments, self.logs):
-                directory.mkdir(exist_ok=True)
+                _make_private(directory)
+            closed = [path for path in self._list_private() if _close(path)]
         except OSError as error:
             raise errors.ConfigError(
                 f"{HOME_VARIABLE}: got {str(self.path)!r}, which can't be used ({error}); expected "
                 "a directory that can be written to."
             ) from error
+        if found or closed:
+            names = ", ".join(path.relative_to(self.path).as_posix() for path in closed)
+            logger.warning(
+                "%s could be read by other users of this machine. It is for its owner only now%s.",
+                self.path,
+                f", and so are in it {names}" if names else "",
+            )
+
+    def _check_owner(self) -> None:
+        owner = self.path.stat().st_uid
+        if owner != os.geteuid():
+            raise errors.ConfigError(
+                f"{HOME_VARIABLE}: got {str(self.path)!r}, which belongs to user {owner}, who "
+                f"could change what runs there; expected a directory of user {os.geteuid()}. Run "
+                "the command as its owner, or name another directory."
+            )
+
+    def _list_private(self) -> list[pathlib.Path]:
+        """Returns what is in the directory and for nobody else, if it is there."""
+        database = str(self.database)
+        return [
+            self.checkpoints,
+            self.experiments,
+            self.logs,
+            self.path / "scratch",
+            self.database,
+            pathlib.Path(f"{database}-wal"),
+            pathlib.Path(f"{database}-shm"),
+            self.server_file,
+            self.resume_file,
+            self.path / master_lock.FILE_NAME,
+            self.path / master_file.FILE_NAME,
+            *sorted(self.logs.iterdir()),
+        ]
+
+
+def _make_private(directory: pathlib.Path) -> None:
+    """Makes a directory for this user only, if it is not there, whatever the umask."""
+    if not directory.is_dir():
+        directory.mkdir(mode=0o700)
+        directory.chmod(0o700)
+
+
+def _close(path: pathlib.Path) -> bool:
+    """Takes all permissions of others from a file or directory; returns whether they had any."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    if stat.S_ISLNK(found.st_mode) or not found.st_mode & 0o077:
+        return False
+    path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+    return True
+
+
+@contextlib.contextmanager
+def write_privately() -> Iterator[None]:
+    """Makes all files that this process and its children write be for their owner only."""
+    former = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(former)
 
 
 def find_home(path: str | None = None) -> Home:

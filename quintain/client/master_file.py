@@ -17,9 +17,9 @@ class MasterFile:
     """What the file says."""
 
     url: str
-    """Where the master answers."""
+    """Where the master answers; see `connection.Address`."""
 
-    token: str
+    token: str = dataclasses.field(repr=False)
     """What it recognises its clients by."""
 
     pid: int

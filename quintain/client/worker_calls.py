@@ -78,6 +78,11 @@ class WorkerCalls:
         self._connection.request(
             "POST",
             f"{self._run_path}/exit",
-            body={"reason": reason.value, "message": message},
+            body={"reason": reason.value, "message": _to_valid(message)},
             is_repeatable=True,
         )
+
+
+def _to_valid(text: str) -> str:
+    """Returns a text without halves of characters, which names of files bring into messages."""
+    return text.encode("utf-8", "backslashreplace").decode()

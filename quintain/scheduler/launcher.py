@@ -27,7 +27,7 @@ class Launch:
     slots: tuple[slots.Slot, ...]
     """What the process may use."""
 
-    environment: dict[str, str]
+    environment: dict[str, str] = dataclasses.field(repr=False)
     """Variables to add to the environment of the launcher's own process."""
 
     scratch_dir: str

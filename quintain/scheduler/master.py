@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.records import checkpoint, experiment, master_status, run, states, trial, workload
-from quintain.scheduler import commands, eta, recovery, scheduling, worker_calls
+from quintain.scheduler import commands, eta, launch_tokens, recovery, scheduling, worker_calls
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -39,8 +39,8 @@ class Master:
         slots: Sequence[slots_lib.Slot],
         home: pathlib.Path,
         *,
-        url: str = "",
-        token: str = "",
+        address: str = "",
+        launch_key: launch_tokens.LaunchKey | None = None,
         idle_secs: float = worker_calls.IDLE_SECS,
     ) -> None:
         """Stores what the master works with.
@@ -50,21 +50,21 @@ class Master:
             launcher: Starts and ends processes.
             slots: What trials may use.
             home: Directory of the platform; model directories, checkpoints and scratch files.
-            url: Address at which workers reach this master.
-            token: What they authenticate with.
+            address: Where workers reach this master.
+            launch_key: Makes what they authenticate with; a new one if None.
             idle_secs: How long a process without work is kept, in case the next work comes soon.
         """
         self._core = core_lib.Core(store, home)
         self._workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
-        environment = {
-            "QUINTAIN_MASTER": url,
-            "QUINTAIN_TOKEN": token,
-            "QUINTAIN_HOME": str(home),
-        }
         self._slots = tuple(slots)
         self._launcher = launcher
         self._processes = scheduling.Scheduling(
-            self._core, self._workers, launcher, slots, environment
+            self._core,
+            self._workers,
+            launcher,
+            slots,
+            address=address,
+            launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self._commands = commands.Commands(self._core, self._processes)
         self._thread: threading.Thread | None = None

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
@@ -17,6 +17,7 @@ from quintain.scheduler import (
     checkpoint_sweep,
     entries,
     faults,
+    launch_tokens,
     policy,
     worker_calls,
 )
@@ -54,14 +55,17 @@ class Scheduling:
         workers: worker_calls.WorkerCalls,
         launcher: launcher_lib.Launcher,
         slots: Sequence[slots_lib.Slot],
-        environment: Mapping[str, str],
+        *,
+        address: str,
+        launch_key: launch_tokens.LaunchKey,
     ) -> None:
-        """Stores what processes are given; `environment` is set for all of them."""
+        """Stores what processes are given: where the master is, and each a token of its own."""
         self._core = core
         self._workers = workers
         self._launcher = launcher
         self._slots = {slot.id: slot for slot in slots}
-        self._environment = dict(environment)
+        self._address = address
+        self._launch_key = launch_key
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
 
@@ -315,11 +319,12 @@ class Scheduling:
             launch_id, trial_id, entry.id, taken, run.RunState.LAUNCHING, None, time.time()
         )
         environment = {
-            **self._environment,
+            **entry.config.environment.as_mapping(),
+            "QUINTAIN_MASTER": self._address,
+            "QUINTAIN_TOKEN": self._launch_key.build_token(trial_id, launch_id),
             "QUINTAIN_TRIAL_ID": str(trial_id),
             "QUINTAIN_LAUNCH_ID": launch_id,
             "QUINTAIN_SLOTS": ",".join(map(str, taken)),
-            **entry.config.environment.as_mapping(),
         }
         launch = launcher_lib.Launch(
             launch_id=launch_id,

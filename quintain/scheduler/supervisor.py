@@ -163,7 +163,7 @@ def _watch(
     files: process_files.ProcessFiles, pid: int, outputs: tuple[int, int], num_kills: int
 ) -> None:
     last_lines: collections.deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
-    log_file = os.open(files.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log_file = os.open(files.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     selector = selectors.DefaultSelector()
     for source, descriptor in zip(
         (log.LogSource.STDOUT, log.LogSource.STDERR), outputs, strict=True

@@ -1,26 +1,34 @@
 """The HTTP interface of a master: REST below `/api/v1`, for users and for the processes of trials.
 
-Requests carry the master's token as `Authorization: Bearer TOKEN`. Answers are records as JSON;
-what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
+Requests carry a token as `Authorization: Bearer TOKEN`; `access` says whose is good for what.
+Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
-import secrets
 from collections.abc import Callable
 from typing import Final
 
 import fastapi
 from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
-from starlette import types
 
 from quintain import errors
 from quintain.records import master_status
+from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import direct_calls, responses
+from quintain.server import access, direct_calls, responses
 from quintain.server.routes import checkpoints, experiments, trials, workers
 from quintain.server.routes import master as master_routes
+from quintain.web import request_checks
 
 PREFIX: Final = "/api/v1"
+
+MAX_BODY_BYTES: Final = 8 * 2**20
+"""Largest request of a user."""
+
+MAX_RESULT_BYTES: Final = 64 * 2**20
+"""Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
+
+_MAX_HELD_BYTES: Final = 256 * 2**20
 
 
 def build_app(
@@ -29,6 +37,7 @@ def build_app(
     info: master_status.MasterInfo,
     *,
     token: str,
+    launch_key: launch_tokens.LaunchKey,
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> fastapi.FastAPI:
@@ -38,17 +47,33 @@ def build_app(
         calls: What answers users.
         master: What answers workers.
         info: Which master this is.
-        token: What requests have to carry.
+        token: What requests of its user have to carry.
+        launch_key: Knows what requests of trials' processes have to carry.
         stop: Asks the process to stop and returns at once; the argument says whether trials save
             themselves first.
         is_stopping: Whether the process is about to stop.
     """
-    app = fastapi.FastAPI(title="Quintain", version=info.version, docs_url=None, redoc_url=None)
+    app = fastapi.FastAPI(
+        title="Quintain",
+        version=info.version,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
+    app.add_exception_handler(OSError, responses.handle_os_error)
     app.add_exception_handler(exceptions.RequestValidationError, responses.handle_bad_request)
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
-    app.add_middleware(_TokenCheck, token=token)
+    # The last one added is the first one asked.
+    app.add_middleware(
+        request_checks.BodyCheck,
+        refuse=responses.refuse,
+        find_max_bytes=_find_max_bytes,
+        max_held_bytes=_MAX_HELD_BYTES,
+    )
+    app.add_middleware(access.TokenCheck, token=token, launch_key=launch_key, prefix=PREFIX)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master, is_stopping),
@@ -61,24 +86,5 @@ def build_app(
     return app
 
 
-class _TokenCheck:
-    """Turns away requests that do not carry the token."""
-
-    def __init__(self, app: types.ASGIApp, *, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not secrets.compare_digest(given, self._expected):
-                answer = responses.to_error(
-                    "UnauthorizedError",
-                    "The request carries no token, or not that of this master; master.json in the "
-                    "home directory has it.",
-                    responses.UNAUTHORIZED,
-                    {"WWW-Authenticate": "Bearer"},
-                )
-                await answer(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+def _find_max_bytes(scope: request_checks.Scope) -> int:
+    return MAX_BODY_BYTES if scope["state"][access.LAUNCH] is None else MAX_RESULT_BYTES

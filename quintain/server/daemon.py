@@ -15,11 +15,11 @@ import fastapi
 import quintain
 from quintain import errors
 from quintain.client import home as home_lib
-from quintain.client import master_file, master_lock
+from quintain.client import master_file, master_lock, unix_sockets
 from quintain.records import master_status, process_identity, states
+from quintain.scheduler import launch_tokens, process_launcher
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
-from quintain.scheduler import process_launcher
 from quintain.scheduler import slots as slots_lib
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
@@ -101,6 +101,11 @@ class MasterServer:
         return self._master
 
     @property
+    def url(self) -> str:
+        """Address over TCP, as browsers take it."""
+        return self._url
+
+    @property
     def file(self) -> master_file.MasterFile:
         """What master.json says."""
         return self._file
@@ -168,32 +173,44 @@ class MasterServer:
         )
 
     def _start(self, parts: contextlib.ExitStack) -> None:
+        parts.enter_context(home_lib.write_privately())
         self._home.create()
         parts.enter_context(_hold_lock(self._home))
-        former_port, token = _read_secrets(self._home)
+        former_port, launch_key = _read_secrets(self._home)
+        # A new one each time: what a former master's users have seen is worth nothing now.
+        token = secrets.token_urlsafe(32)
         listener = parts.enter_context(
             contextlib.closing(http_server.listen(self._port, former_port))
         )
         port = listener.getsockname()[1]
-        _write_secrets(self._home, port, token)
-        url = f"http://{http_server.HOST}:{port}"
+        local_listener = parts.enter_context(
+            contextlib.closing(unix_sockets.listen(self._home.socket))
+        )
+        _write_secrets(self._home, port, launch_key)
+        self._url = f"http://{http_server.HOST}:{port}"
         store = store_lib.open_store(str(self._home.database))
         parts.callback(store.close)
         launcher = self._build_launcher(self._home)
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
         assert identity is not None
-        self._file = master_file.MasterFile(url, token, identity.pid, identity.mark)
+        self._file = master_file.MasterFile(self._home.address, token, identity.pid, identity.mark)
         self._start_time = identity.start_time
         self._master = master_lib.Master(
-            store, launcher, self._slots, self._home.path, url=url, token=token
+            store,
+            launcher,
+            self._slots,
+            self._home.path,
+            address=self._home.address,
+            launch_key=launch_key,
         )
         self._calls = direct_calls.DirectCalls(store, self._home, self._master)
-        # The socket listens already: who asks before the master has recovered is answered then.
+        # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
-        parts.enter_context(http_server.serve(self._build_app(), listener))
+        app = self._build_app(launch_key)
+        parts.enter_context(http_server.serve(app, listener, local_listener))
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
@@ -210,11 +227,11 @@ class MasterServer:
                     self._master.activate(experiment_id)
         self._home.resume_file.unlink()
 
-    def _build_app(self) -> fastapi.FastAPI:
+    def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
             version=quintain.__version__,
             home=str(self._home.path),
-            url=self._file.url,
+            url=self._url,
             pid=self._file.pid,
             start_time=self._start_time,
             is_embedded=self._is_embedded,
@@ -224,6 +241,7 @@ class MasterServer:
             self._master,
             info,
             token=self._file.token,
+            launch_key=launch_key,
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
         )
@@ -245,17 +263,21 @@ def _build_process_launcher(_: home_lib.Home) -> launcher_lib.Launcher:
     return launcher
 
 
-def _read_secrets(home: home_lib.Home) -> tuple[int, str]:
-    """Returns port and token of the master before, so that its processes find the next one."""
+def _read_secrets(home: home_lib.Home) -> tuple[int, launch_tokens.LaunchKey]:
+    """Returns the port of the master before, and the key of its processes' tokens.
+
+    They are new if there are none that can be read. Processes of the former master can't say then
+    whose they are; their trials go back to their last checkpoints.
+    """
     try:
         content: Any = json.loads(home.server_file.read_text(encoding="utf-8"))
-        return int(content["port"]), str(content["token"])
+        return int(content["port"]), launch_tokens.LaunchKey.from_text(content["launch_key"])
     except (OSError, ValueError, TypeError, KeyError):
-        return 0, secrets.token_urlsafe(32)
+        return 0, launch_tokens.LaunchKey.generate()
 
 
-def _write_secrets(home: home_lib.Home, port: int, token: str) -> None:
-    home_lib.write_private(home.server_file, {"port": port, "token": token})
+def _write_secrets(home: home_lib.Home, port: int, launch_key: launch_tokens.LaunchKey) -> None:
+    home_lib.write_private(home.server_file, {"port": port, "launch_key": launch_key.to_text()})
 
 
 @contextlib.contextmanager

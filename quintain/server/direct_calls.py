@@ -5,6 +5,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pydantic
 from typing_extensions import override
 
 from quintain import errors
@@ -265,7 +266,7 @@ class DirectCalls(calls.Calls):
                     f"{name}: can't be changed, expected one of {', '.join(calls.EDITABLE)}."
                     f"{errors.suggest(name, calls.EDITABLE)}"
                 )
-        return self.master.update_experiment(experiment_id, **changes)
+        return self.master.update_experiment(experiment_id, **_check_types(changes))
 
     @override
     def fork_experiment(
@@ -294,6 +295,32 @@ class DirectCalls(calls.Calls):
     @override
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         return self.master.delete_checkpoint(self.get_checkpoint(uuid).uuid)
+
+
+class _Changes(pydantic.BaseModel):
+    """Types of what `update_experiment` changes."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+    description: str | None = None
+    labels: Sequence[str] | None = None
+    weight: float | None = None
+    max_slots: int | None = None
+    priority: int | None = None
+    max_trials: int | None = None
+    checkpoint_storage: dict[str, int] | None = None
+
+
+def _check_types(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        _Changes.model_validate(dict(changes))
+    except pydantic.ValidationError as error:
+        problem = error.errors()[0]
+        raise errors.ConfigError(
+            f"{'.'.join(map(str, problem['loc']))}: got {repr(problem['input'])[:200]}, "
+            f"{problem['msg'][:1].lower()}{problem['msg'][1:]}."
+        ) from error
+    return changes
 
 
 def _find_max_trials(overrides: Sequence[str]) -> int | None:

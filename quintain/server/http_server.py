@@ -12,10 +12,15 @@ import fastapi
 import uvicorn
 
 from quintain import errors
+from quintain.web import connections
 
 HOST: Final = "127.0.0.1"
 
-_BACKLOG: Final = 256
+_BACKLOG: Final = 128
+_NETWORK_SHARE: Final = 0.25
+"""Part of the connections that may come over TCP; trials and commands use the Unix socket."""
+
+_CLIENT_SHARE: Final = 0.25
 _START_SECS: Final = 20.0
 _STOP_SECS: Final = 10.0
 
@@ -57,24 +62,29 @@ def _bind(port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def serve(app: fastapi.FastAPI, listener: socket.socket) -> Iterator[None]:
-    """Serves an app in a thread, on a socket that listens.
+def serve(
+    app: fastapi.FastAPI, *listeners: socket.socket, limits: connections.Limits | None = None
+) -> Iterator[None]:
+    """Serves an app in a thread, on sockets that listen.
+
+    Args:
+        app: What answers.
+        *listeners: The sockets.
+        limits: Limits on connections; those that fit this process if None.
 
     Raises:
         ClusterError: If the server does not come up.
     """
-    config = uvicorn.Config(
+    config = connections.build_config(
         app,
-        log_config=None,
+        limits or connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
-        access_log=False,
         lifespan="off",
-        timeout_keep_alive=600,
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(
-        target=server.run, args=([listener],), name="quintain-http", daemon=True
+        target=server.run, args=(list(listeners),), name="quintain-http", daemon=True
     )
     thread.start()
     deadline_secs = time.monotonic() + _START_SECS

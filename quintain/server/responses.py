@@ -1,16 +1,19 @@
 """Records as HTTP answers, and errors as answers that the client turns into errors again."""
 
+import errno
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 import fastapi
+import pydantic
 from fastapi import exceptions
 
 from quintain import errors
 from quintain.records import codec
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (errors.UnauthorizedError, 403),
     (errors.NotFoundError, 404),
     (errors.GoneError, 410),
     (errors.StateError, 409),
@@ -22,7 +25,22 @@ _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
 )
 """The first class that an error belongs to decides."""
 
+STRICT_FIELDS: Final = pydantic.ConfigDict(extra="forbid")
+"""Refuses bodies with fields that there are not."""
+
 UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+
+_BAD_NAMES: Final = frozenset(
+    {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
+)
+"""Faults of the file system that follow from what was asked for."""
+
+_MOST_SHOWN: Final = 200
+"""Characters of a value that a message repeats."""
+
+_MOST_PROBLEMS: Final = 20
+"""Problems of a request that are listed."""
 
 
 def to_response(value: Any, status_code: int = 200) -> fastapi.Response:
@@ -62,11 +80,29 @@ def handle_bad_request(_: fastapi.Request, error: Exception) -> fastapi.Response
     """Answers a request whose arguments have the wrong types."""
     assert isinstance(error, exceptions.RequestValidationError)
     problems = [
-        f"{'.'.join(str(part) for part in problem['loc'][1:])}: got {problem.get('input')!r}, "
-        f"{problem['msg']}"
-        for problem in error.errors()
+        f"{'.'.join(str(part) for part in problem['loc'][1:])}: got "
+        f"{repr(problem.get('input'))[:_MOST_SHOWN]}, {problem['msg']}"
+        for problem in error.errors()[:_MOST_PROBLEMS]
     ]
     return to_error("ConfigError", "\n".join(problems), 400)
+
+
+def handle_os_error(_: fastapi.Request, error: Exception) -> fastapi.Response:
+    """Answers a request for a file that can't be had; other faults of the system are not its own.
+
+    Raises:
+        OSError: If the request is not to blame.
+    """
+    assert isinstance(error, OSError)
+    if error.errno not in _BAD_NAMES:
+        raise error
+    return to_error("ConfigError", f"{error.strerror}: {str(error.filename)[:_MOST_SHOWN]}", 400)
+
+
+def refuse(status_code: int, message: str) -> fastapi.Response:
+    """Answers a request that was turned away before anything looked at it."""
+    kinds = {400: "ConfigError", FORBIDDEN: "UnauthorizedError"}
+    return to_error(kinds.get(status_code, "DataError"), message, status_code)
 
 
 def handle_http_error(_: fastapi.Request, error: Exception) -> fastapi.Response:

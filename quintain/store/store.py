@@ -67,6 +67,8 @@ class Store:
             yield
         except exc.DBAPIError as error:
             raise _explain(error, self._engine.url) from error
+        except OverflowError as error:
+            raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
 
 
 def open_store(url_or_path: str | pathlib.Path, *, busy_secs: float = BUSY_SECS) -> Store:

@@ -5,11 +5,10 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 
 | variable | content |
 |---|---|
-| `QUINTAIN_MASTER` | URL of the master |
-| `QUINTAIN_TOKEN` | what the master recognises its workers by |
+| `QUINTAIN_MASTER` | address of the master; see `client.connection.Address` |
+| `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
-| `QUINTAIN_HOME` | home directory of the platform, where a master that moved is found (optional) |
 """
 
 import dataclasses
@@ -23,7 +22,7 @@ from typing import Final, TypeVar
 
 from quintain import errors, process_end
 from quintain.client import connection as connection_lib
-from quintain.client import master_file, worker_calls
+from quintain.client import worker_calls
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.trials import workload_loop, workload_source
 
@@ -53,9 +52,8 @@ def main(environment: Mapping[str, str] | None = None) -> int:
         settings = Settings.from_environment(os.environ if environment is None else environment)
     except errors.ConfigError as error:
         return _fail(error)
-    with connection_lib.Connection(
-        settings.address, retries=RETRIES, find_master=settings.find_master
-    ) as connection:
+    os.environ.pop("QUINTAIN_TOKEN", None)
+    with connection_lib.Connection(settings.address, retries=RETRIES) as connection:
         return run(settings, connection)
 
 
@@ -64,7 +62,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     source = HttpWorkloadSource(settings, connection)
     try:
         code = workload_loop.run(source)
-    except errors.GoneError as error:
+    except (errors.GoneError, errors.UnauthorizedError) as error:
         logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
         return exit_codes.ExitCode.NOT_WANTED
     except errors.MasterUnreachableError as error:
@@ -80,16 +78,13 @@ class Settings:
     """What the environment says."""
 
     address: connection_lib.Address
-    """Where the master was when the process was started."""
+    """Where the master is, and what it recognises this process by."""
 
     trial_id: int
     """The trial."""
 
     launch_id: str
     """Name of this start."""
-
-    home: pathlib.Path | None
-    """Home directory of the platform, if it is known."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
@@ -107,20 +102,13 @@ class Settings:
         text = environment["QUINTAIN_TRIAL_ID"]
         if not text.isdecimal():
             raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
-        home = environment.get("QUINTAIN_HOME")
         return cls(
             connection_lib.Address(
                 environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
             ),
             int(text),
             environment["QUINTAIN_LAUNCH_ID"],
-            pathlib.Path(home) if home else None,
         )
-
-    def find_master(self) -> connection_lib.Address | None:
-        """Returns where the master is now, or None if the home directory does not say."""
-        found = None if self.home is None else master_file.read(self.home)
-        return found.address if found is not None and found.is_alive() else None
 
     def find_identity(self) -> trial.ProcessIdentity:
         """Returns the identity of this process, the same that the launcher has."""

@@ -95,3 +95,58 @@ def test_a_home_that_can_not_be_made_is_the_users_mistake(tmp_path):
 
     with pytest.raises(errors.ConfigError, match=r"QUINTAIN_HOME: got .*can't be used"):
         home_lib.find_home(str(tmp_path / "file" / "home")).create()
+
+
+def modes(home):
+    return {
+        path.relative_to(home).as_posix(): stat.S_IMODE(path.stat().st_mode)
+        for path in [home, *home.rglob("*")]
+    }
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_a_home_is_for_its_owner_only_whatever_the_umask(tmp_path, umask):
+    path = tmp_path / "new" / "home"
+    path.parent.mkdir()
+    former = os.umask(umask)
+    try:
+        home_lib.find_home(str(path)).create()
+    finally:
+        os.umask(former)
+    assert set(modes(path).values()) == {0o700}
+
+
+def test_a_home_that_others_can_read_is_closed_and_that_is_said_once(tmp_path, caplog):
+    home = home_lib.find_home(str(tmp_path / "home"))
+    home.create()
+    theirs = tmp_path / "theirs"
+    theirs.write_text("x")
+    theirs.chmod(0o644)
+    (home.logs / "link").symlink_to(theirs)
+    files = ["quintain.db", "quintain.db-wal", "quintain.db-shm", "server.json", "logs/master.log"]
+    for name in files:
+        (home.path / name).write_text("x")
+        (home.path / name).chmod(0o644)
+    for name in (".", "checkpoints", "logs"):
+        (home.path / name).chmod(0o755)
+    assert caplog.records == []
+
+    home.create()
+
+    assert {modes(home.path)[name] for name in files} == {0o600}
+    assert {modes(home.path)[name] for name in (".", "checkpoints", "experiments", "logs")} == {
+        0o700
+    }
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o644
+    (record,) = caplog.records
+    assert "could be read by other users" in record.getMessage()
+    assert all(name in record.getMessage() for name in files)
+    home.create()
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_the_home_of_another_user_is_refused(home):
+    os.chown(home.path, 65534, 65534)
+    with pytest.raises(errors.ConfigError, match="belongs to user 65534"):
+        home.create()

@@ -9,7 +9,8 @@ import pytest
 
 from quintain import errors
 from quintain.records import checkpoint, exit_codes, states, trial, workload
-from quintain.scheduler import scheduling
+from quintain.scheduler import launch_tokens, scheduling, slots
+from quintain.scheduler import master as master_lib
 
 SEARCHES = {
     "single": {"name": "single", "max_length": 10},
@@ -682,3 +683,29 @@ def test_a_config_with_mistakes_creates_nothing(make_master, config_text, store,
         master.create_experiment(config_text(SEARCHES["single"]), tmp_path / "none")
     with store.reading() as session:
         assert session.list_experiments() == []
+
+
+def test_each_start_has_a_token_of_its_own_and_no_experiment_says_where_it_goes(
+    make_master, make_workers, config_text, fake_launcher, store, tmp_path
+):
+    key = launch_tokens.LaunchKey(bytes(32))
+    master = master_lib.Master(
+        store,
+        fake_launcher,
+        [slots.Slot(0), slots.Slot(1)],
+        tmp_path / "home",
+        address="unix:/here",
+        launch_key=key,
+    )
+    master.recover()
+    variables = ["QUINTAIN_MASTER=unix:/elsewhere", "QUINTAIN_TOKEN=x", "MINE=1"]
+    create(master, config_text, environment={"environment_variables": variables})
+    master.tick()
+    given = {launch.launch_id: launch.environment for launch in fake_launcher.alive.values()}
+    assert len({each["QUINTAIN_TOKEN"] for each in given.values()}) == len(given) == 2
+    for launch_id, environment in given.items():
+        trial_id = fake_launcher.alive[launch_id].trial_id
+        assert key.find_launch(environment["QUINTAIN_TOKEN"]) == (trial_id, launch_id)
+        assert (environment["QUINTAIN_MASTER"], environment["MINE"]) == ("unix:/here", "1")
+        assert "QUINTAIN_HOME" not in environment
+    assert "QUINTAIN_TOKEN" not in repr(list(fake_launcher.alive.values()))

@@ -22,11 +22,13 @@ from quintain.records import (
     trial,
     workload,
 )
+from quintain.scheduler import launch_tokens
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
 from quintain.store import store as store_lib
 
 TOKEN = "the-token"
+KEY = launch_tokens.LaunchKey(bytes(32))
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 CONFIG = {
     "name": "digits",
@@ -212,7 +214,7 @@ def calls(store, home, master):
 @pytest.fixture
 def app(calls, master, home, stops):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
-    return app_lib.build_app(calls, master, info, token=TOKEN, stop=stops.append)
+    return app_lib.build_app(calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append)
 
 
 @pytest.fixture

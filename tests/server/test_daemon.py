@@ -31,9 +31,9 @@ class FakeLauncher:
 class QuietMaster:
     """A master whose experiments do what they are told at once."""
 
-    def __init__(self, store, launcher, slots, home, *, url, token):
+    def __init__(self, store, launcher, slots, home, *, address, launch_key):
         self.store = store
-        self.settings = {"slots": slots, "home": home, "url": url, "token": token}
+        self.settings = {"slots": slots, "home": home, "address": address, "key": launch_key}
         self.events = []
         self.is_draining_slowly = False
 
@@ -112,8 +112,7 @@ def test_commands_find_the_master_as_long_as_it_runs(build, home):
             info = calls.get_info()
         assert (info.pid, info.is_embedded) == (os.getpid(), True)
         assert process_identity.find(os.getpid()).start_time == info.start_time
-        assert server.master.settings["url"] == found.url
-        assert server.master.settings["token"] == found.token
+        assert server.master.settings["address"] == found.url == f"unix:{home.path}/master.sock"
 
     assert home_lib.find_master(home) is None
     assert server.master.events == ["start", "stop"]
@@ -129,30 +128,59 @@ def test_a_second_master_is_refused_with_the_number_of_the_first(build, home):
         pass
 
 
-def test_the_next_master_has_the_address_of_the_one_before(build):
+def test_the_next_master_has_the_address_of_the_one_before_but_not_its_token(build):
     with build() as first:
         pass
     with build() as second:
         pass
 
-    assert (second.file.url, second.file.token) == (first.file.url, first.file.token)
+    assert (second.url, second.file.url) == (first.url, first.file.url)
+    assert second.file.token != first.file.token
+    # Processes that the first one started are recognised by the second one.
+    assert second.master.settings["key"] == first.master.settings["key"]
+
+
+def test_no_file_of_a_trial_or_for_all_users_holds_the_token(build, home):
+    with build() as server:
+        holders = [
+            path.name
+            for path in home.path.rglob("*")
+            if path.is_file() and server.file.token.encode() in path.read_bytes()
+        ]
+        assert holders == ["master.json"]
+        assert server.file.token not in repr(server.file) + repr(server.file.address)
+
+
+def test_all_that_a_master_writes_is_for_its_owner_only(build, home):
+    former = os.umask(0o022)
+    try:
+        with build():
+            paths = [home.path, *home.path.rglob("*")]
+            assert {"quintain.db", "master.sock", "server.json", "master.lock"} < {
+                path.name for path in paths
+            }
+            assert [path for path in paths if path.lstat().st_mode & 0o077] == []
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(former)
 
 
 def test_a_port_that_is_taken_is_the_users_mistake_or_replaced(build, home):
     with build() as first:
-        port = int(first.file.url.rpartition(":")[2])
+        port = int(first.url.rpartition(":")[2])
         other = home_lib.find_home(str(home.path) + "-other")
         with pytest.raises(errors.ConfigError, match=f"--port: got {port}"):
             daemon.MasterServer(
                 other, slots=[], port=port, build_launcher=lambda _: FakeLauncher()
             ).__enter__()
         # What the master before had is only a wish.
-        home_lib.write_private(other.server_file, {"port": port, "token": "t"})
+        key = "ab" * 32
+        home_lib.write_private(other.server_file, {"port": port, "launch_key": key})
         with daemon.MasterServer(
             other, slots=[], build_launcher=lambda _: FakeLauncher()
         ) as second:
-            assert second.file.url != first.file.url
-            assert second.file.token == "t"
+            assert second.url != first.url
+            assert second.master.settings["key"].to_text() == key
 
 
 @pytest.mark.parametrize("kills", [False, True])
@@ -245,4 +273,5 @@ def test_a_killed_master_leaves_nothing_that_stops_the_next(build, home):
     assert home_lib.find_master(home) is None
     assert json.loads((home.path / "master.json").read_text())["pid"] == former.pid
     with build() as server:
-        assert (server.file.url, server.file.token) == (former.url, former.token)
+        assert server.file.url == former.url
+        assert server.file.token != former.token

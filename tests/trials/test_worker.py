@@ -12,7 +12,7 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.client import connection, master_file
+from quintain.client import connection
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.trials import worker
 
@@ -147,11 +147,7 @@ def make_source():
 
         def make(master, retries=QUICK, **changes):
             settings = worker.Settings.from_environment(variables(master, **changes))
-            opened = stack.enter_context(
-                connection.Connection(
-                    settings.address, retries=retries, find_master=settings.find_master
-                )
-            )
+            opened = stack.enter_context(connection.Connection(settings.address, retries=retries))
             return worker.HttpWorkloadSource(settings, opened)
 
         yield make
@@ -186,6 +182,25 @@ def test_the_master_is_told_which_process_it_is(start_master, make_source):
     assert master.starts == [process_identity.find(os.getpid(), "7-1")]
 
 
+def test_what_a_trial_starts_does_not_get_its_token(start_master, monkeypatch):
+    seen = []
+    monkeypatch.setattr(worker.workload_loop, "run", lambda _: seen.append(dict(os.environ)) or 0)
+    monkeypatch.setenv("QUINTAIN_TOKEN", "secret")
+    for name, value in variables(start_master()).items():
+        monkeypatch.setenv(name, value)
+    assert worker.main() == 0
+    assert "QUINTAIN_TOKEN" not in seen[0]
+    assert "secret" not in seen[0].values()
+
+
+def test_a_master_that_does_not_know_the_token_has_no_use_for_the_trial(start_master, make_source):
+    master = start_master(TRAIN)
+    master.refusals = [(401, "UnauthorizedError")]
+    settings = worker.Settings.from_environment(variables(master))
+    with connection.Connection(settings.address, retries=NONE) as opened:
+        assert worker.run(settings, opened) == exit_codes.ExitCode.NOT_WANTED
+
+
 def test_a_workload_is_waited_for(start_master, make_source):
     master = start_master()
     source = make_source(master)
@@ -209,22 +224,6 @@ def test_a_result_waits_for_a_master_that_is_restarted(start_master, make_source
     source.report(result_of(TRAIN))
     timer.join()
     assert again[0].results == {1: result_of(TRAIN)}
-
-
-def test_a_master_that_moved_is_found_in_the_home_directory(start_master, make_source, tmp_path):
-    master, moved = start_master(TRAIN), start_master(TRAIN)
-    source = make_source(master, QUINTAIN_HOME=str(tmp_path))
-    source.start()
-    master.stop()
-    mark = process_identity.find_mark(os.getpid())
-    master_file.write(tmp_path, master_file.MasterFile(moved.url, "new", os.getpid(), mark))
-    assert source.next_workload() == TRAIN
-
-
-def test_a_master_that_has_ended_is_not_taken_from_the_home_directory(start_master, tmp_path):
-    master_file.write(tmp_path, master_file.MasterFile("http://127.0.0.1:9", "", 2**22 + 1, ""))
-    environment = variables(start_master(), QUINTAIN_HOME=str(tmp_path))
-    assert worker.Settings.from_environment(environment).find_master() is None
 
 
 def test_a_result_that_could_not_be_handed_in_is_kept_and_sent_later(

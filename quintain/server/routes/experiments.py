@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import fastapi
 
+from quintain import errors
 from quintain.records import states
 from quintain.server import checkpoint_files, direct_calls, responses
 
@@ -13,6 +14,8 @@ from quintain.server import checkpoint_files, direct_calls, responses
 @dataclasses.dataclass
 class NewExperiment:
     """What an experiment is created from."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
 
     config_text: str
     """The config as YAML."""
@@ -37,6 +40,8 @@ class NewExperiment:
 class Fork:
     """What a fork changes."""
 
+    __pydantic_config__ = responses.STRICT_FIELDS
+
     config_text: str | None = None
     """The config as YAML; that of the first experiment if None."""
 
@@ -47,6 +52,8 @@ class Fork:
 @dataclasses.dataclass
 class Continuation:
     """What changes when an experiment goes on."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
 
     overrides: list[str] = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
@@ -73,7 +80,7 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.post("")
     def create_experiment(new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
-        model_dir = None if new.model_dir is None else pathlib.Path(new.model_dir)
+        model_dir = None if new.model_dir is None else _read_path(new.model_dir)
         experiment = calls.create_experiment(
             new.config_text,
             model_dir,
@@ -121,6 +128,12 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
         return responses.to_response(calls.apply(experiment_id, command))
 
     return router
+
+
+def _read_path(text: str) -> pathlib.Path:
+    if "\0" in text:
+        raise errors.ConfigError(f"model_dir: got {text[:200]!r}, but no path holds a NUL.")
+    return pathlib.Path(text)
 
 
 def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> None:

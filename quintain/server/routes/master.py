@@ -13,6 +13,8 @@ from quintain.server import direct_calls, responses
 class Stop:
     """How to stop."""
 
+    __pydantic_config__ = responses.STRICT_FIELDS
+
     drain: bool = True
     """Whether trials finish their workload and save themselves first. Otherwise their processes go
     on, for the next master to take over."""

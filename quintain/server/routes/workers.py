@@ -3,23 +3,26 @@
 import asyncio
 import dataclasses
 import json
+import re
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import anyio
 import fastapi
+import pydantic
 
 from quintain import errors
 from quintain.records import codec, trial, workload
 from quintain.scheduler import master as master_lib
-from quintain.server import responses
+from quintain.server import access, responses
 
 MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""
 
 _MAX_WORKERS: Final = 1024
 _SLICE_SECS: Final = 1.0
+_ALLOWED_UUID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 T = TypeVar("T")
 
@@ -27,6 +30,8 @@ T = TypeVar("T")
 @dataclasses.dataclass
 class Exit:
     """Why a process ends by itself."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
 
     reason: workload.ExitedReason
     """The kind of reason."""
@@ -52,6 +57,11 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
     async def start_run(trial_id: int, request: fastapi.Request) -> fastapi.Response:
         """Says what a process has to know."""
         identity = _read(trial.ProcessIdentity, await request.body())
+        launch = getattr(request.state, access.LAUNCH, None)
+        if launch is not None and identity.launch_id != launch[1]:
+            raise errors.UnauthorizedError(
+                f"launch_id: got {identity.launch_id!r}, but the token is that of {launch[1]!r}."
+            )
         spec = await anyio.to_thread.run_sync(master.start_run, trial_id, identity)
         return responses.to_response(spec)
 
@@ -84,7 +94,10 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
         body = await request.body()
 
         def record() -> None:
-            master.report(trial_id, launch_id, _read(workload.WorkloadResult, body))
+            result = _read(workload.WorkloadResult, body)
+            if result.checkpoint is not None:
+                _check_uuid(result.checkpoint.uuid)
+            master.report(trial_id, launch_id, result)
 
         await anyio.to_thread.run_sync(record)
         return responses.to_response({})
@@ -98,6 +111,16 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
     return router
 
 
+def _check_uuid(name: str) -> None:
+    """Checks the name of a directory that may be deleted one day.
+
+    Raises:
+        ConfigError: If it can be a path.
+    """
+    if not _ALLOWED_UUID.fullmatch(name):
+        raise errors.ConfigError(f"checkpoint.uuid: got {name[:200]!r}, expected a UUID.")
+
+
 def _read(kind: type[T], body: bytes) -> T:
     """Returns the record in the body of a request.
 
@@ -105,9 +128,10 @@ def _read(kind: type[T], body: bytes) -> T:
         ConfigError: If it is none.
     """
     try:
-        content: Any = json.loads(body)
-        return codec.from_plain(kind, content)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        # The types are checked here; the codec adds numbers that are not finite.
+        pydantic.TypeAdapter(kind).validate_json(body, strict=True)
+        return codec.from_plain(kind, json.loads(body))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise errors.ConfigError(
-            f"body: expected a {kind.__name__} as JSON, but it can't be read: {error}"
+            f"body: expected a {kind.__name__} as JSON, but it can't be read: {str(error)[:1000]}"
         ) from error
