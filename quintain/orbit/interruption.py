@@ -67,7 +67,9 @@ def is_stop_agreed(interruption: "Interruption | None", strategy: tf.distribute.
 
 
 class Interruption:
-    """Turns SIGTERM and SIGINT into a request to stop after the current step.
+    """Turns SIGTERM, SIGINT and SIGHUP into a request to stop after the current step.
+
+    SIGHUP, the end of the terminal, is left alone where it is ignored, as under `nohup`.
 
     Use it as a context manager around the life of a `Controller`. Signals can only be handled from
     the main thread; in any other thread the object still works, but only `request` sets it.

@@ -60,15 +60,16 @@ def signals_are_put_back():
     assert not [thread for thread in threading.enumerate() if "quintain" in thread.name]
 
 
-def test_signal_sets_the_flag_for_graphs_and_for_python(signals_are_put_back):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_sets_the_flag_for_graphs_and_for_python(signals_are_put_back, number):
     with orbit.Interruption() as interruption:
         assert not interruption.requested
         assert not interruption.flag.numpy()
 
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
         assert interruption.wait(5.0)
-        assert interruption.reason == "SIGTERM"
+        assert interruption.reason == number.name
         assert interruption.flag.numpy()
 
 
@@ -115,6 +116,17 @@ def test_second_interrupt_has_its_usual_effect(
 
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_what_was_started_with_nohup_does_not_hear_of_its_terminal():
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption_lib.Interruption() as interruption:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interruption.requested
+    finally:
+        signal.signal(signal.SIGHUP, former)
 
 
 def test_first_reason_is_kept():
