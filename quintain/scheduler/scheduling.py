@@ -36,6 +36,9 @@ _MOST_WEIGHT: Final = 1e100
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
 
+_STOPPED_SECS: Final = 5.0
+"""Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
+
 _FINAL_CODES: Final = {
     exit_codes.ExitCode.INVALID_HPARAMS: workload.ExitedReason.INVALID_HP,
     exit_codes.ExitCode.UNUSABLE: workload.ExitedReason.UNUSABLE,
@@ -68,10 +71,12 @@ class Scheduling:
         self._launch_key = launch_key
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
+        self._last_tick = time.monotonic()
 
     def tick(self) -> None:
         """Does all that can be done now, without waiting."""
         core = self._core
+        self._forgive_stop()
         self._exits += self._launcher.poll()
         self._lines += self._launcher.read_logs()
         with core.condition:
@@ -91,6 +96,15 @@ class Scheduling:
                 return
         for launch in launches:
             self._launch(launch)
+
+    def _forgive_stop(self) -> None:
+        """Counts no time against trials in which this process was stopped, and answered nobody."""
+        now = time.monotonic()
+        stopped, self._last_tick = now - self._last_tick, now
+        if stopped > _STOPPED_SECS:
+            with self._core.condition:
+                for live in self._core.runs.values():
+                    live.since += stopped
 
     def holders(self) -> dict[int, entries.LiveRun]:
         """Returns who holds which slot."""

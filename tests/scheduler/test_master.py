@@ -507,6 +507,26 @@ def test_a_workload_that_takes_too_long_is_a_failure(
     assert "workload_timeout: the trial took more than 0.001 s to do workload 1" in record.reason
 
 
+def test_the_time_in_which_the_master_was_stopped_is_not_counted_against_trials(
+    make_master, make_workers, config_text, fake_launcher, monkeypatch
+):
+    offset = 0.0
+    clock = time.monotonic
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
+    master = make_master()
+    create(master, config_text, "single", workload_timeout=60.0, max_restarts=0)
+    master.tick()
+
+    offset = 3600.0
+    master.tick()
+    assert fake_launcher.killed == []
+
+    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
+    offset += 61.0
+    master.tick()
+    assert len(fake_launcher.killed) == 1
+
+
 def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     make_master, make_workers, config_text, fake_launcher, store, monkeypatch, describe
 ):
