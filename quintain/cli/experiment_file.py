@@ -7,7 +7,7 @@ from typing import Any
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
-from quintain.config import yaml_io
+from quintain.config import plain_data, yaml_io
 from quintain.records import experiment_config
 
 
@@ -89,8 +89,9 @@ def _check_space(
     from quintain.search import search_factory
     from quintain.search import space as space_lib
 
+    space = content.get("hyperparameters")
     if config is not None:
         search_factory.check(config, locate)
-    elif isinstance(content.get("hyperparameters"), dict):
+    elif isinstance(space, dict) and not any(plain_data.find_faults(space, is_json=True)):
         with errors.located(locate):
-            space_lib.Space.parse(content["hyperparameters"])
+            space_lib.Space.parse(space)
