@@ -63,7 +63,7 @@ def find_excess(text: str, loader_cls: Any) -> tuple[Any, str] | None:
             part = _Size(event.anchor, characters=len(event.value))
         elif isinstance(event, yaml.AliasEvent):
             # An alias of nothing, or of what contains it, is refused where values are built.
-            part = anchors.get(event.anchor, _Size())
+            part = anchors.get(str(event.anchor), _Size())
         if part is not None:
             open_parts[-1].add(part)
             if part.anchor is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import json
 import math
 import typing
@@ -92,6 +93,9 @@ def to_json(value: Any) -> str:
 
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+REVISION: Final = "0001"
+"""The newest of the migrations, which makes these tables."""
 
 METADATA: Final = sa.MetaData(
     naming_convention={
@@ -240,5 +244,9 @@ def to_row(record: Any) -> dict[str, Any]:
 def to_record(kind: type[R], row: sa.RowMapping) -> R:
     """Returns the record of a row of the table of its kind."""
     fields: Any = kind
-    names = [field.name for field in dataclasses.fields(fields)]
-    return kind(**{name: row[name] for name in names})
+    return kind(**{name: row[name] for name in _field_names(fields)})
+
+
+@functools.cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))

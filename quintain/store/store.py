@@ -6,15 +6,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-import alembic.command
-import alembic.config
-import alembic.migration
-import alembic.script
 import sqlalchemy as sa
 from sqlalchemy import exc, pool
 
 from quintain import errors
-from quintain.store import session
+from quintain.store import schema, session
 
 BUSY_SECS: Final = 30.0
 """How long a transaction waits for another program that writes."""
@@ -128,12 +124,28 @@ def _create_engine(url: sa.URL, busy_secs: float) -> sa.Engine:
     return engine
 
 
+def _read_revision(engine: sa.Engine) -> str | None:
+    """Returns the revision of the database's schema, or None if it has none yet."""
+    table = sa.table("alembic_version", sa.column("version_num"))
+    with engine.connect() as connection, connection.begin():
+        if not sa.inspect(connection).has_table(table.name):
+            return None
+        found = connection.scalar(sa.select(table.c.version_num))
+    return None if found is None else str(found)
+
+
 def _migrate(engine: sa.Engine) -> None:
+    current = _read_revision(engine)
+    if current == schema.REVISION:
+        return
+    # They take as long as everything else that shows an experiment, and are hardly ever needed.
+    import alembic.command  # noqa: PLC0415
+    import alembic.config  # noqa: PLC0415
+    import alembic.script  # noqa: PLC0415
+
     config = alembic.config.Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     script = alembic.script.ScriptDirectory.from_config(config)
-    with engine.connect() as connection, connection.begin():
-        current = alembic.migration.MigrationContext.configure(connection).get_current_revision()
     known = {revision.revision for revision in script.walk_revisions()}
     if current is not None and current not in known:
         raise errors.StoreError(
@@ -141,8 +153,6 @@ def _migrate(engine: sa.Engine) -> None:
             f"(its schema is {current}, the newest known one {script.get_current_head()}). "
             "Upgrade the package, or use another home directory."
         )
-    if current == script.get_current_head():
-        return
     with engine.connect() as connection:
         writing = connection.execution_options(quintain_writes=True)
         with writing.begin():
