@@ -1,5 +1,6 @@
 """`quintain checkpoint`: states of trials; averages of those of runs; conversion of others'."""
 
+import os
 import pathlib
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from quintain import errors
 from quintain.cli import columns, connect, logs, options, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import checkpoint_manifest
 
 _SAVED_MODEL: Final = "saved_model.pb"
 _DESCRIPTION: Final = "experiment.json"
@@ -19,7 +21,15 @@ _NUM_AVERAGED: Final = 5
 """Checkpoints that `average` takes if not told which."""
 
 
-@click.group(cls=LazyGroup)
+@click.group(
+    cls=LazyGroup,
+    commands_by_name={
+        "orphans": (
+            "quintain.cli.checkpoint_orphans:orphans",
+            "List, adopt or delete checkpoints that the database does not know.",
+        ),
+    },
+)
 def checkpoint() -> None:
     """Show, copy and delete checkpoints, the saved states of trials; average or convert others."""
     logs.set_up(is_verbose=False)
@@ -124,33 +134,46 @@ def download(uuid: str, output_dir: str | None) -> None:
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid")
+@click.argument("uuid", metavar="UUID|DIR")
 @click.option("--output_dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
 @options.traceback_option
 def export(uuid: str, output_dir: str | None) -> None:
-    """Copy the models in a checkpoint that serve without the code: SavedModels and .keras files."""
+    """Copy the models in a checkpoint that serve without the code: SavedModels and .keras files.
+
+    A checkpoint that no database knows any more is given by its directory.
+    """
+    if os.sep in uuid and (pathlib.Path(uuid) / checkpoint_manifest.FILE_NAME).is_file():
+        source = pathlib.Path(uuid)
+        checkpoint_manifest.read(source)
+        _export_models(source, source.name, output_dir)
+        return
     with connect.open_calls() as calls, tempfile.TemporaryDirectory() as scratch:
         found = calls.get_checkpoint(uuid)
-        directory = pathlib.Path(output_dir or f"export_{found.uuid}")
-        _check_empty(directory)
-        source = pathlib.Path(scratch)
-        calls.fetch_checkpoint(found.uuid, source)
-        models = _find_models(source)
-        if not models:
-            files = ", ".join(sorted(name for name in found.files if not name.endswith("/")))
-            raise errors.CheckpointError(
-                f"checkpoint {found.uuid}: there is no SavedModel and no .keras file in it, only "
-                f"{files}. `quintain checkpoint download` copies them all."
-            )
-        for model in models:
-            name = model.relative_to(source)
-            target = directory / (name if name.parts else "saved_model")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if model.is_dir():
-                shutil.copytree(model, target)
-            else:
-                shutil.copyfile(model, target)
-            click.echo(str(target))
+        _check_empty(pathlib.Path(output_dir or f"export_{found.uuid}"))
+        calls.fetch_checkpoint(found.uuid, pathlib.Path(scratch))
+        _export_models(pathlib.Path(scratch), found.uuid, output_dir)
+
+
+def _export_models(source: pathlib.Path, uuid: str, output_dir: str | None) -> None:
+    directory = pathlib.Path(output_dir or f"export_{uuid}")
+    _check_empty(directory)
+    models = _find_models(source)
+    if not models:
+        names = checkpoint_manifest.list_files(source)
+        files = ", ".join(sorted(name for name in names if not name.endswith("/")))
+        raise errors.CheckpointError(
+            f"checkpoint {uuid}: there is no SavedModel and no .keras file in it, only {files}. "
+            "`quintain checkpoint download` copies them all."
+        )
+    for model in models:
+        name = model.relative_to(source)
+        target = directory / (name if name.parts else "saved_model")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if model.is_dir():
+            shutil.copytree(model, target)
+        else:
+            shutil.copyfile(model, target)
+        click.echo(str(target))
 
 
 def _find_models(directory: pathlib.Path) -> list[pathlib.Path]:

@@ -58,12 +58,15 @@ def ask(question: Callable[[calls_lib.Calls], T]) -> T:
 @contextlib.contextmanager
 def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     # These import SQLAlchemy, which `--help` need not wait for.
+    from quintain.scheduler import home_identity
     from quintain.server import direct_calls
     from quintain.store import store as store_lib
 
     home.create()
     with home_lib.write_privately():
-        store = store_lib.open_store(str(home.database))
+        store = store_lib.open_store(home.database)
+    if problem := home_identity.find_mismatch(home.path, store):
+        click.echo(f"Warning: {problem}", err=True)
     try:
         yield direct_calls.DirectCalls(store, home)
     finally:

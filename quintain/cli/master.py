@@ -78,6 +78,11 @@ def slot_options(command: Any) -> Any:
     metavar="SECS",
     help="End after so many seconds without an active experiment.",
 )
+@click.option(
+    "--new_database",
+    is_flag=True,
+    help="Start though the database knows nothing of the checkpoints that are there.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 @options.traceback_option
 def start(
@@ -85,6 +90,7 @@ def start(
     threads_per_slot: int | None = None,
     port: int = 0,
     idle_timeout: float | None = None,
+    new_database: bool = False,
     verbose: bool = False,
 ) -> None:
     """Run the master in the foreground, until SIGTERM or Ctrl-C.
@@ -101,7 +107,9 @@ def start(
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
-    with daemon.MasterServer(home, slots=slots, port=port) as server:
+    with daemon.MasterServer(
+        home, slots=slots, port=port, accept_new_database=new_database
+    ) as server:
         _stop_on_signals(server, log_path)
         click.echo(
             f"The master of {home.path} runs at {server.url} (process {os.getpid()}) with "

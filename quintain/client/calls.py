@@ -209,6 +209,22 @@ class Calls(abc.ABC):
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""
 
+    @abc.abstractmethod
+    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+        """Returns the directories among the checkpoints that the store does not know."""
+
+    @abc.abstractmethod
+    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+        """Gives one of them to the experiment that it names.
+
+        Raises:
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
+
+    @abc.abstractmethod
+    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
+        """Deletes one of them."""
+
 
 EXPERIMENT_COMMANDS = ("pause", "activate", "cancel", "kill", "archive", "unarchive")
 """What `Calls.apply` does."""

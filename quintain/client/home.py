@@ -7,11 +7,10 @@ import logging
 import os
 import pathlib
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import master_file, master_lock
 
 logger = logging.getLogger(__name__)
@@ -193,11 +192,18 @@ def remove_master(home: Home, pid: int) -> None:
 
 def write_private(path: pathlib.Path, content: Mapping[str, Any]) -> None:
     """Writes a JSON file that is there as a whole or not at all, readable by its owner only."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".")  # mode 0600
+    durable_files.replace(path, json.dumps(content), mode=0o600)
+
+
+def read_own(path: pathlib.Path) -> Any:
+    """Returns what a JSON file of the home holds, or None if it is missing.
+
+    A file that was cut or damaged counts as missing; the log names it.
+    """
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        return durable_files.read_json(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, errors.DamagedFileError) as error:
+        logger.warning("%s", error)
+        return None

@@ -1,13 +1,17 @@
 """`master.json` in the home directory: where the running master is."""
 
 import dataclasses
+import functools
 import json
-import os
+import logging
 import pathlib
 from typing import Final
 
+from quintain import durable_files
 from quintain.client import connection
 from quintain.records import process_identity
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "master.json"
 
@@ -45,14 +49,17 @@ def read(home: pathlib.Path) -> MasterFile | None:
         home: The home directory of the platform.
     """
     try:
-        content = json.loads((home / FILE_NAME).read_text(encoding="utf-8"))
+        content = durable_files.read_json(home / FILE_NAME)
         return MasterFile(
             str(content["url"]),
             str(content["token"]),
             int(content["pid"]),
             str(content["mark"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _warn_once(f"{home / FILE_NAME}: can't be read, so no master is found by it: {error}")
         return None
 
 
@@ -63,9 +70,11 @@ def write(home: pathlib.Path, content: MasterFile) -> None:
         home: The home directory of the platform.
         content: What to write.
     """
-    path = home / FILE_NAME
-    temporary = path.with_name(f"{FILE_NAME}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(dataclasses.asdict(content), file, indent=2)
-    temporary.replace(path)
+    text = json.dumps(dataclasses.asdict(content), indent=2)
+    durable_files.replace(home / FILE_NAME, text, mode=0o600)
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    # Who waits for a master reads the file many times a second.
+    logger.warning("%s", text)

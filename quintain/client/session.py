@@ -274,6 +274,21 @@ class Session(calls.Calls):
         )
         return codec.from_plain(checkpoint_lib.Checkpoint, answer)
 
+    @override
+    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+        return self._get(list[checkpoint_lib.Orphan], "/checkpoints/orphans")
+
+    @override
+    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+        path = f"/checkpoints/orphans/{_quote(name)}/adopt"
+        return self._post(checkpoint_lib.Checkpoint, path)
+
+    @override
+    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
+        path = f"{_PREFIX}/checkpoints/orphans/{_quote(name)}"
+        answer = self._connection.request("DELETE", path, timeout_secs=_COMMAND_SECS)
+        return codec.from_plain(checkpoint_lib.Orphan, answer)
+
     def _get(self, kind: type[T], path: str, **query: Any) -> T:
         text = urllib.parse.urlencode(list(_to_fields(query)))
         answer = self._connection.request("GET", f"{_PREFIX}{path}{'?' if text else ''}{text}")

@@ -35,6 +35,26 @@ class WorkerCalls:
         )
         return codec.from_plain(trial.TrialSpec, answer)
 
+    def report_damage(self, uuid: str, damage: str) -> trial.TrialSpec:
+        """Says that a checkpoint can't be used, and returns the trial with an older one.
+
+        Args:
+            uuid: The checkpoint.
+            damage: What is wrong with it.
+
+        Raises:
+            CheckpointError: If there is no older one.
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        answer = self._connection.request(
+            "POST",
+            f"{self._run_path}/damage",
+            body={"checkpoint": uuid, "damage": damage},
+            is_repeatable=True,
+        )
+        return codec.from_plain(trial.TrialSpec, answer)
+
     def next_workload(self, wait_secs: float) -> workload.Workload | None:
         """Returns what to do next, or None if there was nothing to do yet.
 

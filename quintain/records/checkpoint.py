@@ -12,7 +12,10 @@ class CheckpointState(enum.StrEnum):
     """Its files are there."""
 
     DELETED = "DELETED"
-    """Its files were deleted, by garbage collection or a user."""
+    """Its files were deleted, by garbage collection or a user, or are about to be."""
+
+    DAMAGED = "DAMAGED"
+    """Files are missing or are not what was written; `metadata` says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Checkpoint:
     """The searched metric at this state, or None if it was not validated."""
 
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What the trial wrote about it."""
+    """Remarks: `damage`, what is wrong with its files; `is_adopted`, whether a user gave it to the
+    store, which then does not delete it by itself."""
 
     time: float = 0.0
     """Seconds since the epoch, when it was saved."""
@@ -50,3 +54,45 @@ class Checkpoint:
     def num_bytes(self) -> int:
         """Size of all files."""
         return sum(self.files.values())
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether a user gave it to the store; it is kept until a user deletes it."""
+        return bool(self.metadata.get("is_adopted"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Orphan:
+    """A directory among the checkpoints that the store does not know."""
+
+    path: str
+    """The directory."""
+
+    num_bytes: int
+    """Size of all files in it."""
+
+    time: float
+    """Seconds since the epoch, when it was changed last."""
+
+    home_id: str | None = None
+    """The home that it names; empty if it names none, None if it has no manifest."""
+
+    experiment_id: int | None = None
+    """The experiment that it names."""
+
+    trial_id: int | None = None
+    """The trial that it names."""
+
+    total_batches: int | None = None
+    """Batches that the trial had trained on."""
+
+    launch_id: str = ""
+    """The process that wrote it."""
+
+    problem: str = ""
+    """Why it can't be adopted; empty if it can."""
+
+    @property
+    def name(self) -> str:
+        """Name of the directory: the UUID of a checkpoint, or of something unfinished."""
+        return self.path.rpartition("/")[2]

@@ -50,6 +50,15 @@ class TrialSpec:
     num_threads: int | None = None
     """CPU threads to use; None for TensorFlow's choice."""
 
+    home_id: str = ""
+    """The home of the experiment; empty where there is no master."""
+
+    launch_id: str = ""
+    """This start of the trial; empty where there is no master."""
+
+    checkpoint_files: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Sizes in bytes of the files of `latest_checkpoint`, as they were when it was saved."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ProcessIdentity:

@@ -1,9 +1,22 @@
-"""Which checkpoints of an experiment are kept at its end."""
+"""Which checkpoints of an experiment are kept, at its end and as it goes.
 
+While an experiment runs, each trial keeps what its end would keep of it; its newest checkpoint,
+from which it goes on and others are cloned; and, as long as it may go on, the one before, in case
+that the newest turns out to be damaged.
+"""
+
+import dataclasses
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
-from quintain.records import checkpoint
+from quintain.records import checkpoint, deletion, experiment_config
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import entries
+from quintain.store import session as session_lib
+
+_COMPLETED: Final = checkpoint.CheckpointState.COMPLETED
+_DELETED: Final = checkpoint.CheckpointState.DELETED
 
 
 def choose_deleted(
@@ -20,14 +33,18 @@ def choose_deleted(
     The best are chosen among those with a metric, equal ones in the order of trials and batches.
 
     Args:
-        checkpoints: All checkpoints of an experiment whose files are there.
+        checkpoints: All checkpoints of an experiment whose files are there. Those that a user gave
+            to the store are not chosen, nor do they take the place of others.
         save_experiment_best: Best ones of the whole experiment to keep.
         save_trial_best: Best ones of each trial to keep.
         save_trial_latest: Newest ones of each trial to keep.
         smaller_is_better: Whether smaller metrics are better.
         protected: UUIDs to keep in any case, because others start from them.
     """
-    ordered = sorted(checkpoints, key=lambda each: (each.trial_id, each.total_batches, each.uuid))
+    ordered = sorted(
+        (each for each in checkpoints if not each.is_adopted),
+        key=lambda each: (each.trial_id, each.total_batches, each.uuid),
+    )
     by_trial: dict[int, list[checkpoint.Checkpoint]] = {}
     for each in ordered:
         by_trial.setdefault(each.trial_id, []).append(each)
@@ -38,6 +55,91 @@ def choose_deleted(
         if save_trial_latest:
             kept.update(each.uuid for each in own[-save_trial_latest:])
     return [each for each in ordered if each.uuid not in kept]
+
+
+def collect_ended(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:
+    """Lets the checkpoints of an ended experiment go that nobody asked to keep; returns them.
+
+    Args:
+        core: The master's state; its lock is held.
+        entry: The experiment.
+    """
+    storage = entry.config.checkpoint_storage
+    with core.store.reading() as session:
+        there = session.list_checkpoints(experiment_id=entry.id, states=[_COMPLETED])
+    chosen = choose_deleted(
+        there,
+        save_experiment_best=storage.save_experiment_best,
+        save_trial_best=storage.save_trial_best,
+        save_trial_latest=storage.save_trial_latest,
+        smaller_is_better=entry.config.searcher.smaller_is_better,
+        protected=core.find_protected(),
+    )
+    let_go(core, {entry.id: chosen})
+    return chosen
+
+
+def collect_running(core: core_lib.Core) -> None:
+    """Lets older checkpoints of trials go that were saved since this was called last.
+
+    Args:
+        core: The master's state; its lock is held.
+    """
+    if not core.grown:
+        return
+    protected = core.find_protected()
+    chosen: dict[int, list[checkpoint.Checkpoint]] = {}
+    for entry in core.entries.values():
+        storage = entry.config.checkpoint_storage
+        for trial_id in sorted(core.grown & entry.request_ids.keys()):
+            with core.store.reading() as session:
+                there = session.list_checkpoints(trial_id=trial_id, states=[_COMPLETED])
+            chosen.setdefault(entry.id, []).extend(
+                choose_deleted(
+                    there,
+                    save_experiment_best=0,
+                    # What is among the best of all is among as many of its trial.
+                    save_trial_best=max(storage.save_trial_best, storage.save_experiment_best),
+                    save_trial_latest=storage.save_trial_latest,
+                    smaller_is_better=entry.config.searcher.smaller_is_better,
+                    protected=protected | _needed(entry, trial_id, there),
+                )
+            )
+    let_go(core, chosen)
+    core.grown.clear()
+
+
+def _needed(
+    entry: entries.Entry, trial_id: int, there: Iterable[checkpoint.Checkpoint]
+) -> set[str]:
+    """Returns the newest checkpoint of a trial, and the one before if the trial may go on."""
+    machine = entry.machine_of(trial_id)
+    known = {each.uuid for each in there}
+    own = [uuid for uuid in machine.checkpoints if uuid in known]
+    return set(own[-1:] if machine.state.is_terminal else own[-2:])
+
+
+def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpoint]]) -> None:
+    """Notes in one transaction that checkpoints are not there any more and are to be deleted.
+
+    Args:
+        core: The master's state; its lock is held.
+        chosen: Checkpoints by experiment.
+    """
+    if not any(chosen.values()):
+        return
+
+    def write(session: session_lib.Session) -> None:
+        for experiment_id, records in chosen.items():
+            owner = session.get_experiment(experiment_id)
+            root = core.checkpoint_root(experiment_config.parse(owner.config))
+            names = [each.uuid for each in records]
+            kind = deletion.DeletionKind.CHECKPOINT
+            session.add_deletions(core.deletions.note(kind, root, names, experiment_id))
+            for each in records:
+                session.update_checkpoint(dataclasses.replace(each, state=_DELETED))
+
+    core.write(write)
 
 
 def _best(

@@ -11,16 +11,25 @@ from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
 from quintain.records import (
     checkpoint,
+    deletion,
     experiment,
     experiment_config,
     searcher_config,
     states,
     trial,
 )
+from quintain.scheduler import (
+    checkpoint_gc,
+    entries,
+    experiment_machine,
+    faults,
+    model_files,
+    scheduling,
+)
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, experiment_machine, faults, model_files, scheduling
 from quintain.search import search_factory, searcher
 from quintain.search import space as space_lib
+from quintain.store import session as session_lib
 
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
@@ -108,7 +117,7 @@ class Commands:
                 placed = None
                 try:
                     with core.store.transaction() as session:
-                        record = session.add_experiment(record)
+                        record = self._add_new(session, record)
                         target = model_files.choose_place(core.home, record.id)
                         code = str(target / model_files.NAME)
                         record = dataclasses.replace(record, model_dir=code)
@@ -129,6 +138,20 @@ class Commands:
                 core.notify()
                 return entry.record
 
+    def _add_new(
+        self, session: session_lib.Session, record: experiment.Experiment
+    ) -> experiment.Experiment:
+        """Stores an experiment under a number that no directory of the home has yet.
+
+        A database that is an older copy gives numbers again; what has them is another's.
+        """
+        added = session.add_experiment(record)
+        roots = [self._core.home / name for name in ("experiments", "scratch")]
+        while any((root / str(added.id)).exists() for root in roots):
+            session.delete_experiment(added.id)
+            added = session.add_experiment(record)
+        return added
+
     def _find_source(self, config: searcher_config.SearcherConfig) -> str | None:
         """Returns the checkpoint from which all trials start, or None."""
         with self._core.store.reading() as session:
@@ -136,8 +159,8 @@ class Commands:
                 found = session.get_checkpoint(config.source_checkpoint_uuid)
                 if found.state is not checkpoint.CheckpointState.COMPLETED:
                     raise errors.ConfigError(
-                        f"searcher.source_checkpoint_uuid: the files of {found.uuid!r} were "
-                        "deleted; choose another checkpoint."
+                        f"searcher.source_checkpoint_uuid: the files of {found.uuid!r} are "
+                        f"{found.state.value.lower()}; choose another checkpoint."
                     )
                 return found.uuid
             if config.source_trial_id is None:
@@ -247,13 +270,29 @@ class Commands:
                     f"Experiment {experiment_id} can't be deleted: trials that have not ended "
                     f"start from its checkpoints {', '.join(sorted(used))}."
                 )
-            storage = experiment_config.parse(record.config).checkpoint_storage
-            core.write(lambda session: session.delete_experiment(experiment_id))
-        directory = storage.directory(str(core.home / "checkpoints"))
-        for each in checkpoints:
-            core.delete_checkpoint_files(each, directory)
-        model_files.delete(core.home, record.model_dir)
+            notes = self._note_all(record, [each.uuid for each in checkpoints])
+
+            def write(session: session_lib.Session) -> None:
+                session.add_deletions(notes)
+                session.delete_experiment(experiment_id)
+
+            core.write(write)
+        core.deletions.run()
         return record
+
+    def _note_all(
+        self, record: experiment.Experiment, uuids: Sequence[str]
+    ) -> list[deletion.Deletion]:
+        """Returns notes of all directories of an experiment."""
+        note, kinds = self._core.deletions.note, deletion.DeletionKind
+        root = self._core.checkpoint_root(experiment_config.parse(record.config))
+        notes = note(kinds.CHECKPOINT, root, uuids, record.id)
+        home = self._core.home
+        notes += note(kinds.EXPERIMENT, home / "scratch", [str(record.id)], record.id)
+        code = pathlib.Path(record.model_dir).parent
+        if record.model_dir and code.parent == home / "experiments":
+            notes += note(kinds.EXPERIMENT, code.parent, [code.name], record.id)
+        return notes
 
     def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
         """Deletes the files of a checkpoint; see `Master.delete_checkpoint`."""
@@ -261,17 +300,14 @@ class Commands:
         with core.condition:
             with core.store.reading() as session:
                 record = session.get_checkpoint(uuid)
-                owner = session.get_experiment(record.experiment_id)
             if uuid in core.find_protected():
                 raise errors.StateError(
                     f"Checkpoint {uuid} can't be deleted: a trial that has not ended goes on from "
                     "it."
                 )
-            deleted = dataclasses.replace(record, state=checkpoint.CheckpointState.DELETED)
-            core.write(lambda session: session.update_checkpoint(deleted))
-        storage = experiment_config.parse(owner.config).checkpoint_storage
-        core.delete_checkpoint_files(record, storage.directory(str(core.home / "checkpoints")))
-        return deleted
+            checkpoint_gc.let_go(core, {record.experiment_id: [record]})
+        core.deletions.run()
+        return dataclasses.replace(record, state=checkpoint.CheckpointState.DELETED)
 
     def kill_trial(self, trial_id: int) -> trial.Trial:
         """Ends a trial at once; see `Master.kill_trial`."""
@@ -369,7 +405,7 @@ class Commands:
                 core.write(lambda session: session.update_experiment(updated))
                 entry.record, entry.config = updated, config
             if checkpoint_storage and entry.record.state.is_terminal:
-                scheduling.collect_garbage(core, entry)
+                checkpoint_gc.collect_ended(core, entry)
             core.notify()
             return entry.record
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import checkpoint, experiment_config, log, states
-from quintain.scheduler import entries, experiment_machine, faults
+from quintain.records import experiment_config, log, states
+from quintain.scheduler import deletions, entries, experiment_machine, faults
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -34,6 +34,8 @@ class Core:
         entries: Experiments that have not ended, by number.
         runs: Processes by trial.
         problem: Why no work is handed out now, or an empty text.
+        deletions: Deletes directories.
+        grown: Trials that were saved since their older checkpoints were looked through.
     """
 
     def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
@@ -45,6 +47,8 @@ class Core:
         self.runs: dict[int, entries.LiveRun] = {}
         self.problem = ""
         self.wake = threading.Event()
+        self.deletions = deletions.Deletions(store, home)
+        self.grown: set[int] = set()
         self._stale: set[int] = set()
 
     def entry(self, experiment_id: int) -> entries.Entry:
@@ -237,17 +241,9 @@ class Core:
         """Returns a line of the master about a trial."""
         return log.LogRow(trial_id, time.time(), log.LogSource.MASTER, text)
 
-    def checkpoint_path(self, uuid: str) -> pathlib.Path:
-        """Returns the directory of a checkpoint."""
-        with self.store.reading() as session:
-            record = session.get_checkpoint(uuid)
-            owner = session.get_experiment(record.experiment_id)
-        storage = experiment_config.parse(owner.config).checkpoint_storage
-        return pathlib.Path(storage.directory(str(self.home / "checkpoints"))) / uuid
-
-    def delete_checkpoint_files(self, record: checkpoint.Checkpoint, directory: str) -> None:
-        """Deletes the files of a checkpoint, if they are there."""
-        shutil.rmtree(pathlib.Path(directory) / record.uuid, ignore_errors=True)
+    def checkpoint_root(self, config: experiment_config.ExperimentConfig) -> pathlib.Path:
+        """Returns the directory in which an experiment keeps its checkpoints."""
+        return pathlib.Path(config.checkpoint_storage.directory(str(self.home / "checkpoints")))
 
     def find_protected(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""

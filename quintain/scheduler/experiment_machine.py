@@ -11,6 +11,7 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
 `exited_reason` | a trial did a workload |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
+| `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read |
 | `exit` | `request_id`, `exited_reason`, `reason`, `error` | a trial's code ended, and says why; \
 `error` if that was before the first batch |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
@@ -151,6 +152,8 @@ class ExperimentMachine:
                 self._record_result(event, effects)
             case "failure":
                 self._record_failure(event, effects)
+            case "damage":
+                self._record_damage(event, effects)
             case "exit":
                 self._record_exit(event, effects)
             case "kill_trial":
@@ -268,6 +271,16 @@ class ExperimentMachine:
         if trial.state.is_terminal:
             self._note_end(trial, effects)
             self._advance(trial, effects)
+
+    def _record_damage(self, event: Mapping[str, Any], effects: Effects) -> None:
+        trial = self.trials[event["request_id"]]
+        if trial.state.is_terminal or event["fallback"] not in trial.checkpoints:
+            effects.is_ignored = True
+            return
+        before = trial.total_batches
+        kept = trial.fall_back(event["fallback"], event["reason"])
+        effects.changed[trial.request_id] = None
+        self._note_roll_back(trial, before, kept, effects)
 
     def _record_exit(self, event: Mapping[str, Any], effects: Effects) -> None:
         trial = self.trials[event["request_id"]]

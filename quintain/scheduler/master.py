@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.records import checkpoint, experiment, master_status, run, states, trial, workload
-from quintain.scheduler import commands, eta, launch_tokens, recovery, scheduling, worker_calls
+from quintain.scheduler import (
+    commands,
+    eta,
+    launch_tokens,
+    orphans,
+    recovery,
+    scheduling,
+    worker_calls,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -24,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 TICK_SECS: Final = 0.1
 """How often processes are looked after at least."""
+
+_STATUS_POLL_SECS: Final = 0.2
+"""How often somebody who asks for the status looks whether the lock will be free soon."""
 
 ENDING_TICK_SECS: Final = 0.01
 """The same while one of them is about to end."""
@@ -42,6 +53,7 @@ class Master:
         address: str = "",
         launch_key: launch_tokens.LaunchKey | None = None,
         idle_secs: float = worker_calls.IDLE_SECS,
+        accept_new_database: bool = False,
     ) -> None:
         """Stores what the master works with.
 
@@ -53,6 +65,8 @@ class Master:
             address: Where workers reach this master.
             launch_key: Makes what they authenticate with; a new one if None.
             idle_secs: How long a process without work is kept, in case the next work comes soon.
+            accept_new_database: Whether the store becomes this home's even if it knows nothing of
+                the checkpoints that are there.
         """
         self._core = core_lib.Core(store, home)
         self._workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
@@ -67,22 +81,35 @@ class Master:
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self._commands = commands.Commands(self._core, self._processes)
-        self._thread: threading.Thread | None = None
+        self._accept_new_database = accept_new_database
+        self._threads: list[threading.Thread] = []
         self._is_stopped = threading.Event()
 
     # Life.
 
     def start(self) -> None:
-        """Takes up the experiments of the store, and their processes; then starts to schedule."""
+        """Takes up the experiments of the store, and their processes; then starts to schedule.
+
+        Raises:
+            StateError: If the store is not that of the home.
+        """
         self.recover()
         self._is_stopped.clear()
-        self._thread = threading.Thread(target=self._run, name="quintain-scheduler", daemon=True)
-        self._thread.start()
+        self._core.deletions.wake.set()
+        for name, work in (("scheduler", self._run), ("deletions", self._run_deletions)):
+            thread = threading.Thread(target=work, name=f"quintain-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def recover(self) -> None:
         """Takes up the experiments of the store, and their processes; schedules nothing."""
         self._core.home.mkdir(parents=True, exist_ok=True)
-        recovery.recover(self._core, self._processes, self._launcher)
+        recovery.recover(
+            self._core,
+            self._processes,
+            self._launcher,
+            accept_new_database=self._accept_new_database,
+        )
 
     def stop(self) -> None:
         """Stops scheduling. Processes go on; another master takes them over."""
@@ -90,13 +117,15 @@ class Master:
         with self._core.condition:
             self._workers.is_closed = True
             self._core.notify()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._core.deletions.wake.set()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
 
     def tick(self) -> None:
-        """Does all of the scheduling that can be done now; `start` does this in a thread."""
+        """Does all of the scheduling that can be done now; `start` does this in threads."""
         self._processes.tick()
+        self._core.deletions.run()
 
     def drain(self, experiment_id: int | None = None) -> None:
         """Pauses one experiment, or all, and waits until none of their processes runs."""
@@ -111,7 +140,7 @@ class Master:
             except errors.StateError:
                 logger.info("Experiment %d ends by itself.", each)
         while not self._is_stopped.is_set():
-            if self._thread is None:
+            if not self._threads:
                 self.tick()
             with core.condition:
                 if not any(live.record.experiment_id in chosen for live in core.runs.values()):
@@ -122,12 +151,24 @@ class Master:
         while not self._is_stopped.is_set():
             self._core.wake.clear()
             try:
-                self.tick()
+                self._processes.tick()
             except Exception:
                 # What one experiment raises has ended that one; this concerns all of them.
                 logger.exception("The scheduling failed and is tried again.")
                 time.sleep(1.0)
             self._core.wake.wait(ENDING_TICK_SECS if self._is_any_ending() else TICK_SECS)
+
+    def _run_deletions(self) -> None:
+        """Deletes what was noted; it may take long, and nobody waits for it."""
+        deletions = self._core.deletions
+        is_last = False
+        while not is_last:
+            deletions.wake.wait()
+            is_last = self._is_stopped.is_set()
+            # Who notes something holds the lock until it is stored.
+            with self._core.condition:
+                deletions.wake.clear()
+            deletions.run()
 
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""
@@ -313,6 +354,23 @@ class Master:
         """
         return self._commands.delete_checkpoint(uuid)
 
+    def adopt_orphan(self, name: str) -> checkpoint.Checkpoint:
+        """Gives a checkpoint that the store does not know to the experiment that it names.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
+        return orphans.adopt(self._core, name)
+
+    def delete_orphan(self, name: str) -> checkpoint.Orphan:
+        """Deletes a directory among the checkpoints that the store does not know.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+        """
+        return orphans.delete(self._core, name)
+
     # Calls of workers.
 
     def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialSpec:
@@ -341,6 +399,17 @@ class Master:
         """
         self._workers.report(trial_id, launch_id, result)
 
+    def report_damage(
+        self, trial_id: int, launch_id: str, uuid: str, damage: str
+    ) -> trial.TrialSpec:
+        """Takes what is wrong with a checkpoint; returns the trial with the one before.
+
+        Raises:
+            CheckpointError: If there is none before.
+            GoneError: If this run is not wanted any more.
+        """
+        return self._workers.report_damage(trial_id, launch_id, uuid, damage)
+
     def report_exit(
         self, trial_id: int, launch_id: str, reason: workload.ExitedReason, message: str
     ) -> None:
@@ -354,30 +423,43 @@ class Master:
     # Views.
 
     def status(self) -> master_status.MasterStatus:
-        """Returns who holds which slot, and how far experiments are."""
+        """Returns who holds which slot, and how far experiments are.
+
+        It does not wait for a transaction that waits for another program: while one does, nothing
+        else changes what is in memory.
+        """
         core = self._core
-        with core.condition:
-            holders = self._processes.holders()
-            shown_slots = []
-            for slot in self._slots:
-                live = holders.get(slot.id)
-                shown_slots.append(
-                    master_status.SlotStatus(
-                        id=slot.id,
-                        kind=slot.kind.value,
-                        device=slot.device,
-                        num_threads=slot.num_threads,
-                        trial_id=None if live is None else live.record.trial_id,
-                        experiment_id=None if live is None else live.record.experiment_id,
-                    )
+        while not (has_lock := core.condition.acquire(timeout=_STATUS_POLL_SECS)):
+            if core.store.describe_wait():
+                break
+        try:
+            return self._build_status(core.problem or core.store.describe_wait())
+        finally:
+            if has_lock:
+                core.condition.release()
+
+    def _build_status(self, problem: str) -> master_status.MasterStatus:
+        holders = self._processes.holders()
+        shown_slots = []
+        for slot in self._slots:
+            live = holders.get(slot.id)
+            shown_slots.append(
+                master_status.SlotStatus(
+                    id=slot.id,
+                    kind=slot.kind.value,
+                    device=slot.device,
+                    num_threads=slot.num_threads,
+                    trial_id=None if live is None else live.record.trial_id,
+                    experiment_id=None if live is None else live.record.experiment_id,
                 )
-            described = []
-            for each in sorted(core.entries):
-                with core.containing(each, "while its forecast was made"):
-                    described.append(self._describe(each))
-            return master_status.MasterStatus(
-                slots=tuple(shown_slots), experiments=tuple(described), problem=core.problem
             )
+        described = []
+        for each in sorted(self._core.entries):
+            with self._core.containing(each, "while its forecast was made"):
+                described.append(self._describe(each))
+        return master_status.MasterStatus(
+            slots=tuple(shown_slots), experiments=tuple(described), problem=problem
+        )
 
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, without its waiting trials; None if it has ended."""
@@ -395,7 +477,7 @@ class Master:
         running = tuple(
             sorted(
                 trial_id
-                for trial_id, live in core.runs.items()
+                for trial_id, live in list(core.runs.items())
                 if live.record.experiment_id == experiment_id
             )
         )

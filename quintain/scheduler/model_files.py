@@ -219,13 +219,6 @@ def choose_place(home: pathlib.Path, experiment_id: int) -> pathlib.Path:
     return target
 
 
-def delete(home: pathlib.Path, model_dir: str) -> None:
-    """Deletes the directory of an experiment, given its copy of the code."""
-    directory = pathlib.Path(model_dir).parent
-    if directory.parent == home / "experiments":
-        shutil.rmtree(directory, ignore_errors=True)
-
-
 def _copy_file(source: pathlib.Path, target: pathlib.Path, num_bytes: int) -> None:
     # If it has become a pipe meanwhile, opening it must not wait; if a link, not lead elsewhere.
     try:

@@ -8,20 +8,28 @@ them. Each name starts with the name of the launch:
 | `*.log` | a JSON list `[time, source, text]` for each line of standard output and standard error |
 | `*.read` | the number of bytes of `*.log` that a master has read and kept |
 | `*.exit` | how the process ended; there as soon as `*.log` is complete |
+
+A power cut may leave any of them empty or torn. What can't be understood is named in the log: an
+exit then counts as one of an unknown kind, lines are read again rather than lost.
 """
 
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from quintain import durable_files, errors
 from quintain.records import log
 
+logger = logging.getLogger(__name__)
+
 _MOST_BYTES_AT_ONCE: Final = 4 * 2**20
+_NUM_LAST_LINES: Final = 20
 _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -73,27 +81,27 @@ class ProcessFiles:
 
     def write_exit(self, exit_: Exit) -> None:
         """Writes how the process ended, at once."""
-        _replace(self._exit_path, json.dumps(dataclasses.asdict(exit_)))
+        durable_files.replace(self._exit_path, json.dumps(dataclasses.asdict(exit_)))
 
     def read_exit(self) -> Exit | None:
         """Returns how the process ended, or None if nothing is known about that."""
-        try:
-            content = json.loads(self._exit_path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
+        if not self._exit_path.is_file():
             return None
-        return Exit(**{**content, "last_lines": tuple(content["last_lines"])})
+        content = _read(self._exit_path, dict)
+        try:
+            return Exit(**{**content, "last_lines": tuple(content["last_lines"])})
+        except (TypeError, KeyError):
+            # It has ended, for else there were no such file.
+            return Exit(None, None, self.read_last_lines(_NUM_LAST_LINES))
 
     def read_offset(self) -> int:
         """Returns how many bytes of the log were read and kept."""
-        try:
-            return int(self._read_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return 0
+        return _read(self._read_path, int) or 0
 
     def write_offset(self, offset: int) -> None:
         """Remembers that so many bytes of the log were read and kept."""
         with contextlib.suppress(FileNotFoundError):
-            _replace(self._read_path, str(offset))
+            durable_files.replace(self._read_path, json.dumps(offset))
 
     def read_lines(self, trial_id: int, offset: int) -> tuple[list[log.LogRow], int]:
         """Reads the lines that begin at an offset of the log.
@@ -107,11 +115,23 @@ class ProcessFiles:
         """
         try:
             with open(self.log_path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size < offset:
+                    logger.warning(
+                        "%s was cut: it has %d bytes, of which %d were read. It is read from its "
+                        "end.",
+                        self.log_path,
+                        size,
+                        offset,
+                    )
+                    return [], size
                 file.seek(offset)
                 data = file.read(_MOST_BYTES_AT_ONCE)
         except (FileNotFoundError, NotADirectoryError):
             return [], offset
-        complete = data[: data.rfind(b"\n") + 1]
+        is_line = b"\n" in data or len(data) < _MOST_BYTES_AT_ONCE
+        # No line is that long: a power cut has left empty blocks.
+        complete = data[: data.rfind(b"\n") + 1] if is_line else data
         return list(_parse(trial_id, complete.splitlines())), offset + len(complete)
 
     def read_last_lines(self, count: int) -> tuple[str, ...]:
@@ -129,13 +149,23 @@ class ProcessFiles:
 
 def _parse(trial_id: int, lines: Iterable[bytes]) -> Iterable[log.LogRow]:
     for line in lines:
-        # The first line of a tail, and the last one before a full disk, may be incomplete.
-        with contextlib.suppress(ValueError):
-            time, source, text = json.loads(line)
-            yield log.LogRow(trial_id, time, log.LogSource(source), text)
+        # The first line of a tail, and the last one before a full disk or a power cut, may be
+        # incomplete.
+        with contextlib.suppress(ValueError, TypeError):
+            time, source, text = json.loads(line.lstrip(b"\0"))
+            yield log.LogRow(trial_id, float(time), log.LogSource(source), str(text))
 
 
-def _replace(path: pathlib.Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+def _read(path: pathlib.Path, kind: type[Any]) -> Any:
+    """Returns what a file says, or None if there is none or it can't be understood."""
+    try:
+        content = durable_files.read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, errors.DamagedFileError) as error:
+        logger.warning("%s", error)
+        return None
+    if not isinstance(content, kind):
+        logger.warning("%s: got %r, expected a %s.", path, content, kind.__name__)
+        return None
+    return content

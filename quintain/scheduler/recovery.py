@@ -9,15 +9,16 @@ of its restarts is used up (up to five times in a row).
 import logging
 import time
 
-from quintain.records import run
+from quintain.records import experiment_config, run
+from quintain.scheduler import core as core_lib
 from quintain.scheduler import (
-    checkpoint_sweep,
     entries,
+    home_identity,
     model_files,
+    orphans,
     scheduling,
     worker_calls,
 )
-from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.store import session as session_lib
 
@@ -28,6 +29,8 @@ def recover(
     core: core_lib.Core,
     processes: scheduling.Scheduling,
     launcher: launcher_lib.Launcher,
+    *,
+    accept_new_database: bool = False,
 ) -> None:
     """Loads all experiments that have not ended, and takes over their processes.
 
@@ -35,9 +38,17 @@ def recover(
         core: Gets experiments and processes.
         processes: Notes what it means that a process is gone.
         launcher: Takes over the processes that are there.
+        accept_new_database: Whether the database becomes this home's even if it knows nothing of
+            the checkpoints that are there.
+
+    Raises:
+        StateError: If the database is not that of the home; nothing was changed then.
     """
     model_files.clear_staging(core.home)
     with core.condition:
+        core.deletions.home_id = home_identity.claim(
+            core.home, core.store, accept_new_database=accept_new_database
+        )
         with core.store.reading() as session:
             records = session.list_experiments(include_archived=True)
             runs = session.list_runs()
@@ -48,7 +59,7 @@ def recover(
         for each in runs:
             with core.containing(each.experiment_id, "while its processes were taken over"):
                 _take_over(core, processes, launcher, each)
-        checkpoint_sweep.sweep(core)
+        _tell_orphans(core)
         for entry in core.entries.values():
             logger.info(
                 "Experiment %d goes on: %s, %d trials.",
@@ -56,6 +67,18 @@ def recover(
                 entry.machine.state.value,
                 len(entry.machine.trials),
             )
+
+
+def _tell_orphans(core: core_lib.Core) -> None:
+    """Says what the database does not know: it may be an older copy."""
+    found = orphans.find(core.store, core.home)
+    if found:
+        logger.warning(
+            "%d directories of checkpoints (%.1f MB) are not known to the database, which may be "
+            "an older copy. Nothing is deleted; `quintain checkpoint orphans` lists them.",
+            len(found),
+            sum(each.num_bytes for each in found) / 1e6,
+        )
 
 
 def _take_over(
@@ -74,7 +97,9 @@ def _take_over(
             launcher.kill(record.launch_id)
 
         def forget(session: session_lib.Session) -> None:
-            session.delete_run(record.launch_id)
+            owner = session.get_experiment(record.experiment_id)
+            config = experiment_config.parse(owner.config)
+            scheduling.forget_run(core, session, record, core.checkpoint_root(config))
 
         core.write(forget)
         return

@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import pathlib
-import shutil
 import signal
 import time
 import uuid
@@ -11,16 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.records import checkpoint, exit_codes, log, run, states, workload
-from quintain.scheduler import (
-    checkpoint_gc,
-    checkpoint_sweep,
-    entries,
-    faults,
-    launch_tokens,
-    policy,
-    worker_calls,
-)
+from quintain.records import checkpoint_manifest, deletion, exit_codes, log, run, states, workload
+from quintain.scheduler import checkpoint_gc, entries, faults, launch_tokens, policy, worker_calls
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -90,6 +81,7 @@ class Scheduling:
                     del self._exits[0]
                 self._end_runs()
                 self._finish_experiments()
+                checkpoint_gc.collect_running(core)
                 launches = self._choose_launches()
             except errors.StoreError as error:
                 core.note_problem(str(error))
@@ -108,7 +100,7 @@ class Scheduling:
 
     def holders(self) -> dict[int, entries.LiveRun]:
         """Returns who holds which slot."""
-        return {slot: live for live in self._core.runs.values() for slot in live.record.slots}
+        return {slot: live for live in list(self._core.runs.values()) for slot in live.record.slots}
 
     def kill(self, live: entries.LiveRun, reason: str = "") -> None:
         """Ends a process at once; with a reason, this is a failure of the trial."""
@@ -169,8 +161,10 @@ class Scheduling:
         entry = core.entry(live.record.experiment_id)
         event = self._describe_exit(entry, live, ended, reason)
 
+        root = core.checkpoint_root(entry.config)
+
         def write(session: session_lib.Session) -> None:
-            session.delete_run(live.record.launch_id)
+            forget_run(core, session, live.record, root)
             if event is not None:
                 session.add_logs([core.log(trial_id, str(event["reason"]))])
 
@@ -258,10 +252,17 @@ class Scheduling:
             return
         self._core.apply(entry, {"kind": "drained"})
         del self._core.entries[experiment_id]
-        collect_garbage(self._core, entry)
-        checkpoint_sweep.sweep(self._core)
-        scratch = self._core.home / "scratch" / str(experiment_id)
-        shutil.rmtree(scratch, ignore_errors=True)
+        checkpoint_gc.collect_ended(self._core, entry)
+        self._clear_scratch(experiment_id)
+
+    def _clear_scratch(self, experiment_id: int) -> None:
+        """Lets the scratch files of an ended experiment go, process by process."""
+        core = self._core
+        root = core.home / "scratch" / str(experiment_id)
+        names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+        # One by one: if the experiment is continued, it has new ones beside them.
+        notes = core.deletions.note(deletion.DeletionKind.SCRATCH, root, names, experiment_id)
+        core.write(lambda session: session.add_deletions(notes))
 
     # What is to start.
 
@@ -393,6 +394,24 @@ def _build_group(entry: entries.Entry, requests: list[policy.Request]) -> policy
     )
 
 
+def forget_run(
+    core: core_lib.Core, session: session_lib.Session, record: run.Run, root: pathlib.Path
+) -> None:
+    """Forgets a process that is gone, and lets go of what it had begun to save.
+
+    Args:
+        core: The master's state.
+        session: A writing transaction.
+        record: The process.
+        root: Where it saved.
+    """
+    session.delete_run(record.launch_id)
+    name = checkpoint_manifest.unfinished_name(record.launch_id)
+    if (root / name).is_dir():
+        kind = deletion.DeletionKind.UNFINISHED
+        session.add_deletions(core.deletions.note(kind, root, [name], record.experiment_id))
+
+
 def explain_exit(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
     """Returns how a process ended, with its last lines."""
     if ended is None or (ended.exit_code is None and ended.signal is None):
@@ -414,37 +433,3 @@ def _name_signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def collect_garbage(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:
-    """Deletes the checkpoints of an ended experiment that nobody asked to keep.
-
-    Returns:
-        The checkpoints that were deleted.
-    """
-    storage, searcher = entry.config.checkpoint_storage, entry.config.searcher
-    with core.store.reading() as session:
-        kept = session.list_checkpoints(
-            experiment_id=entry.id, states=[checkpoint.CheckpointState.COMPLETED]
-        )
-    chosen = checkpoint_gc.choose_deleted(
-        kept,
-        save_experiment_best=storage.save_experiment_best,
-        save_trial_best=storage.save_trial_best,
-        save_trial_latest=storage.save_trial_latest,
-        smaller_is_better=searcher.smaller_is_better,
-        protected=core.find_protected(),
-    )
-    if not chosen:
-        return []
-
-    def write(session: session_lib.Session) -> None:
-        for each in chosen:
-            deleted = dataclasses.replace(each, state=checkpoint.CheckpointState.DELETED)
-            session.update_checkpoint(deleted)
-
-    core.write(write)
-    directory = pathlib.Path(storage.directory(str(core.home / "checkpoints")))
-    for each in chosen:
-        core.delete_checkpoint_files(each, str(directory))
-    return chosen

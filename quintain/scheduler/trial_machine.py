@@ -6,7 +6,8 @@ give the same state, so that a restarted master rebuilds it from the stored even
 Two rules make a crash harmless. A validation that the search method asked for is told to it only
 when the state that was validated is saved: what the method has acted on is never taken back. And
 what was done in a state is kept together with the checkpoint of this state: after a return to the
-checkpoint, exactly what was lost is done again.
+checkpoint, exactly what was lost is done again. This also holds for an older checkpoint, where the
+newest one is damaged: what the method was told since is done again, and not told again.
 """
 
 import dataclasses
@@ -73,6 +74,23 @@ class Step:
     """Batches to train on."""
 
 
+@dataclasses.dataclass
+class _Saved:
+    """A state that was saved, to which the trial can go back."""
+
+    uuid: str
+    """The checkpoint."""
+
+    at: int
+    """Batches that it had been trained on."""
+
+    validated_at: int | None
+    """Batches at its newest validation then."""
+
+    cursor: int
+    """The first operation that was not done then."""
+
+
 class TrialMachine:
     """The state of one trial.
 
@@ -90,8 +108,6 @@ class TrialMachine:
         early_error: What its newest error before its first batch is recognised by, or None.
         restarts: How often it was started again after a failure.
         losses: Processes lost in a row without anybody's fault.
-        checkpoint: UUID of its newest checkpoint, or None.
-        checkpoint_at: Batches at the newest checkpoint, or None if there is none.
         validated_at: Batches at the newest validation, or None if there is none.
         validations: Batches and metric of all validations.
         start_time: Seconds since the epoch, when it was created.
@@ -102,12 +118,11 @@ class TrialMachine:
         "_cursor",
         "_exit",
         "_is_stop_requested",
+        "_num_told",
         "_operations",
-        "_saved_validated_at",
+        "_saved",
         "_settings",
         "_wants_checkpoint",
-        "checkpoint",
-        "checkpoint_at",
         "early_error",
         "end_time",
         "hparams",
@@ -149,8 +164,6 @@ class TrialMachine:
         self.early_error: str | None = None
         self.restarts = 0
         self.losses = 0
-        self.checkpoint: str | None = None
-        self.checkpoint_at: int | None = None
         self.validated_at: int | None = None
         self.validations: list[tuple[int, float]] = []
         self.start_time = start_time
@@ -158,7 +171,8 @@ class TrialMachine:
         self._settings = settings
         self._operations: list[base_search.Operation] = []
         self._cursor = 0
-        self._saved_validated_at: int | None = None
+        self._saved: list[_Saved] = []
+        self._num_told = 0
         self._wants_checkpoint = False
         self._is_stop_requested = False
         self._exit: base_search.ExitReason | None = None
@@ -191,6 +205,21 @@ class TrialMachine:
         return Step(KindOfWork.CHECKPOINT)
 
     @property
+    def checkpoints(self) -> list[str]:
+        """UUIDs of the checkpoints of what it has done, in order."""
+        return [saved.uuid for saved in self._saved]
+
+    @property
+    def checkpoint(self) -> str | None:
+        """UUID of its newest checkpoint, or None."""
+        return self._saved[-1].uuid if self._saved else None
+
+    @property
+    def checkpoint_at(self) -> int | None:
+        """Batches at the newest checkpoint, or None if there is none."""
+        return self._saved[-1].at if self._saved else None
+
+    @property
     def is_saved(self) -> bool:
         """Whether nothing is lost if the process ends now."""
         return self.total_batches in (0, self.checkpoint_at)
@@ -219,13 +248,27 @@ class TrialMachine:
 
     def _skip_done(self) -> None:
         """Goes on to the first operation that is not done."""
-        while self._cursor < len(self._operations):
-            operation = self._operations[self._cursor]
-            if not isinstance(operation, base_search.Train):
-                return
-            if self.total_batches < operation.length * self._settings.batches_per_unit:
-                return
+        while self._cursor < len(self._operations) and self._is_done(self._cursor):
             self._cursor += 1
+
+    def _is_done(self, index: int) -> bool:
+        """Whether nothing is left of an operation: not even to tell the search method of it."""
+        operation = self._operations[index]
+        if isinstance(operation, base_search.Train):
+            return self.total_batches >= operation.length * self._settings.batches_per_unit
+        # It was told before the trial went back to an older state, and is done again.
+        return index < self._num_told and self._is_reached(operation)
+
+    def _is_reached(self, operation: base_search.Operation) -> bool:
+        """Whether the state is saved in which the search method may be told of an operation."""
+        match operation:
+            case base_search.Validate():
+                is_validated = self.validated_at == self.total_batches
+                return is_validated and self.checkpoint_at == self.total_batches
+            case base_search.Checkpoint():
+                return self.checkpoint_at == self.total_batches
+            case _:
+                return isinstance(operation, base_search.Close) and self.is_saved
 
     def _needs_validation(self) -> bool:
         settings = self._settings
@@ -261,6 +304,8 @@ class TrialMachine:
 
     def record_training(self, num_batches: int) -> None:
         """Notes that so many batches were trained on."""
+        # Before each change, so that it does not matter who has asked for the next step.
+        self._skip_done()
         self.total_batches += num_batches
 
     def record_validation(self, metric: float, *, is_best: bool) -> None:
@@ -270,18 +315,18 @@ class TrialMachine:
             metric: The metric as it was measured.
             is_best: Whether no other validation of the experiment was better.
         """
+        self._skip_done()
         self.validated_at = self.total_batches
         self.validations.append((self.total_batches, metric))
         if self.checkpoint_at == self.total_batches:
-            self._saved_validated_at = self.validated_at
+            self._saved[-1].validated_at = self.validated_at
         policy = self._settings.checkpoint_policy
         self._wants_checkpoint = policy == "all" or (policy == "best" and is_best)
 
     def record_checkpoint(self, uuid: str) -> None:
         """Notes that the present state is saved."""
-        self.checkpoint = uuid
-        self.checkpoint_at = self.total_batches
-        self._saved_validated_at = self.validated_at
+        self._skip_done()
+        self._saved.append(_Saved(uuid, self.total_batches, self.validated_at, self._cursor))
         self._wants_checkpoint = False
 
     def request_stop(self) -> None:
@@ -332,14 +377,28 @@ class TrialMachine:
         self._wants_checkpoint = False
         if self.checkpoint_at == self.total_batches:
             return None
-        kept = -1 if self.checkpoint_at is None else self.checkpoint_at
-        self.total_batches = self.checkpoint_at or 0
-        self.validated_at = self._saved_validated_at
-        self.validations = [(at, metric) for at, metric in self.validations if at <= kept]
-        # Only training can be undone: everything else was told to the search method when saved.
-        while self._cursor and isinstance(self._operations[self._cursor - 1], base_search.Train):
-            self._cursor -= 1
-        return kept
+        saved = self._saved[-1] if self._saved else _Saved("", -1, None, 0)
+        self.total_batches = max(saved.at, 0)
+        self.validated_at = saved.validated_at
+        self.validations = [(at, metric) for at, metric in self.validations if at <= saved.at]
+        # What the search method was told is done again, but not told again.
+        self._cursor = saved.cursor
+        return saved.at
+
+    def fall_back(self, uuid: str, reason: str) -> int | None:
+        """Returns to an older checkpoint, because the newer ones are damaged.
+
+        Args:
+            uuid: The checkpoint to go on from.
+            reason: What the user is to know.
+
+        Returns:
+            As `roll_back`.
+        """
+        while self._saved[-1].uuid != uuid:
+            self._saved.pop()
+        self.reason = reason
+        return self.roll_back()
 
     def revive(self, settings: TrialSettings, hparams: dict[str, Any]) -> int | None:
         """Takes up an ended trial again, from its last checkpoint.
@@ -377,23 +436,22 @@ class TrialMachine:
         if self._is_stop_requested and self.is_saved:
             self.end(states.TrialState.COMPLETED, "The trial's code asked to stop.", None, time)
             return self._exited_early(base_search.ExitReason.USER_CANCELED)
-        is_saved = self.checkpoint_at == self.total_batches
-        match self._operation:
-            case base_search.Validate() if is_saved and self.validated_at == self.total_batches:
-                self._cursor += 1
+        operation = self._operation
+        if operation is None or not self._is_reached(operation):
+            return None
+        self._cursor += 1
+        self._num_told = self._cursor
+        match operation:
+            case base_search.Validate():
                 length = self.total_batches // self._settings.batches_per_unit
                 return searcher.Validated(self.request_id, self.validations[-1][1], length)
-            case base_search.Checkpoint() if is_saved:
-                self._cursor += 1
+            case base_search.Checkpoint():
                 return searcher.Checkpointed(self.request_id)
-            case base_search.Close() if self.is_saved:
-                self._cursor += 1
+            case _:
                 self.reason = ""
                 self.state = states.TrialState.COMPLETED
                 self.end_time = time
                 return searcher.Closed(self.request_id)
-            case _:
-                return None
 
     # What is shown.
 
@@ -422,7 +480,8 @@ class TrialMachine:
     def describe(self) -> dict[str, Any]:
         """Returns the whole state as plain data, for comparisons."""
         self._skip_done()
-        skipped = ("_settings", "_operations")
+        skipped = ("_settings", "_operations", "_saved")
         described = {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
+        described["_saved"] = [dataclasses.astuple(each) for each in self._saved]
         described["_operations"] = [searcher.describe(each) for each in self._operations]
         return described

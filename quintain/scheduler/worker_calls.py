@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
-from quintain.records import checkpoint, codec, metric, run, trial, workload
+from quintain.records import checkpoint, codec, experiment_config, metric, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults
+from quintain.scheduler import deletions, entries, faults
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -36,7 +36,12 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             return call(self, trial_id, *args, **kwargs)
         try:
             return call(self, trial_id, *args, **kwargs)
-        except (errors.StateError, errors.StoreError, errors.NotFoundError):
+        except (
+            errors.StateError,
+            errors.StoreError,
+            errors.NotFoundError,
+            errors.CheckpointError,
+        ):
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
             doing = f"when trial {trial_id} asked the master"
@@ -77,7 +82,8 @@ class WorkerCalls:
         home, config = self._core.home, entry.config
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
-        checkpoint_dir = config.checkpoint_storage.directory(str(home / "checkpoints"))
+        root = self._core.checkpoint_root(config)
+        latest, files = self._find_checkpoint(uuid)
         return trial.TrialSpec(
             experiment_id=entry.id,
             trial_id=live.record.trial_id,
@@ -86,12 +92,80 @@ class WorkerCalls:
             seed=machine.seed,
             model_dir=entry.record.model_dir,
             entrypoint=config.entrypoint,
-            checkpoint_dir=checkpoint_dir,
+            checkpoint_dir=str(root),
             scratch_dir=str(scratch_dir(home, live.record)),
-            latest_checkpoint=None if uuid is None else str(self._core.checkpoint_path(uuid)),
+            latest_checkpoint=latest,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,
+            home_id=self._core.deletions.home_id,
+            launch_id=live.record.launch_id,
+            checkpoint_files=files,
         )
+
+    def _find_checkpoint(self, uuid: str | None) -> tuple[str | None, dict[str, int]]:
+        """Returns the directory of a checkpoint and the sizes of its files."""
+        if uuid is None:
+            return None, {}
+        with self._core.store.reading() as session:
+            record = session.get_checkpoint(uuid)
+            owner = session.get_experiment(record.experiment_id)
+        root = self._core.checkpoint_root(experiment_config.parse(owner.config))
+        return str(root / uuid), record.files
+
+    @_contained
+    def report_damage(
+        self, trial_id: int, launch_id: str, uuid: str, damage: str
+    ) -> trial.TrialSpec:
+        """Takes what is wrong with a checkpoint; see `Master.report_damage`."""
+        core = self._core
+        with core.condition:
+            live = self._find(trial_id, launch_id)
+            entry = core.entry(live.record.experiment_id)
+            machine = entry.machine_of(trial_id)
+            # The same report may come twice.
+            if uuid in (machine.checkpoint, machine.source_checkpoint):
+                self._go_back(entry, live, uuid, damage)
+            return self._build_spec(entry, live)
+
+    def _go_back(self, entry: entries.Entry, live: entries.LiveRun, uuid: str, damage: str) -> None:
+        """Marks a checkpoint, and lets the trial go on from the newest one before it."""
+        core, trial_id = self._core, live.record.trial_id
+        machine = entry.machine_of(trial_id)
+        with core.store.reading() as session:
+            record = session.get_checkpoint(uuid)
+            states = [checkpoint.CheckpointState.COMPLETED]
+            there = session.list_checkpoints(trial_id=trial_id, states=states)
+            usable = {each.uuid for each in there} - {uuid}
+        older = [each for each in machine.checkpoints if each in usable]
+        text = f"Checkpoint {uuid} (batch {record.total_batches}) is damaged: {damage}."
+        if older:
+            text += f" The trial goes on from {older[-1]}."
+        else:
+            text += (
+                f" There is no other one from which trial {trial_id} could go on; `quintain trial "
+                f"rerun {trial_id}` trains it from its beginning."
+            )
+        marked = dataclasses.replace(
+            record,
+            state=checkpoint.CheckpointState.DAMAGED,
+            metadata={**record.metadata, "damage": damage},
+        )
+
+        def write(session: session_lib.Session) -> None:
+            session.update_checkpoint(marked)
+            session.add_logs([core.log(trial_id, text)])
+
+        if not older:
+            core.write(write)
+            raise errors.CheckpointError(text)
+        event = {
+            "kind": "damage",
+            "request_id": live.request_id,
+            "fallback": older[-1],
+            "reason": text,
+        }
+        core.apply(entry, event, write)
+        live.outstanding, live.since = None, time.monotonic()
 
     @_contained
     def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
@@ -173,6 +247,8 @@ class WorkerCalls:
             event = _describe(entry, live.request_id, result)
             core.apply(entry, event, lambda session: _write(session, entry, trial_id, result))
             live.outstanding, live.since = None, time.monotonic()
+            if work.kind is _Kind.CHECKPOINT:
+                core.grown.add(trial_id)
             if work.kind is _Kind.TRAIN:
                 entry.note_time(work.num_batches, result.end_time - result.start_time)
         if result.exited_reason is workload.ExitedReason.ERRORED:
@@ -252,6 +328,11 @@ def _describe(
         case _Kind.CHECKPOINT:
             if result.checkpoint is None:
                 raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
+            if not deletions.is_plain_name(result.checkpoint.uuid):
+                raise errors.StateError(
+                    f"checkpoint.uuid: got {result.checkpoint.uuid!r}, expected the name of a "
+                    "directory among the checkpoints."
+                )
             event["checkpoint"] = result.checkpoint.uuid
     return event
 

@@ -1,14 +1,13 @@
 """The process of a master: its parts, its HTTP server, and the rule that a home has only one."""
 
 import contextlib
-import json
 import logging
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import fastapi
 
@@ -53,6 +52,7 @@ class MasterServer:
         port: int = 0,
         is_embedded: bool = False,
         build_launcher: LauncherFactory | None = None,
+        accept_new_database: bool = False,
     ) -> None:
         """Stores its settings.
 
@@ -62,11 +62,14 @@ class MasterServer:
             port: Port on the loopback device; 0 for a free one.
             is_embedded: Whether it lives in a command that follows its own experiment.
             build_launcher: Makes what starts processes; a `ProcessLauncher` if None.
+            accept_new_database: Whether the database becomes this home's even if it knows nothing
+                of the checkpoints that are there.
         """
         self._home = home
         self._slots = tuple(slots)
         self._port = port
         self._is_embedded = is_embedded
+        self._accept_new_database = accept_new_database
         self._build_launcher = build_launcher or _build_process_launcher
         self._parts = contextlib.ExitStack()
         self._stop_request = threading.Event()
@@ -188,7 +191,7 @@ class MasterServer:
         )
         _write_secrets(self._home, port, launch_key)
         self._url = f"http://{http_server.HOST}:{port}"
-        store = store_lib.open_store(str(self._home.database))
+        store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._build_launcher(self._home)
         parts.callback(lambda: launcher.close(kill=self._kills))
@@ -203,6 +206,7 @@ class MasterServer:
             self._home.path,
             address=self._home.address,
             launch_key=launch_key,
+            accept_new_database=self._accept_new_database,
         )
         self._calls = direct_calls.DirectCalls(store, self._home, self._master)
         # The sockets listen already: who asks before the master has recovered is answered then.
@@ -217,15 +221,20 @@ class MasterServer:
 
     def _resume(self) -> None:
         """Goes on with the experiments that the master before has drained."""
-        try:
-            content: Any = json.loads(self._home.resume_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return
-        for experiment_id in content["experiments"]:
+        content = home_lib.read_own(self._home.resume_file)
+        found = content.get("experiments") if isinstance(content, dict) else []
+        if not isinstance(found, list):
+            found = []
+        if content is None and self._home.resume_file.exists():
+            logger.warning(
+                "Which experiments the former master has paused is not known any more; `quintain "
+                "experiment activate ID` goes on with one."
+            )
+        for experiment_id in found:
             with contextlib.suppress(errors.StateError, errors.NotFoundError):
                 if self._calls.get_experiment(experiment_id).state is states.ExperimentState.PAUSED:
                     self._master.activate(experiment_id)
-        self._home.resume_file.unlink()
+        self._home.resume_file.unlink(missing_ok=True)
 
     def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
@@ -269,10 +278,10 @@ def _read_secrets(home: home_lib.Home) -> tuple[int, launch_tokens.LaunchKey]:
     They are new if there are none that can be read. Processes of the former master can't say then
     whose they are; their trials go back to their last checkpoints.
     """
+    content = home_lib.read_own(home.server_file)
     try:
-        content: Any = json.loads(home.server_file.read_text(encoding="utf-8"))
         return int(content["port"]), launch_tokens.LaunchKey.from_text(content["launch_key"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):
         return 0, launch_tokens.LaunchKey.generate()
 
 

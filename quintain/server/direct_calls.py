@@ -296,6 +296,21 @@ class DirectCalls(calls.Calls):
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         return self.master.delete_checkpoint(self.get_checkpoint(uuid).uuid)
 
+    @override
+    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+        # It imports what commands that only read need not wait for.
+        from quintain.scheduler import orphans  # noqa: PLC0415
+
+        return orphans.find(self._store, self._home.path)
+
+    @override
+    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+        return self.master.adopt_orphan(name)
+
+    @override
+    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
+        return self.master.delete_orphan(name)
+
 
 class _Changes(pydantic.BaseModel):
     """Types of what `update_experiment` changes."""

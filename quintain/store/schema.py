@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from quintain.records import checkpoint, codec, experiment, log, metric, run, states, trial
+from quintain.records import (
+    checkpoint,
+    codec,
+    deletion,
+    experiment,
+    log,
+    metric,
+    run,
+    states,
+    trial,
+)
 
 
 class Plain(sa.types.TypeDecorator[Any]):
@@ -220,6 +230,21 @@ RUNS: Final = sa.Table(
     sa.Column("start_time", sa.Double, nullable=False),
 )
 
+HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", sa.String(64), primary_key=True))
+"""One row: the home whose database this is."""
+
+DELETIONS: Final = sa.Table(
+    "deletions",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", State(deletion.DeletionKind), nullable=False),
+    sa.Column("root", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    # No foreign key: the experiment may be gone before its files are.
+    sa.Column("experiment_id", sa.Integer, nullable=False),
+    sa.Column("time", sa.Double, nullable=False),
+)
+
 TABLES: Final[dict[type[Any], sa.Table]] = {
     experiment.Experiment: EXPERIMENTS,
     trial.Trial: TRIALS,
@@ -227,6 +252,7 @@ TABLES: Final[dict[type[Any], sa.Table]] = {
     checkpoint.Checkpoint: CHECKPOINTS,
     log.LogRow: LOGS,
     run.Run: RUNS,
+    deletion.Deletion: DELETIONS,
 }
 """The table of each kind of record."""
 

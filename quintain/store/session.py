@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from quintain import errors
-from quintain.records import checkpoint, experiment, log, metric, run, states, trial
+from quintain.records import checkpoint, deletion, experiment, log, metric, run, states, trial
 from quintain.store import schema
 
 R = TypeVar("R")
@@ -73,6 +73,18 @@ class Session:
         self.get_experiment(experiment_id)
         table = schema.EXPERIMENTS
         self._connection.execute(sa.delete(table).where(table.c.id == experiment_id))
+
+    def get_last_experiment_id(self) -> int:
+        """Returns the largest number that an experiment has, or ever had; 0 if none had one.
+
+        Numbers of deleted experiments are only known to SQLite.
+        """
+        known = self._connection.scalar(sa.select(sa.func.max(schema.EXPERIMENTS.c.id)))
+        if self._connection.dialect.name == "sqlite":
+            table = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+            query = sa.select(table.c.seq).where(table.c.name == schema.EXPERIMENTS.name)
+            known = max(known or 0, self._connection.scalar(query) or 0)
+        return known or 0
 
     # Trials
 
@@ -310,6 +322,31 @@ class Session:
         """Forgets a process; one that is not known is no error."""
         table = schema.RUNS
         self._connection.execute(sa.delete(table).where(table.c.launch_id == launch_id))
+
+    # The home, and what is to be deleted in it
+
+    def get_home_id(self) -> str | None:
+        """Returns the home whose database this is, or None if that was never noted."""
+        return self._connection.scalar(sa.select(schema.HOME.c.home_id))
+
+    def set_home_id(self, home_id: str) -> None:
+        """Notes the home whose database this is."""
+        self._connection.execute(sa.delete(schema.HOME))
+        self._connection.execute(sa.insert(schema.HOME), {"home_id": home_id})
+
+    def add_deletions(self, records: Sequence[deletion.Deletion]) -> None:
+        """Notes directories that are to be deleted."""
+        self._add_all(records)
+
+    def list_deletions(self) -> list[deletion.Deletion]:
+        """Returns what is to be deleted, in the order in which it was noted."""
+        table = schema.DELETIONS
+        return self._list(deletion.Deletion, sa.select(table).order_by(table.c.id))
+
+    def remove_deletions(self, ids: Collection[int]) -> None:
+        """Forgets deletions that are done."""
+        table = schema.DELETIONS
+        self._connection.execute(sa.delete(table).where(table.c.id.in_(list(ids))))
 
     # All kinds
 

@@ -4,13 +4,13 @@ import contextlib
 import pathlib
 import threading
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy import exc, pool
+from sqlalchemy import exc
 
 from quintain import errors
-from quintain.store import schema, session
+from quintain.store import lock_holders, schema, session, sqlite_engine
 
 BUSY_SECS: Final = 30.0
 """How long a transaction waits for another program that writes."""
@@ -25,9 +25,10 @@ class Store:
     state at their beginning and wait for nobody.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, waits: sqlite_engine.Waits | None = None) -> None:
         """Stores the engine, whose schema has to be up to date; see `open_store`."""
         self._engine = engine
+        self._waits = waits
         self._writing = threading.Lock()
 
     @contextlib.contextmanager
@@ -53,6 +54,10 @@ class Store:
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield session.Session(connection)
 
+    def describe_wait(self) -> str:
+        """Returns which program a transaction waits for now, or an empty text if none waits."""
+        return "" if self._waits is None else self._waits.describe()
+
     def close(self) -> None:
         """Closes all connections."""
         self._engine.dispose()
@@ -71,18 +76,21 @@ def open_store(url_or_path: str | pathlib.Path, *, busy_secs: float = BUSY_SECS)
     """Opens a database, making it and bringing its schema up to date where needed.
 
     Args:
-        url_or_path: An SQLAlchemy URL such as `sqlite:////home/me/quintain.db`, or the path of an
-            SQLite file. Missing directories are made.
+        url_or_path: The path of an SQLite file, whatever characters it has; or, as a text with
+            `://`, an SQLAlchemy URL. Missing directories are made.
         busy_secs: How long to wait for another program that writes.
 
     Raises:
         StoreError: If the database can't be opened, or a newer version of this package made it.
     """
-    text = str(url_or_path)
-    url = sa.make_url(text if "://" in text else f"sqlite:///{pathlib.Path(text).absolute()}")
-    if url.get_backend_name() == "sqlite" and url.database:
-        pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = _create_engine(url, busy_secs)
+    url = _to_url(url_or_path)
+    waits = None
+    if url.get_backend_name() == "sqlite":
+        if url.database:
+            pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine, waits = sqlite_engine.create(url, busy_secs)
+    else:
+        engine = sa.create_engine(url)
     try:
         _migrate(engine)
     except exc.DBAPIError as error:
@@ -91,37 +99,14 @@ def open_store(url_or_path: str | pathlib.Path, *, busy_secs: float = BUSY_SECS)
     except errors.StoreError:
         engine.dispose()
         raise
-    return Store(engine)
+    return Store(engine, waits)
 
 
-def _create_engine(url: sa.URL, busy_secs: float) -> sa.Engine:
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url)
-    engine = sa.create_engine(
-        url,
-        # A server has many threads that read at once.
-        poolclass=pool.QueuePool,
-        pool_size=8,
-        max_overflow=64,
-        connect_args={"timeout": busy_secs, "check_same_thread": False},
-    )
-
-    @sa.event.listens_for(engine, "connect")
-    def _set_up(connection: Any, record: Any) -> None:
-        del record
-        # This program says itself when transactions begin; the driver's own rules come too late.
-        connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
-        # The files of old checkpoints are deleted after a commit, so that it has to last.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        writes = connection.get_execution_options().get("quintain_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
+def _to_url(url_or_path: str | pathlib.Path) -> sa.URL:
+    if isinstance(url_or_path, str) and "://" in url_or_path:
+        return sa.make_url(url_or_path)
+    # Not by a text: `?`, `#` and `%41` in a path would mean something else there.
+    return sa.URL.create("sqlite", database=str(pathlib.Path(url_or_path).absolute()))
 
 
 def _read_revision(engine: sa.Engine) -> str | None:
@@ -144,7 +129,8 @@ def _migrate(engine: sa.Engine) -> None:
     import alembic.script  # noqa: PLC0415
 
     config = alembic.config.Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
+    # `%` has a meaning in such a file.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     script = alembic.script.ScriptDirectory.from_config(config)
     known = {revision.revision for revision in script.walk_revisions()}
     if current is not None and current not in known:
@@ -164,11 +150,18 @@ def _explain(error: exc.DBAPIError, url: sa.URL) -> errors.StoreError:
     place = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
     text = str(error.orig)
     if "locked" in text or "busy" in text:
-        advice = "another program is writing to it; end it, or wait, and try again"
+        holder = lock_holders.describe(str(url.database))
+        advice = f"{holder} is writing to it; end it, or wait, and try again"
     elif "full" in text or "disk I/O" in text:
         advice = "the disk is full or broken; make room and try again"
     elif "malformed" in text or "not a database" in text:
-        advice = "the file is damaged or no database of this package; restore it from a copy"
+        advice = (
+            "the file is damaged, or no database of this package. Move it away together with the "
+            f"files {place}-wal and {place}-shm, and put a copy of yours in its place, if you have "
+            "one; or start without, by `quintain master start --new-database`. Either way no "
+            "checkpoint is deleted, and `quintain checkpoint orphans` lists those that the "
+            "database does not know"
+        )
     elif "readonly" in text or "unable to open" in text:
         advice = "check that the file and its directory may be written"
     else:

@@ -10,10 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.records import experiment_config, trial, workload
+from quintain.records import checkpoint_manifest, experiment_config, trial, workload
 from quintain.search import base_search, search_factory
 from quintain.trials import (
-    trial_checkpoint,
     workload_loop,
     workload_metrics,
     workload_source,
@@ -62,6 +61,10 @@ class LocalSource(workload_source.WorkloadSource):
         if self._tell is not None and result.workload.kind in _TOLD:
             self._tell(_describe_result(result))
 
+    def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
+        """Refuses to go on, for there is no other checkpoint to go on from."""
+        raise errors.CheckpointError(f"{checkpoint}: this checkpoint is damaged: {damage}.")
+
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Keeps why the trial ended by itself."""
         self.exits.append((reason, message))
@@ -70,7 +73,7 @@ class LocalSource(workload_source.WorkloadSource):
         total = 0
         if self._spec.latest_checkpoint and not self._spec.is_warm_start:
             directory = pathlib.Path(self._spec.latest_checkpoint)
-            total = trial_checkpoint.read_metadata(directory).total_batches
+            total = checkpoint_manifest.read(directory).total_batches
         number = 0
         for number, (kind, num_batches) in enumerate(tasks, start=1):
             yield self._new(workload.WorkloadKind(kind), number, num_batches, total)

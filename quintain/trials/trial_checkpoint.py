@@ -1,6 +1,6 @@
 """The directory of one checkpoint of a trial: complete or absent, and what is in it.
 
-<uuid>/metadata.json      which trial it is of, and after how many batches
+<uuid>/metadata.json      which trial it is of, after how many batches, and what files there are
        random_state.json  Python's and NumPy's random states
        ...                what the kind of trial writes
 """
@@ -11,43 +11,13 @@ import os
 import pathlib
 import shutil
 import uuid
-from typing import Any, Final
+from typing import Final
 
-from quintain import errors
-from quintain.records import trial, workload
+from quintain import durable_files, errors
+from quintain.records import checkpoint_manifest, trial, workload
 from quintain.trials import base_trial, random_state
 
-FORMAT: Final = 1
-"""Version of the layout."""
-
-METADATA_FILE: Final = "metadata.json"
 _RANDOM_FILE: Final = "random_state.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class Metadata:
-    """What a checkpoint says about itself."""
-
-    format: int
-    """Version of the layout."""
-
-    kind: str
-    """Name of the class that wrote the state."""
-
-    total_batches: int
-    """Batches that the trial had trained on."""
-
-    experiment_id: int
-    """The experiment."""
-
-    trial_id: int
-    """The trial."""
-
-    seed: int
-    """The trial's seed."""
-
-    hparams: dict[str, Any]
-    """The trial's hyperparameters."""
 
 
 def save(
@@ -60,26 +30,29 @@ def save(
     """
     name = str(uuid.uuid4())
     parent = pathlib.Path(spec.checkpoint_dir)
-    temporary = parent / f".{spec.trial_id}-{name}.tmp"
-    metadata = Metadata(
-        format=FORMAT,
-        kind=type(controller).__name__,
-        total_batches=total_batches,
-        experiment_id=spec.experiment_id,
-        trial_id=spec.trial_id,
-        seed=spec.seed,
-        hparams=spec.hparams,
-    )
+    temporary = parent / checkpoint_manifest.unfinished_name(spec.launch_id or name)
     try:
         temporary.mkdir(parents=True)
         controller.save(str(temporary))
         random_state.save(temporary / _RANDOM_FILE)
-        (temporary / METADATA_FILE).write_text(
-            json.dumps(dataclasses.asdict(metadata), indent=2, default=str)
+        manifest = checkpoint_manifest.Manifest(
+            format=checkpoint_manifest.FORMAT,
+            kind=type(controller).__name__,
+            total_batches=total_batches,
+            experiment_id=spec.experiment_id,
+            trial_id=spec.trial_id,
+            seed=spec.seed,
+            hparams=spec.hparams,
+            home_id=spec.home_id,
+            launch_id=spec.launch_id,
+            hashes=checkpoint_manifest.hash_files(temporary),
+            sizes=checkpoint_manifest.list_files(temporary),
         )
+        text = json.dumps(dataclasses.asdict(manifest), indent=2, default=str)
+        (temporary / checkpoint_manifest.FILE_NAME).write_text(text, encoding="utf-8")
         _sync(temporary)
         temporary.rename(parent / name)
-        _sync_directory(parent)
+        durable_files.sync_directory(parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise errors.CheckpointError(
@@ -88,7 +61,8 @@ def save(
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return workload.StoredCheckpoint(uuid=name, files=list_files(parent / name))
+    files = checkpoint_manifest.list_files(parent / name)
+    return workload.StoredCheckpoint(uuid=name, files=files)
 
 
 def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:
@@ -101,61 +75,25 @@ def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> in
         CheckpointError: If the checkpoint is missing, damaged or another kind's.
     """
     directory = pathlib.Path(spec.latest_checkpoint or "")
-    metadata = read_metadata(directory)
+    manifest = checkpoint_manifest.read(directory)
     kind = type(controller).__name__
-    if metadata.kind != kind:
+    if manifest.kind != kind:
         raise errors.CheckpointError(
-            f"{directory}: this checkpoint was written by {metadata.kind}, and can't be read by "
+            f"{directory}: this checkpoint was written by {manifest.kind}, and can't be read by "
             f"{kind}."
         )
     controller.restore(str(directory), is_warm_start=spec.is_warm_start)
     if spec.is_warm_start:
         return 0
     random_state.restore(directory / _RANDOM_FILE)
-    return metadata.total_batches
-
-
-def read_metadata(directory: pathlib.Path) -> Metadata:
-    """Returns what a checkpoint says about itself.
-
-    Raises:
-        CheckpointError: If it says nothing, or has another layout.
-    """
-    path = directory / METADATA_FILE
-    try:
-        values = json.loads(path.read_text())
-        metadata = Metadata(**values)
-    except (OSError, ValueError, TypeError) as error:
-        raise errors.CheckpointError(
-            f"{directory}: there is no complete checkpoint of a trial here: {error}."
-        ) from error
-    if metadata.format != FORMAT:
-        raise errors.CheckpointError(
-            f"{path}: the layout is of version {metadata.format}, expected {FORMAT}."
-        )
-    return metadata
-
-
-def list_files(directory: pathlib.Path) -> dict[str, int]:
-    """Returns the sizes in bytes of all files below a directory; directories end in `/`."""
-    files = {}
-    for path in sorted(directory.rglob("*")):
-        name = path.relative_to(directory).as_posix()
-        files[f"{name}/" if path.is_dir() else name] = 0 if path.is_dir() else path.stat().st_size
-    return files
+    return manifest.total_batches
 
 
 def _sync(directory: pathlib.Path) -> None:
     for path in directory.rglob("*"):
-        if path.is_file():
+        if path.is_dir():
+            durable_files.sync_directory(path)
+        else:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-    _sync_directory(directory)
-
-
-def _sync_directory(directory: pathlib.Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    durable_files.sync_directory(directory)

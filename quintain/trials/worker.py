@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from quintain import errors, process_end
+from quintain import durable_files, errors, process_end
 from quintain.client import connection as connection_lib
 from quintain.client import worker_calls
 from quintain.records import codec, exit_codes, process_identity, trial, workload
@@ -158,6 +158,17 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._send_spooled(self._spool_path)
         return spec
 
+    def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
+        """Tells that a checkpoint can't be used, and returns the trial with an older one.
+
+        Raises:
+            CheckpointError: If there is no older one.
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for too long.
+        """
+        uuid = pathlib.Path(checkpoint).name
+        return self._call_again(lambda: self._calls.report_damage(uuid, damage))
+
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
 
@@ -178,9 +189,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
         if self._spool_path is not None:
-            temporary = self._spool_path.with_suffix(".new")
-            temporary.write_text(json.dumps(codec.to_plain(result)), encoding="utf-8")
-            temporary.replace(self._spool_path)
+            durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
             self._call_again(lambda: self._calls.report(result))
         finally:
@@ -200,12 +209,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def _send_spooled(self, path: pathlib.Path) -> None:
         try:
-            result = codec.from_plain(
-                workload.WorkloadResult, json.loads(path.read_text(encoding="utf-8"))
-            )
+            result = codec.from_plain(workload.WorkloadResult, durable_files.read_json(path))
         except FileNotFoundError:
             return
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning("%s can't be read and is left out: %s", path, error)
         else:
             logger.info("Handing in the result of workload %d.", result.workload.number)

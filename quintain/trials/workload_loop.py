@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quintain import errors
-from quintain.records import exit_codes, trial, workload
+from quintain.records import checkpoint_manifest, exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
     random_state,
@@ -43,6 +43,7 @@ def run(source: workload_source.WorkloadSource) -> int:
     spec = source.start()
     controller: base_trial.TrialController | None = None
     try:
+        spec = _find_whole(source, spec)
         controller = build_controller(spec)
         try:
             _Loop(spec, controller, source).run()
@@ -84,11 +85,31 @@ def _find_reason(
     has_trained = controller is not None and controller.context.has_trained
     # By name, as not every trial imports TensorFlow.
     is_circumstance = type(error).__name__ == "ResourceExhaustedError" or isinstance(
-        error, errors.TrainingDivergedError | errors.ClusterError
+        error, errors.TrainingDivergedError | errors.ClusterError | errors.CheckpointError
     )
     if has_trained or is_circumstance:
         return workload.ExitedReason.ERRORED
     return workload.ExitedReason.ERRORED_AT_START
+
+
+def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -> trial.TrialSpec:
+    """Returns a trial with the newest checkpoint that is whole, if it goes on from one.
+
+    Raises:
+        TrialError: If none is whole: starting the trial again is no use.
+        CheckpointError: If the storage can't be read.
+    """
+    while spec.latest_checkpoint:
+        directory = pathlib.Path(spec.latest_checkpoint)
+        damage = checkpoint_manifest.find_damage(directory, spec.checkpoint_files)
+        if damage is None:
+            break
+        _print(f"Checkpoint {directory} is damaged: {damage}.")
+        try:
+            spec = source.report_damage(spec.latest_checkpoint, damage)
+        except errors.CheckpointError as error:
+            raise errors.TrialError(str(error)) from error
+    return spec
 
 
 def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
@@ -157,6 +178,12 @@ class _Loop:
             workload_metrics.require_searched(self._searched, measured, aliases)
 
     def _do(self, task: workload.Workload) -> dict[str, Any]:
+        if task.total_batches != self._total_batches:
+            # The master's database is an older copy, say: another process takes up what it knows.
+            raise errors.GoneError(
+                f"Workload {task.number} ({task.kind}) is for {task.total_batches} batches, but "
+                f"this process has trained on {self._total_batches}."
+            )
         match task.kind:
             case workload.WorkloadKind.TRAIN:
                 return self._train(task)
@@ -167,11 +194,6 @@ class _Loop:
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:
-        if task.total_batches != self._total_batches:
-            raise errors.StateError(
-                f"Asked to train on from batch {task.total_batches}, but this process has trained "
-                f"on {self._total_batches}."
-            )
         result = self._controller.train(task.num_batches)
         self._controller.context.has_trained = True
         self._total_batches += task.num_batches

@@ -13,6 +13,19 @@ class WorkloadSource(abc.ABC):
         """Returns all that has to be known to run the trial."""
 
     @abc.abstractmethod
+    def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
+        """Tells that a checkpoint can't be used, and returns the trial with an older one.
+
+        Args:
+            checkpoint: The directory of the checkpoint.
+            damage: What is wrong with it.
+
+        Raises:
+            CheckpointError: If there is no older one that the trial may go on from.
+            GoneError: If this run of the trial is not wanted any more.
+        """
+
+    @abc.abstractmethod
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
 

@@ -248,6 +248,20 @@ class FakeCalls(calls.Calls):
         self.done.append(("delete checkpoint", uuid))
         return self.get_checkpoint(uuid)
 
+    def list_orphans(self):
+        return [
+            checkpoint.Orphan("/h/checkpoints/aaaa-1", 2048, 10.0, "h", 1, 2, 50),
+            checkpoint.Orphan("/h/checkpoints/aaaa-2", 10, 20.0, problem="it has no manifest"),
+        ]
+
+    def adopt_orphan(self, name):
+        self.done.append(("adopt", name))
+        return checkpoint.Checkpoint(name, 2, 1, 50)
+
+    def delete_orphan(self, name):
+        self.done.append(("delete orphan", name))
+        return self.list_orphans()[0]
+
     def _get(self, records, kind, name):
         if name not in records:
             raise errors.NotFoundError(f"{kind} {name}: there is none.")

@@ -47,6 +47,62 @@ def test_export_copies_models_that_need_no_code(quintain, calls_fake, tmp_path):
     assert len(stdout.splitlines()) == 2
 
 
+def test_a_checkpoint_that_no_database_knows_is_exported_by_its_path(quintain, tmp_path):
+    directory = tmp_path / "0b1c"
+    directory.mkdir()
+    (directory / "model.keras").write_text("m")
+    content = {"format": 1, "kind": "K", "total_batches": 5, "experiment_id": 1, "trial_id": 2}
+    (directory / "metadata.json").write_text(json.dumps(content | {"seed": 3, "hparams": {}}))
+    code, stdout, _ = quintain("checkpoint", "export", directory, "-o", tmp_path / "out")
+    assert (code, stdout) == (0, f"{tmp_path}/out/model.keras\n")
+
+
+def test_orphans_are_listed(quintain, calls_fake):
+    code, stdout, _ = quintain("checkpoint", "orphans")
+    assert code == 0
+    assert "aaaa-1" in stdout
+    assert "it has no manifest" in stdout
+    _, stdout, _ = quintain("checkpoint", "orphans", "aaaa-2", "--json")
+    (shown,) = json.loads(stdout)
+    assert (shown["path"], shown["experiment_id"]) == ("/h/checkpoints/aaaa-2", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "done"),
+    [
+        (["--adopt", "aaaa-1"], [("adopt", "aaaa-1")]),
+        (["--adopt", "--all"], [("adopt", "aaaa-1")]),
+        (["--delete", "aaaa-2"], [("delete orphan", "aaaa-2")]),
+        (["--delete", "--all"], [("delete orphan", "aaaa-1"), ("delete orphan", "aaaa-2")]),
+    ],
+)
+def test_orphans_are_adopted_or_deleted_after_a_question(
+    quintain, calls_fake, monkeypatch, arguments, done
+):
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "")
+    assert quintain("checkpoint", "orphans", *arguments)[0] == 130
+    assert calls_fake.done == []
+    code, _, stderr = quintain("checkpoint", "orphans", *arguments, "--yes")
+    assert (code, stderr) == (0, "")
+    assert calls_fake.done == done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--delete"], "give names of the list, or --all"),
+        (["--delete", "aaaa"], "2 of those that the database does not know begin like this"),
+        (["--delete", "b", "--yes"], "0 of those"),
+        (["--delete", "--adopt", "aaaa-1"], "expected one of them"),
+    ],
+)
+def test_orphans_are_named_exactly(quintain, calls_fake, arguments, message):
+    code, _, stderr = quintain("checkpoint", "orphans", *arguments)
+    assert code != 0
+    assert message in stderr
+    assert calls_fake.done == []
+
+
 def test_export_without_such_models_says_what_there_is(quintain, calls_fake, tmp_path):
     calls_fake.files = {"weights.h5": "w"}
 

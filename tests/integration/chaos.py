@@ -1,6 +1,9 @@
 """Kills masters and trial processes at random during searches, and compares what came out.
 
-python tests/integration/chaos.py --kills=50 --seed=1 --workdir=DIR
+python tests/integration/chaos.py --kills=50 --damage=20 --seed=1 --workdir=DIR
+
+With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
+`--trials` makes the first search shorter.
 
 An ASHA search of 30 trials and a PBT search of 8, of Keras models on the digits of scikit-learn,
 run on two slots: once undisturbed, once while processes are killed by SIGKILL. Both masters share
@@ -11,10 +14,13 @@ nothing. Then
   trials run as far as the order of results says, as far as both went);
 - the PBT searches end with the same best checkpoint;
 - no workload's metrics are there twice, none are missing;
-- the checkpoints on the disk are those in the store, and no process is left.
+- the checkpoints on the disk are those in the store, those that an older copy of the database does
+  not know, and those whose process was killed before it reported them; no process is left.
 """
 
 import argparse
+import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -26,6 +32,10 @@ import time
 
 from quintain import store as stores
 from quintain.records import checkpoint, metric
+from quintain.scheduler import orphans
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import damage
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODEL_DIR = ROOT / "examples" / "platform" / "keras_digits"
@@ -40,6 +50,7 @@ hyperparameters:
   learning_rate: {type: log, base: 10, minval: -4, maxval: -1}
 max_restarts: 1000
 scheduling_unit: 20
+min_checkpoint_period: {batches: 20}
 reproducibility: {experiment_seed: 17}
 checkpoint_storage: {save_trial_best: 1, save_trial_latest: 1, save_experiment_best: 2}
 """
@@ -50,7 +61,7 @@ searcher:
   max_length: {batches: 120}
   num_rungs: 3
   divisor: 3
-  max_trials: 30
+  max_trials: TRIALS
 """
 PBT = """
 searcher:
@@ -62,6 +73,14 @@ searcher:
   replace_function: {truncate_fraction: 0.25}
   explore_function: {resample_probability: 0.2, perturb_factor: 0.2}
 """
+MASTER = """
+import sys, time
+offset, clock = float(sys.argv.pop(1)), time.time
+time.time = lambda: clock() + offset
+from quintain.cli import main
+sys.exit(main.run(sys.argv[1:]))
+"""
+"""The command line, with a clock that is so many seconds off."""
 SEARCHES = {"asha": ASHA, "pbt": PBT}
 
 
@@ -78,15 +97,34 @@ class Home:
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
         self.master = None
+        self.clock_offset_secs = 0.0
 
     def start_master(self):
         with (self.path / "master.out").open("ab") as output:
             self.master = subprocess.Popen(
-                [sys.executable, "-m", "quintain.cli.main", "master", "start", f"--slots={SLOTS}"],
+                [
+                    *(sys.executable, "-c", MASTER, str(self.clock_offset_secs)),
+                    *("master", "start", f"--slots={SLOTS}"),
+                ],
                 env=self.environment,
                 stdout=output,
                 stderr=output,
             )
+
+    def wait_for_master(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                if json.loads((self.path / "master.json").read_text())["pid"] == self.master.pid:
+                    return
+            if self.master.poll() is not None:
+                raise SystemExit(f"The master did not start; see {self.path / 'master.out'}.")
+            time.sleep(0.1)
+        raise SystemExit(f"The master did not come up; see {self.path / 'master.out'}.")
+
+    def kill(self, pid, number):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
     def run(self, *arguments):
         done = subprocess.run(
@@ -100,9 +138,10 @@ class Home:
             raise SystemExit(f"{arguments} failed:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def create(self, name):
+    def create(self, name, num_trials):
         config = self.path / f"{name}.yaml"
-        config.write_text(f"name: {name}\n{SPACE}{SEARCHES[name]}")
+        text = SEARCHES[name].replace("TRIALS", str(num_trials))
+        config.write_text(f"name: {name}\n{SPACE}{text}")
         self.run("experiment", "create", str(config), str(MODEL_DIR), "--detach", "--no_check")
 
     def state(self, number):
@@ -153,24 +192,30 @@ class Home:
         return self.find_processes()
 
 
-def search(home, name, number, kills, choice):
-    """Runs one search to its end; returns how often what was killed."""
-    home.create(name)
+def search(home, name, number, kills, choice, damages=0, damager=None):
+    """Runs one search to its end; returns how often what was killed, and how often damaged."""
     killed = {"master": 0, "other": 0}
+    damaged = collections.Counter()
+    if damages:
+        damager.begin()
     deadline = time.monotonic() + MAX_SECS
     while not home.state(number).is_terminal:
         if time.monotonic() > deadline:
             raise SystemExit(f"{name}: not at its end after {MAX_SECS} s; see {home.path}")
-        if sum(killed.values()) >= kills:
+        left = max(kills - sum(killed.values()), 0), max(damages - damaged.total(), 0)
+        if not any(left):
             time.sleep(0.2)
             continue
         time.sleep(choice.uniform(0.1, 2.0))
         if home.state(number).is_terminal:
             break
+        if choice.random() < left[1] / sum(left):
+            damaged.update(filter(None, [damager.do_something(name)]))
+            continue
         what = home.kill_something(choice)
         if what is not None:
             killed[what] += 1
-    return killed
+    return killed, damaged
 
 
 def read(home, number):
@@ -241,9 +286,19 @@ def compare(name, calm, chaos):
     return faults
 
 
+def find_unreported(home):
+    """Returns whole checkpoints of this home that its database does not know."""
+    store = stores.open_store(home.path / "quintain.db")
+    found = orphans.find(store, home.path)
+    store.close()
+    return {each.name for each in found if each.home_id}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--damage", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workdir", required=True)
     options = parser.parse_args()
@@ -251,20 +306,24 @@ def main():
     workdir = pathlib.Path(options.workdir).absolute()
     homes = {"calm": Home(workdir / "calm"), "chaos": Home(workdir / "chaos")}
     counts = {}
+    damager = damage.Damage(homes["chaos"], choice)
     start = time.monotonic()
     for kind, home in homes.items():
         home.start_master()
-        deadline = time.monotonic() + 60
-        while not (home.path / "master.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        home.wait_for_master()
         for number, name in enumerate(SEARCHES, start=1):
-            kills = (options.kills + number - 1) // len(SEARCHES) if kind == "chaos" else 0
-            counts[kind, name] = search(home, name, number, kills, choice)
+            kills, damages = (
+                (count + number - 1) // len(SEARCHES) if kind == "chaos" else 0
+                for count in (options.kills, options.damage)
+            )
+            home.create(name, options.trials)
+            counts[kind, name] = search(home, name, number, kills, choice, damages, damager)
+            killed, damaged = counts[kind, name]
             print(
-                f"{time.monotonic() - start:6.1f} s  {kind} {name}: {counts[kind, name]}",
+                f"{time.monotonic() - start:6.1f} s  {kind} {name}: {killed} {dict(damaged)}",
                 flush=True,
             )
-    faults = []
+    faults = damager.faults
     left = {kind: home.stop() for kind, home in homes.items()}
     faults += [f"{kind}: processes are left: {pids}" for kind, pids in left.items() if pids]
     best = {}
@@ -280,10 +339,17 @@ def main():
     for kind, home in homes.items():
         kept = set().union(*(read(home, number)[3] for number in (1, 2)))
         there = {path.name for path in (home.path / "checkpoints").iterdir()}
-        if there != kept:
-            faults.append(f"{kind}: other checkpoints on the disk: {sorted(there ^ kept)}")
-    killed = sum(sum(count.values()) for (kind, _), count in counts.items() if kind == "chaos")
-    print(json.dumps({"killed": killed, "best": str(best["chaos", "pbt"]), "faults": faults}))
+        lost = damager.lost if kind == "chaos" else set()
+        unreported = find_unreported(home)
+        if not kept | lost <= there or not there <= kept | lost | unreported:
+            faults.append(
+                f"{kind}: missing: {sorted((kept | lost) - there)}, "
+                f"not known: {sorted(there - kept - lost - unreported)}"
+            )
+    killed = sum(sum(count.values()) for (kind, _), (count, _) in counts.items() if kind == "chaos")
+    damaged = sum((count for _, count in counts.values()), collections.Counter())
+    shown = {"killed": killed, "damaged": damaged, "kept": len(damager.lost)}
+    print(json.dumps({**shown, "best": str(best["chaos", "pbt"]), "faults": faults}))
     raise SystemExit(1 if faults else 0)
 
 

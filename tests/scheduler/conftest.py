@@ -155,11 +155,12 @@ def metric_of(hparams, seed, batches):
 class Workers:
     """Does the work of all processes that the launcher started, one call at a time."""
 
-    def __init__(self, master, launcher, *, metric=metric_of, order=None):
+    def __init__(self, master, launcher, *, metric=metric_of, order=None, find_damage=None):
         self.master = master
         self.launcher = launcher
         self.metric = metric
         self.order = order
+        self.find_damage = find_damage or (lambda spec: False)
         self.specs = {}
         self.done = []
 
@@ -168,7 +169,11 @@ class Workers:
         launch = self.launcher.alive[launch_id]
         if launch_id not in self.specs:
             identity = trial.ProcessIdentity(1, 1.0, launch_id)
-            self.specs[launch_id] = self.master.start_run(launch.trial_id, identity)
+            spec = self.master.start_run(launch.trial_id, identity)
+            while spec.latest_checkpoint and self.find_damage(spec):
+                uuid = pathlib.Path(spec.latest_checkpoint).name
+                spec = self.master.report_damage(launch.trial_id, launch_id, uuid, "cut")
+            self.specs[launch_id] = spec
         work = self.master.next_workload(launch.trial_id, launch_id, 0.0)
         if work is None:
             return None

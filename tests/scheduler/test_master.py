@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import sqlite3
 import threading
 import time
 
@@ -100,6 +101,134 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     for one, other in zip(shown["trials"], expected["trials"], strict=True):
         assert one == other
     assert shown == expected
+
+
+@pytest.mark.parametrize("searcher", SEARCHES)
+def test_damaged_checkpoints_change_no_result(
+    make_master, make_workers, config_text, describe, fake_launcher, store, searcher
+):
+    fields = {
+        "min_validation_period": {"batches": 3},
+        "max_restarts": 1000,
+        "min_checkpoint_period": {"batches": 1},
+    }
+    master = make_master(num_slots=3)
+    undisturbed = create(master, config_text, searcher, **fields)
+    make_workers(master).run()
+    disturbed = create(master, config_text, searcher, **fields)
+    source = random.Random(1)
+    num_damaged = 0
+
+    def find_damage(spec):
+        nonlocal num_damaged
+        with store.reading() as session:
+            there = session.list_checkpoints(
+                trial_id=spec.trial_id, states=[checkpoint.CheckpointState.COMPLETED]
+            )
+        is_damaged = len(there) > 1 and source.random() < 0.8
+        num_damaged += is_damaged
+        return is_damaged
+
+    workers = make_workers(master, order=source, find_damage=find_damage)
+
+    def disturb(number):
+        if number % 4 == 3 and fake_launcher.alive:
+            fake_launcher.end(source.choice(list(fake_launcher.alive)), exit_code=1)
+        elif source.random() < 0.1:
+            workers.master = make_master(num_slots=3)
+
+    workers.run(on_round=disturb)
+    expected, shown = describe(undisturbed), describe(disturbed)
+    offset = len(expected["trials"])
+    for each in shown["trials"]:
+        each["parent"] = each["parent"] and each["parent"] - offset
+    assert num_damaged
+    assert shown == expected
+
+
+def test_a_damaged_checkpoint_is_marked_and_the_trial_says_what_it_goes_on_from(
+    make_master, make_workers, config_text, fake_launcher, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "single", min_checkpoint_period={"batches": 4})
+    workers = make_workers(master, find_damage=lambda spec: spec.latest_checkpoint.endswith(newest))
+    newest = "-"
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    for _ in range(5):  # train 4, save, train 4, save, train 2
+        workers.step(launch_id)
+    (before,) = list_trials(store, experiment_id)
+    newest = before.latest_checkpoint
+    fake_launcher.end(launch_id, exit_code=1)
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    work = workers.step(launch_id)
+    (after,) = list_trials(store, experiment_id)
+    with store.reading() as session:
+        marked = session.get_checkpoint(newest)
+        texts = [row.text for row in session.list_logs(after.id)]
+    assert (work.total_batches, after.total_batches) == (4, 8)
+    assert not workers.specs[launch_id].latest_checkpoint.endswith(newest)
+    assert (marked.state, marked.metadata) == (
+        checkpoint.CheckpointState.DAMAGED,
+        {"damage": "cut"},
+    )
+    assert f"Checkpoint {newest} (batch 8) is damaged: cut." in after.reason
+    assert after.reason in texts
+
+
+def test_a_trial_whose_only_checkpoint_is_damaged_is_told_so_once(
+    make_master, make_workers, config_text, fake_launcher, store
+):
+    master = make_master()
+    create(master, config_text, "single", min_checkpoint_period={"batches": 4})
+    workers = make_workers(master)
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    for _ in range(2):
+        workers.step(launch_id)
+    fake_launcher.end(launch_id, exit_code=1)
+    master.tick()
+    workers.find_damage = lambda spec: True
+    (launch_id,) = fake_launcher.alive
+    with pytest.raises(errors.CheckpointError, match=r"no other one .* `quintain trial rerun 1`"):
+        workers.step(launch_id)
+
+
+def test_a_damaged_source_of_a_warm_start_is_an_error(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master()
+    create(master, config_text, "single")
+    make_workers(master).run()
+    create(master, config_text, {"name": "single", "max_length": 4, "source_trial_id": 1})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    workers = make_workers(master, find_damage=lambda spec: True)
+    with pytest.raises(errors.CheckpointError, match="damaged: cut"):
+        workers.step(launch_id)
+
+
+def test_a_running_trial_keeps_its_best_checkpoint_and_its_newest_two(
+    make_master, make_workers, config_text, fake_launcher, store
+):
+    master = make_master()
+    fields = {"min_checkpoint_period": {"batches": 1}, "min_validation_period": {"batches": 1}}
+    create(master, config_text, "single", **fields)
+    # The first validation is the best.
+    workers = make_workers(master, metric=lambda hparams, seed, batches: float(batches))
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    counts = []
+    while launch_id in fake_launcher.alive:
+        workers.step(launch_id)
+        master.tick()
+        with store.reading() as session:
+            there = session.list_checkpoints(states=[checkpoint.CheckpointState.COMPLETED])
+        counts.append([each.total_batches for each in there])
+    assert max(map(len, counts)) == 3
+    assert [1, 6, 7] in counts
+    assert counts[-1] == [1, 10]
 
 
 def test_a_result_that_is_sent_twice_counts_once(
@@ -557,6 +686,25 @@ def _raise_full():
     raise errors.StoreError("The disk is full.")
 
 
+def test_the_status_does_not_wait_for_a_program_that_locks_the_store(
+    make_master, config_text, fake_launcher, tmp_path
+):
+    master = make_master()
+    create(master, config_text, "single")
+    other = sqlite3.connect(tmp_path / "home" / "quintain.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    scheduling_thread = threading.Thread(target=master.tick)
+    scheduling_thread.start()
+    while not (status := master.status()).problem:
+        assert scheduling_thread.is_alive()
+    assert "the database is locked by" in status.problem
+    assert [each.experiment_id for each in status.experiments] == [1]
+    other.rollback()
+    other.close()
+    scheduling_thread.join()
+    assert (master.status().problem, len(fake_launcher.alive)) == ("", 1)
+
+
 def test_slots_are_shared_and_the_lower_share_makes_room(
     make_master, make_workers, config_text, fake_launcher
 ):
@@ -692,6 +840,18 @@ def test_a_fork_takes_config_and_code_and_changes_what_is_named(
     assert copy.state is states.ExperimentState.PAUSED
     assert copy.config["searcher"]["max_length"] == 3
     assert (pathlib.Path(copy.model_dir) / "model_def.py").read_text() == "x = 1\n"
+
+
+def test_the_number_of_a_lost_experiment_is_not_given_again(
+    make_master, make_workers, config_text, tmp_path
+):
+    notes = tmp_path / "home" / "experiments" / "1" / "model_dir" / "model_def.py"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("of a lost database")
+    (tmp_path / "home" / "scratch" / "2").mkdir(parents=True)
+
+    assert create(make_master(), config_text, "single") == 3
+    assert notes.read_text() == "of a lost database"
 
 
 def test_a_config_with_mistakes_creates_nothing(make_master, config_text, store, tmp_path):

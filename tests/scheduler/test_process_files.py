@@ -79,3 +79,76 @@ def test_only_the_exit_is_left_in_the_end(files):
     files.delete_all_but_exit()
     assert files.read_offset() == 0
     assert [path.name for path in files.log_path.parent.iterdir()] == ["7-1.exit"]
+
+
+def damage(path, kind):
+    data = path.read_bytes()
+    path.write_bytes(
+        {"empty": b"", "half": data[: len(data) // 2], "zeros": bytes(len(data))}[kind]
+    )
+
+
+@pytest.mark.parametrize("kind", ["empty", "half", "zeros"])
+def test_an_exit_that_is_torn_is_one_of_an_unknown_kind(files, caplog, kind):
+    write_lines(files, "last words")
+    files.write_exit(process_files.Exit(3, None, ("a",)))
+    path = files.log_path.with_name("7-1.exit")
+    damage(path, kind)
+    assert files.read_exit() == process_files.Exit(None, None, ("last words",))
+    assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["empty", "half", "zeros"])
+def test_torn_marks_and_offsets_count_as_missing_and_are_named(files, caplog, kind):
+    files.write_mark("boot 12345")
+    files.write_offset(12345678)
+    for name in ("7-1.mark", "7-1.read"):
+        damage(files.log_path.with_name(name), kind)
+    assert (files.read_mark(), caplog.text.count("7-1.mark")) == (None, 1)
+    if kind == "half":
+        # Half a number is a number: lines are read again rather than lost.
+        assert files.read_offset() < 12345678
+    else:
+        assert (files.read_offset(), caplog.text.count("7-1.read")) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["empty", "half", "zeros"])
+def test_a_torn_log_gives_the_lines_that_are_whole(files, kind):
+    write_lines(files, "first", "second", "third")
+    damage(files.log_path, kind)
+    write_lines(files, "last")
+    found = [row.text for row in files.read_lines(7, 0)[0]]
+    assert found[-1:] in (["last"], ["first"])
+    write_lines(files, "more")
+    assert files.read_lines(7, 0)[0][-1].text == "more"
+
+
+def test_a_log_that_became_shorter_is_read_from_its_end(files, caplog):
+    write_lines(files, "first", "second")
+    _, offset = files.read_lines(7, 0)
+    damage(files.log_path, "half")
+    rows, offset = files.read_lines(7, offset)
+    assert (rows, offset) == ([], files.log_path.stat().st_size)
+    assert "was cut" in caplog.text
+    write_lines(files, "rest of a line", "third")
+    assert files.read_lines(7, offset)[0][-1].text == "third"
+
+
+def test_empty_blocks_are_passed(files, monkeypatch):
+    monkeypatch.setattr(process_files, "_MOST_BYTES_AT_ONCE", 100)
+    files.log_path.write_bytes(bytes(250))
+    write_lines(files, "after")
+    offset, found = 0, []
+    for _ in range(5):
+        rows, offset = files.read_lines(7, offset)
+        found += rows
+    assert [row.text for row in found] == ["after"]
+
+
+@pytest.mark.parametrize(
+    "line", ["12", "null", '["a"]', '[1, "stdout", 2, 3]', '[[], "stdout", ""]']
+)
+def test_a_line_that_is_json_but_no_line_is_left_out(files, line):
+    files.log_path.write_text(line + "\n")
+    write_lines(files, "last")
+    assert [row.text for row in files.read_lines(7, 0)[0]] == ["last"]

@@ -111,6 +111,18 @@ class FakeMaster:
         with self.store.reading() as session:
             return session.get_checkpoint(uuid)
 
+    def adopt_orphan(self, name):
+        self.calls.append(("adopt", name))
+        return checkpoint.Checkpoint(name, 1, 1, 100)
+
+    def delete_orphan(self, name):
+        self.calls.append(("delete orphan", name))
+        return checkpoint.Orphan(f"/c/{name}", 5, 1.0)
+
+    def report_damage(self, trial_id, launch_id, uuid, damage):
+        self.results.append((trial_id, launch_id, uuid, damage))
+        return self.start_run(trial_id, trial.ProcessIdentity(1, 1.0, launch_id))
+
     def start_run(self, trial_id, identity):
         if identity.launch_id == "old":
             raise errors.GoneError("This run is not wanted any more.")

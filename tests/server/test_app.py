@@ -147,6 +147,15 @@ def test_results_and_ends_reach_the_master(http, master):
     ]
 
 
+def test_a_damaged_checkpoint_is_answered_with_what_to_go_on_from(http, master):
+    body = {"checkpoint": UUID, "damage": "weights is not there"}
+
+    answer = http("POST", f"{RUN}/1-1/damage", body=body)
+
+    assert (answer.status, answer.json["trial_id"]) == (200, 1)
+    assert master.results == [(1, "1-1", UUID, "weights is not there")]
+
+
 def test_slots_and_the_master_are_shown(http):
     assert http("GET", "/api/v1/slots").json[0]["trial_id"] == 1
     assert http("GET", "/api/v1/master").json["version"] == "1.2.3"

@@ -31,7 +31,7 @@ class FakeLauncher:
 class QuietMaster:
     """A master whose experiments do what they are told at once."""
 
-    def __init__(self, store, launcher, slots, home, *, address, launch_key):
+    def __init__(self, store, launcher, slots, home, *, address, launch_key, accept_new_database):
         self.store = store
         self.settings = {"slots": slots, "home": home, "address": address, "key": launch_key}
         self.events = []
@@ -218,6 +218,26 @@ def test_a_drained_master_hands_its_experiments_to_the_next(build, home):
         assert server.calls.get_experiment(2).state is states.ExperimentState.PAUSED
     with build() as server:
         assert server.master.events == ["start"]
+
+
+@pytest.mark.parametrize("name", ["server.json", "resume.json", "master.json", "home.json"])
+@pytest.mark.parametrize("content", [b"", b'{"experiments": [1', bytes(64), b"[]", b"{}"])
+def test_a_torn_file_of_the_home_keeps_no_master_from_starting(build, home, name, content, caplog):
+    add_experiments(home, "PAUSED")
+    (home.path / name).write_bytes(content)
+
+    with build() as server:
+        assert home_lib.find_master(home) == server.file
+        assert json.loads((home.path / "server.json").read_text())["token"] == server.file.token
+    assert not (home.path / "resume.json").exists()
+
+
+def test_a_torn_list_of_paused_experiments_is_named(build, home, caplog):
+    home.resume_file.write_text('{"experiments": [1')
+
+    with build():
+        assert str(home.resume_file) in caplog.text
+    assert "experiment activate ID" in caplog.text
 
 
 def test_draining_ends_when_somebody_loses_patience(build):

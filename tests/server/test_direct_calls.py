@@ -41,6 +41,9 @@ UUID = "0b1c2d3e-0000-0000-0000-000000000001"
         lambda calls: calls.list_checkpoints(experiment_id=1),
         lambda calls: calls.get_checkpoint(UUID),
         lambda calls: calls.get_checkpoint(UUID[:8]),
+        lambda calls: calls.list_orphans(),
+        lambda calls: calls.adopt_orphan("a b"),
+        lambda calls: calls.delete_orphan("a?b"),
     ],
 )
 def test_reads_are_the_same_over_http(over_http, calls, ask):

@@ -1,4 +1,7 @@
 import sqlite3
+import subprocess
+import sys
+import threading
 
 import alembic.autogenerate
 import alembic.migration
@@ -7,7 +10,7 @@ import sqlalchemy as sa
 
 from quintain import errors
 from quintain import store as stores
-from quintain.store import schema
+from quintain.store import schema, sqlite_engine
 from quintain.testing import store_suite
 
 
@@ -61,6 +64,85 @@ def test_another_program_that_writes_for_long_is_an_error_that_says_so(tmp_path)
     with store.transaction() as session:
         session.add_experiment(store_suite.new_experiment())
     store.close()
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%41", "a#b", "a b", "[1]", "ü", "x=%(here)s", "a://b"])
+def test_every_path_is_that_of_the_file(tmp_path, name):
+    path = tmp_path / name / "quintain.db"
+    store = stores.open_store(path)
+    with store.transaction() as session:
+        session.set_home_id("this")
+    store.close()
+    assert sorted(tmp_path.rglob("*.db*")) == [path]
+    assert sqlite3.connect(path).execute("SELECT home_id FROM home").fetchall() == [("this",)]
+
+
+def lock(path):
+    """Locks a database in another process; returns what ends it."""
+    program = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read(); c.rollback()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "locked\n"
+    return process
+
+
+def test_who_waits_for_another_process_says_for_which_and_goes_on(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(sqlite_engine, "_SILENT_SECS", 0.0)
+    path = tmp_path / "a ü [1]" / "quintain.db"
+    store = stores.open_store(path)
+    other = lock(path)
+    told = []
+
+    def write():
+        with store.transaction() as session:
+            session.set_home_id("kept")
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    while not caplog.text:
+        told.append(store.describe_wait())
+    told.append(store.describe_wait())
+    with store.reading() as session:
+        assert session.get_home_id() is None
+    with other:
+        other.stdin.close()
+    writing.join()
+    with store.reading() as session:
+        assert session.get_home_id() == "kept"
+    assert told[0] == "" or f"process {other.pid}" in told[0]
+    assert f"{path}: the database is locked by process {other.pid}" in told[-1]
+    assert told[-1].rpartition(";")[0] in caplog.text
+    assert (store.describe_wait(), "free again" in caplog.text) == ("", True)
+    store.close()
+
+
+def test_a_lock_that_lasts_is_an_error_that_names_its_process(tmp_path):
+    path = tmp_path / "quintain.db"
+    store = stores.open_store(path, busy_secs=0.05)
+    with lock(path) as other:
+        with (
+            pytest.raises(errors.StoreError, match=rf"process {other.pid} \(\w+"),
+            store.transaction(),
+        ):
+            pass
+        other.stdin.close()
+    store.close()
+
+
+def test_a_damaged_database_comes_with_advice_that_loses_nothing(tmp_path):
+    path = tmp_path / "quintain.db"
+    path.write_text("some notes " * 100)
+    with pytest.raises(errors.StoreError) as raised:
+        stores.open_store(path)
+    for part in (f"{path}-wal", "--new-database", "no checkpoint is deleted", "checkpoint orphans"):
+        assert part in str(raised.value)
 
 
 def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):

@@ -251,7 +251,7 @@ def test_a_result_that_could_not_be_handed_in_is_kept_and_sent_later(
 def test_a_kept_result_that_nobody_needs_is_dropped(start_master, make_source, tmp_path):
     spool = tmp_path / "scratch" / "7-1.spool"
     spool.parent.mkdir()
-    for text in ("{", "{}", json.dumps(codec.to_plain(result_of(TRAIN)))):
+    for text in ("", "\0" * 9, "{", "{}", "[]", json.dumps(codec.to_plain(result_of(TRAIN)))):
         spool.write_text(text)
         master = start_master(TRAIN)
         source = make_source(master)

@@ -1,8 +1,11 @@
+import dataclasses
+import pathlib
 import types
 
 import pytest
 
-from quintain.records import exit_codes, trial, workload
+from quintain import errors
+from quintain.records import checkpoint_manifest, exit_codes, trial, workload
 from quintain.trials import base_trial, local, workload_loop
 
 
@@ -58,7 +61,7 @@ def run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(workload_loop, "build_controller", build)
 
-    def run(tasks, *, faults=None, checkpoint=None, metric="error"):
+    def run(tasks, *, faults=None, checkpoint=None, metric="error", is_built=True):
         monkeypatch.setattr(FakeController, "faults", faults or {})
         spec = trial.TrialSpec(
             experiment_id=1,
@@ -71,11 +74,13 @@ def run(tmp_path, monkeypatch):
             checkpoint_dir=str(tmp_path / "checkpoints"),
             scratch_dir=str(tmp_path),
             latest_checkpoint=checkpoint,
+            home_id="home",
+            launch_id="t2-a",
         )
         source = local.LocalSource(spec, tasks)
         code = workload_loop.run(source)
-        assert built[-1].is_closed
-        return code, source, built[-1]
+        assert not is_built or built[-1].is_closed
+        return code, source, built[-1] if is_built else None
 
     return run
 
@@ -97,6 +102,84 @@ def test_a_checkpoint_is_gone_on_with(run, tmp_path):
     _, source, controller = run([("TRAIN", 1)], checkpoint=path)
     assert controller.batches == 4
     assert source.results[0].workload.total_batches == 3
+
+
+class FallingBack(local.LocalSource):
+    """Has an older checkpoint for each that is damaged, until there is none."""
+
+    older = ()
+
+    def report_damage(self, checkpoint, damage):
+        self.told = [*getattr(self, "told", []), damage]
+        if not self.older:
+            raise errors.CheckpointError("there is no other one")
+        self._spec = dataclasses.replace(self._spec, latest_checkpoint=self.older[0])
+        self.older = self.older[1:]
+        return self._spec
+
+
+@pytest.fixture
+def saved(run, tmp_path):
+    """Returns two checkpoints, after 1 and after 3 batches."""
+    _, source, _ = run([("TRAIN", 1), ("CHECKPOINT", 0), ("TRAIN", 2), ("CHECKPOINT", 0)])
+    return [
+        str(tmp_path / "checkpoints" / source.results[index].checkpoint.uuid) for index in (1, 3)
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_damaged_checkpoint_is_told_and_an_older_one_gone_on_from(
+    run, saved, monkeypatch, capsys, size
+):
+    older, newest = saved
+    pathlib.Path(newest, "state").write_bytes(b"x" * size)
+    monkeypatch.setattr(local, "LocalSource", FallingBack)
+    monkeypatch.setattr(FallingBack, "older", (older,))
+    code, source, controller = run([("TRAIN", 1)], checkpoint=newest)
+    assert (code, controller.batches) == (exit_codes.ExitCode.DONE, 2)
+    assert len(source.told) == 1
+    assert "state" in source.told[0]
+    assert f"Checkpoint {newest} is damaged: state" in capsys.readouterr().err
+
+
+def test_no_whole_checkpoint_is_one_error_and_no_restart(run, saved, monkeypatch):
+    for path in saved:
+        pathlib.Path(path, "random_state.json").write_text("")
+    monkeypatch.setattr(local, "LocalSource", FallingBack)
+    monkeypatch.setattr(FallingBack, "older", (saved[0],))
+    code, source, _ = run([("TRAIN", 1)], checkpoint=saved[1], is_built=False)
+    assert code == exit_codes.ExitCode.UNUSABLE
+    assert source.exits == [("unusable", "there is no other one")]
+
+
+def test_a_storage_that_is_not_there_is_a_failure_that_may_pass(run, saved, tmp_path):
+    (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
+    code, source, _ = run([("TRAIN", 1)], checkpoint=saved[0], is_built=False)
+    assert (code, source.exits[0][0]) == (exit_codes.ExitCode.ERROR, "errored")
+    assert "Is its disk mounted" in source.exits[0][1]
+
+
+@pytest.mark.parametrize("kind", ["TRAIN", "VALIDATE", "CHECKPOINT"])
+def test_work_for_another_state_is_not_done(run, monkeypatch, kind):
+    number = local.LocalSource._number
+
+    def count_wrongly(source, tasks):
+        for task in number(source, tasks):
+            yield dataclasses.replace(task, total_batches=7)
+
+    monkeypatch.setattr(local.LocalSource, "_number", count_wrongly)
+    with pytest.raises(errors.GoneError, match="for 7 batches, but this process has trained on 0"):
+        run([(kind, 1)])
+
+
+def test_a_checkpoint_says_whose_it_is_and_leaves_nothing_unfinished(run, tmp_path):
+    _, source, _ = run([("CHECKPOINT", 0)])
+    directory = tmp_path / "checkpoints" / source.results[0].checkpoint.uuid
+    manifest = checkpoint_manifest.read(directory)
+    assert (manifest.experiment_id, manifest.trial_id) == (1, 2)
+    assert (manifest.home_id, manifest.launch_id) == ("home", "t2-a")
+    assert manifest.hashes.keys() == {"state", "random_state.json"}
+    assert list((tmp_path / "checkpoints").iterdir()) == [directory]
 
 
 @pytest.mark.parametrize(

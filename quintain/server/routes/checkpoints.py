@@ -25,6 +25,22 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
         )
         return responses.to_response(found)
 
+    # No UUID is like this.
+    @router.get("/orphans")
+    def list_orphans() -> fastapi.Response:
+        """Lists the directories among the checkpoints that the store does not know."""
+        return responses.to_response(calls.list_orphans())
+
+    @router.post("/orphans/{name}/adopt")
+    def adopt_orphan(name: str) -> fastapi.Response:
+        """Gives one of them to the experiment that it names."""
+        return responses.to_response(calls.adopt_orphan(name))
+
+    @router.delete("/orphans/{name}")
+    def delete_orphan(name: str) -> fastapi.Response:
+        """Deletes one of them."""
+        return responses.to_response(calls.delete_orphan(name))
+
     @router.get("/{uuid}")
     def get_checkpoint(uuid: str) -> fastapi.Response:
         """Returns a checkpoint."""

@@ -40,6 +40,17 @@ class Exit:
     """What happened."""
 
 
+@dataclasses.dataclass
+class Damage:
+    """A checkpoint that can't be used."""
+
+    checkpoint: str
+    """Its UUID."""
+
+    damage: str
+    """What is wrong with it."""
+
+
 def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> fastapi.APIRouter:
     """Returns the addresses that workers ask.
 
@@ -101,6 +112,12 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
 
         await anyio.to_thread.run_sync(record)
         return responses.to_response({})
+
+    @router.post("/{launch_id}/damage")
+    def report_damage(trial_id: int, launch_id: str, found: Damage) -> fastapi.Response:
+        """Marks a checkpoint, and says from which older one to go on."""
+        spec = master.report_damage(trial_id, launch_id, found.checkpoint, found.damage)
+        return responses.to_response(spec)
 
     @router.post("/{launch_id}/exit")
     def report_exit(trial_id: int, launch_id: str, last: Exit) -> fastapi.Response:

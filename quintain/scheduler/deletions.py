@@ -1,0 +1,160 @@
+"""Deletes directories, each after a note of its exact name was stored.
+
+The note (`records.deletion`) is written in the transaction that decides, and taken away after the
+directory is gone; a deletion that was interrupted is finished at the next start. Before the first
+file goes, the directory is looked at: it must lie where the note says, not behind a symbolic link,
+and must not name another home or experiment. What does not fit is kept, and the log says so.
+"""
+
+import logging
+import pathlib
+import re
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from quintain import errors
+from quintain.records import checkpoint_manifest, deletion
+from quintain.store import store as store_lib
+
+logger = logging.getLogger(__name__)
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OWN_ROOTS: Final = ("experiments", "scratch")
+_Kind = deletion.DeletionKind
+
+
+class Deletions:
+    """Does what was noted. All methods may be called from several threads.
+
+    Attributes:
+        wake: Set when something was noted.
+    """
+
+    def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
+        """Stores where notes are and what relative paths begin from."""
+        self._store = store
+        self._home = home
+        self._running = threading.Lock()
+        self._refused: set[int] = set()
+        self.home_id = ""
+        self.wake = threading.Event()
+
+    def note(
+        self,
+        kind: deletion.DeletionKind,
+        root: pathlib.Path | str,
+        names: Iterable[str],
+        experiment_id: int,
+    ) -> list[deletion.Deletion]:
+        """Returns notes for a transaction to store.
+
+        Args:
+            kind: What the directories hold.
+            root: Where they lie.
+            names: Their names there.
+            experiment_id: The experiment that they belonged to.
+        """
+        directory = pathlib.Path(root)
+        if directory.is_relative_to(self._home):
+            # A home that was moved still finds what it noted.
+            directory = directory.relative_to(self._home)
+        now = time.time()
+        # The lock of the master is held, and the transaction is over before it is free.
+        self.wake.set()
+        return [
+            deletion.Deletion(0, kind, str(directory), name, experiment_id, now) for name in names
+        ]
+
+    def run(self) -> None:
+        """Deletes what was noted. What can't be deleted now is tried at the next start again."""
+        with self._running:
+            try:
+                with self._store.reading() as session:
+                    noted = session.list_deletions()
+                done = [each.id for each in noted if self._delete(each)]
+                if done:
+                    with self._store.transaction() as session:
+                        session.remove_deletions(done)
+            except errors.StoreError as error:
+                logger.warning("What is to be deleted stays for now: %s", error)
+
+    def _delete(self, noted: deletion.Deletion) -> bool:
+        """Deletes a directory; returns whether it is gone."""
+        if noted.id in self._refused:
+            return False
+        root = self._home / noted.root
+        path = root / noted.name
+        try:
+            if not root.is_dir() and (root.is_symlink() or pathlib.Path(noted.root).is_absolute()):
+                reason = f"{root} is not there; is its disk mounted?"
+            elif not path.is_symlink() and not path.exists():
+                return True
+            else:
+                reason = self._find_objection(noted, root, path)
+            if not reason:
+                _remove(path)
+                return True
+        except OSError as error:
+            reason = str(error)
+        # Once for each start is enough, for the files as well as for the log.
+        self._refused.add(noted.id)
+        logger.warning("%s is not deleted: %s", path, reason)
+        return False
+
+    def _find_objection(
+        self, noted: deletion.Deletion, root: pathlib.Path, path: pathlib.Path
+    ) -> str:
+        """Returns why a directory is not the one that was noted, or an empty text."""
+        if not is_plain_name(noted.name) or ".." in pathlib.PurePath(noted.root).parts:
+            return "this is not the name of a directory and the place where it lies."
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            return "it is a symbolic link or a file, and no directory."
+        if noted.kind is _Kind.EXPERIMENT:
+            number = noted.name.partition("-")[0]
+            is_own = noted.root in _OWN_ROOTS and number == str(noted.experiment_id)
+            return "" if is_own else "it is not a directory of this experiment."
+        if noted.kind is _Kind.SCRATCH:
+            is_own = noted.root == f"scratch/{noted.experiment_id}"
+            return "" if is_own else "it is not a directory of this experiment."
+        if noted.kind is _Kind.ORPHAN:
+            return ""
+        is_at_home = root == self._home / "checkpoints"
+        if noted.kind is _Kind.UNFINISHED:
+            is_named = re.fullmatch(r"\..+\.tmp", noted.name) is not None
+            return "" if is_named else "it is no unfinished checkpoint."
+        if not (path / checkpoint_manifest.FILE_NAME).exists():
+            # The manifest goes last: without it, the rest is gone or was never there.
+            is_named = _UUID.fullmatch(noted.name) is not None
+            has_rest = next(path.iterdir(), None) is not None
+            return "" if is_at_home or (is_named and not has_rest) else "it has no manifest."
+        try:
+            found = checkpoint_manifest.read(path)
+        except errors.CheckpointError as error:
+            return "" if is_at_home else str(error)
+        if found.home_id not in ("", self.home_id):
+            return f"it is of another home ({found.home_id})."
+        if found.experiment_id != noted.experiment_id:
+            return f"it is of experiment {found.experiment_id}, not of {noted.experiment_id}."
+        return ""
+
+
+def is_plain_name(name: str) -> bool:
+    """Returns whether a name means a file or directory in the directory that it is appended to."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _remove(path: pathlib.Path) -> None:
+    """Deletes a directory; its manifest, which says what it is, goes last."""
+    for entry in path.iterdir():
+        if entry.name == checkpoint_manifest.FILE_NAME:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
+    path.rmdir()

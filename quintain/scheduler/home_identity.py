@@ -1,0 +1,109 @@
+"""Whether a home directory and a database belong together.
+
+Each home has a name that is made once. It is kept in the home directory (`home.json`), in the
+database, and in the manifest of each checkpoint. So a database that was lost, or that is another
+home's, is recognised before anything is done by it.
+"""
+
+import logging
+import pathlib
+import uuid
+from typing import Final
+
+from quintain import durable_files, errors
+from quintain.records import checkpoint_manifest
+from quintain.store import store as store_lib
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME: Final = "home.json"
+
+
+def claim(home: pathlib.Path, store: store_lib.Store, *, accept_new_database: bool = False) -> str:
+    """Returns the name of a home after it was made sure that the database is this home's.
+
+    Args:
+        home: The home directory.
+        store: The database.
+        accept_new_database: Whether the database becomes this home's even if it knows nothing of
+            the checkpoints that are there.
+
+    Raises:
+        StateError: If checkpoints are there and the database is empty, or if it is another home's.
+    """
+    problem = find_mismatch(home, store)
+    if problem and not accept_new_database:
+        raise errors.StateError(
+            f"{problem} Nothing was started or deleted. Stop here and put the right database in "
+            "its place, if you have a copy; or go on with this one by `quintain master start "
+            "--new-database`: the checkpoints stay where they are, and `quintain checkpoint "
+            "orphans` lists them."
+        )
+    with store.reading() as session:
+        named = session.get_home_id()
+    if problem:
+        # A name of its own, so that it is not taken for that of the checkpoints which are there.
+        own = read_id(home)
+        home_id = named if named is not None and named != own else _new_id()
+        logger.warning("%s It becomes the database of this home.", problem)
+    else:
+        home_id = named or read_id(home) or _new_id()
+    if read_id(home) != home_id:
+        durable_files.replace(home / FILE_NAME, f'{{"home_id": "{home_id}"}}\n', mode=0o600)
+    if named != home_id:
+        with store.transaction() as session:
+            session.set_home_id(home_id)
+    return home_id
+
+
+def find_mismatch(home: pathlib.Path, store: store_lib.Store) -> str:
+    """Returns why a database can't be that of a home, or an empty text if it may be."""
+    with store.reading() as session:
+        named = session.get_home_id()
+        is_empty = not session.list_experiments(include_archived=True)
+        last_id = session.get_last_experiment_id()
+    own = read_id(home)
+    if named is not None and own is not None and named != own:
+        return (
+            f"{home}: the database is that of another home ({named}, expected {own}), or of a "
+            "time before this home got a new one."
+        )
+    directory = home / "checkpoints"
+    count = _count_newer(directory, own, last_id) if is_empty and directory.is_dir() else 0
+    if count:
+        return (
+            f"{home}: the database has no experiment, but {count} checkpoints are in {directory}. "
+            "It is new, or an old copy; the one that knows them is not there."
+        )
+    return ""
+
+
+def read_id(home: pathlib.Path) -> str | None:
+    """Returns the name that a home directory has, or None if it has none that can be read."""
+    try:
+        content = durable_files.read_json(home / FILE_NAME)
+        return str(content["home_id"])
+    except FileNotFoundError:
+        return None
+    except (errors.DamagedFileError, KeyError, TypeError) as error:
+        logger.warning("%s: the name of the home can't be read: %s", home / FILE_NAME, error)
+        return None
+
+
+def _count_newer(directory: pathlib.Path, home_id: str | None, last_id: int) -> int:
+    """Returns how many checkpoints there are of experiments that a database never had."""
+    count = 0
+    for path in directory.iterdir():
+        if (path / checkpoint_manifest.FILE_NAME).is_file():
+            try:
+                found = checkpoint_manifest.read(path)
+            except errors.CheckpointError:
+                count += 1
+                continue
+            is_own = home_id is None or found.home_id in ("", home_id)
+            count += is_own and found.experiment_id > last_id
+    return count
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,111 @@
+import json
+
+import pytest
+
+from quintain import errors
+from quintain import store as stores
+from quintain.scheduler import home_identity
+from quintain.testing import store_suite
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "home" / "checkpoints").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def open_store(home):
+    opened = []
+
+    def open_store(name="quintain.db"):
+        opened.append(stores.open_store(home / name))
+        return opened[-1]
+
+    yield open_store
+    for each in opened:
+        each.close()
+
+
+def save(home, name="c", **fields):
+    directory = home / "checkpoints" / name
+    directory.mkdir()
+    content = {"format": 1, "kind": "K", "total_batches": 5, "experiment_id": 1, "trial_id": 2}
+    content |= {"seed": 3, "hparams": {}, **fields}
+    (directory / "metadata.json").write_text(json.dumps(content))
+
+
+def add_experiment(store):
+    with store.transaction() as session:
+        return session.add_experiment(store_suite.new_experiment()).id
+
+
+def test_a_home_is_named_once_in_its_directory_and_in_its_database(home, open_store):
+    store = open_store()
+    home_id = home_identity.claim(home, store)
+
+    assert home_identity.claim(home, store) == home_id == home_identity.read_id(home)
+    with store.reading() as session:
+        assert session.get_home_id() == home_id
+
+
+def test_a_database_of_a_former_version_is_taken_for_that_of_the_home(home, open_store):
+    store = open_store()
+    add_experiment(store)
+    save(home)
+
+    assert home_identity.claim(home, store)
+
+
+@pytest.mark.parametrize("content", ["", '{"home_', "\0\0\0", "[]"])
+def test_a_torn_name_is_written_again_from_the_database(home, open_store, content, caplog):
+    store = open_store()
+    home_id = home_identity.claim(home, store)
+    (home / "home.json").write_text(content)
+
+    assert home_identity.claim(home, store) == home_id == home_identity.read_id(home)
+    assert "home.json" in caplog.text
+
+
+def test_an_empty_database_beside_checkpoints_is_refused_until_a_user_wants_it(home, open_store):
+    former = home_identity.claim(home, open_store())
+    save(home, home_id=former)
+    lost = open_store("new.db")
+    with pytest.raises(errors.StateError, match=r"1 checkpoints are in .*--new-database"):
+        home_identity.claim(home, lost)
+    with lost.reading() as session:
+        assert session.get_home_id() is None
+
+    assert home_identity.claim(home, lost, accept_new_database=True) != former
+    # From now on it is this home's, and the old one is not.
+    assert home_identity.claim(home, lost)
+    with pytest.raises(errors.StateError, match="another home"):
+        home_identity.claim(home, open_store())
+
+
+def test_an_old_copy_without_any_experiment_is_recognised(home, open_store):
+    store = open_store()
+    save(home, home_id=home_identity.claim(home, store))
+
+    with pytest.raises(errors.StateError, match="an old copy"):
+        home_identity.claim(home, store)
+
+
+def test_a_database_whose_experiments_were_all_deleted_is_no_lost_one(home, open_store):
+    store = open_store()
+    experiment_id = add_experiment(store)
+    save(home, home_id=home_identity.claim(home, store), experiment_id=experiment_id)
+    with store.transaction() as session:
+        session.delete_experiment(experiment_id)
+
+    assert home_identity.claim(home, store)
+
+
+def test_the_database_of_another_home_is_refused(home, open_store, tmp_path):
+    home_identity.claim(home, open_store())
+    other = open_store("other.db")
+    with other.transaction() as session:
+        session.set_home_id("theirs")
+    with pytest.raises(errors.StateError, match=r"another home \(theirs"):
+        home_identity.claim(home, other)
+    assert home_identity.claim(home, other, accept_new_database=True) == "theirs"
