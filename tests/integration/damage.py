@@ -18,7 +18,7 @@ from quintain import store as stores
 from quintain.records import checkpoint, states
 
 OFFSETS_SECS = (-86400.0, -3600.0, -2.0, 2.0, 3600.0, 86400.0)
-SCRATCH_FILES = (".exit", ".log", ".mark", ".read", ".spool")
+SCRATCH_FILES = (".exit", ".log", ".read", ".spool")
 _COMPLETED = checkpoint.CheckpointState.COMPLETED
 
 
