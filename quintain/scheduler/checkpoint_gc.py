@@ -89,24 +89,32 @@ def collect_running(core: core_lib.Core) -> None:
         return
     protected = core.find_protected()
     chosen: dict[int, list[checkpoint.Checkpoint]] = {}
-    for entry in core.entries.values():
-        storage = entry.config.checkpoint_storage
-        for trial_id in sorted(core.grown & entry.request_ids.keys()):
-            with core.store.reading() as session:
-                there = session.list_checkpoints(trial_id=trial_id, states=[_COMPLETED])
-            chosen.setdefault(entry.id, []).extend(
-                choose_deleted(
-                    there,
-                    save_experiment_best=0,
-                    # What is among the best of all is among as many of its trial.
-                    save_trial_best=max(storage.save_trial_best, storage.save_experiment_best),
-                    save_trial_latest=storage.save_trial_latest,
-                    smaller_is_better=entry.config.searcher.smaller_is_better,
-                    protected=protected | _needed(entry, trial_id, there),
-                )
-            )
+    for entry in list(core.entries.values()):
+        with core.containing(entry.id, "while its older checkpoints were chosen"):
+            chosen[entry.id] = _choose_grown(core, entry, protected)
     let_go(core, chosen)
     core.grown.clear()
+
+
+def _choose_grown(
+    core: core_lib.Core, entry: entries.Entry, protected: Collection[str]
+) -> list[checkpoint.Checkpoint]:
+    """Returns checkpoints to let go of, of the trials of one experiment that saved lately."""
+    storage = entry.config.checkpoint_storage
+    chosen: list[checkpoint.Checkpoint] = []
+    for trial_id in sorted(core.grown & entry.request_ids.keys()):
+        with core.store.reading() as session:
+            there = session.list_checkpoints(trial_id=trial_id, states=[_COMPLETED])
+        chosen += choose_deleted(
+            there,
+            save_experiment_best=0,
+            # What is among the best of all is among as many of its trial.
+            save_trial_best=max(storage.save_trial_best, storage.save_experiment_best),
+            save_trial_latest=storage.save_trial_latest,
+            smaller_is_better=entry.config.searcher.smaller_is_better,
+            protected={*protected, *_needed(entry, trial_id, there)},
+        )
+    return chosen
 
 
 def _needed(

@@ -104,7 +104,7 @@ def to_json(value: Any) -> str:
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The newest of the migrations, which makes these tables."""
 
 METADATA: Final = sa.MetaData(
