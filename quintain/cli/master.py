@@ -157,6 +157,7 @@ def status(as_json: bool) -> None:
             "started": output.format_time(info.start_time),
             "version": info.version,
             "problem": found.problem,
+            "slow start": found.slow_start,
             "embedded": "in `quintain experiment create`" if info.is_embedded else None,
         }
     )

@@ -64,6 +64,9 @@ class MasterStatus:
     problem: str = ""
     """Why no work is handed out now: the store can't be written, say. Empty if there is none."""
 
+    slow_start: str = ""
+    """Why trials start more slowly than they could. Empty if they don't."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MasterInfo:

@@ -2,15 +2,19 @@
 
 It imports what trials need, which takes seconds, and forks for each launch, which takes
 milliseconds. It is its own process because a process may only be forked safely while it has one
-thread and no device open: so it imports, and does nothing else. If an import
-started a thread, it says so, and is not used.
+thread and no device open: so it imports, and does nothing else. Threads that are ended before a
+fork by the library that they belong to, as OpenBLAS does, or that the library can do without in the
+copy, as jemalloc can, do no harm. If an import started another one, the server names the thread and
+the import, and is not used.
 
 Messages are lines of JSON over a socket:
 
 | from the launcher | answer |
 |---|---|
-| (nothing, at the start) | `{"fault": "", "missing": []}`; a fault says why forking is unsafe |
+| (nothing, at the start) | `{"fault": "", "module": "", "missing": []}` |
 | a `StartRequest` | a `ProcessIdentity` as a mapping, or `{"error": "..."}` |
+
+A fault says why forking is unsafe, and the module is the one to leave out to make it safe.
 
 It ends when the launcher closes the socket, also by dying. The trials go on.
 """
@@ -25,8 +29,10 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 import types
+from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
 from quintain import process_end
@@ -34,6 +40,16 @@ from quintain.records import exit_codes
 from quintain.scheduler import supervisor
 
 _DEVICE_PREFIXES: Final = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
+
+_QUIET_VARIABLES: Final = {
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow, which pandas imports
+    "NUMEXPR_NUM_THREADS": "1",  # numexpr, which pandas imports
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""Variables that keep libraries from starting threads when they are imported."""
+
+_SAFE_THREADS: Final = frozenset({"jemalloc_bg_thd"})
+"""Names of threads whose library has handlers for forks, and works without them in the copy."""
 
 
 def main() -> None:
@@ -43,12 +59,16 @@ def main() -> None:
     parser.add_argument("modules", nargs="*")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    missing = _import_all(arguments.modules)
+    threads = NewThreads()
+    with _quiet_libraries():
+        missing = _import_all(arguments.modules, threads)
     # The copies share the pages of what is there now, and never look for garbage among it.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
-        _send(messages, {"fault": find_fork_fault(), "missing": missing})
+        fault = find_fork_fault(threads)
+        greeting = {"fault": fault, "module": threads.find_module(), "missing": missing}
+        _send(messages, greeting)
         # Nobody waits for the supervisors; the kernel collects them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         for line in messages:
@@ -57,12 +77,72 @@ def main() -> None:
             _send(messages, _fork(request, control))
 
 
-def find_fork_fault() -> str:
-    """Returns why this process can't be forked safely, or an empty text."""
+class NewThreads:
+    """Remembers during which import a native thread was started.
+
+    Python tells before each import; a thread that is there then and was not before belongs to the
+    import before.
+    """
+
+    def __init__(self) -> None:
+        """Takes the threads that are there as known, with no import to blame."""
+        self._origins = dict.fromkeys(_list_threads(), ("", ""))
+        self._last_import = ("", "")
+        self._module = ""
+        self._is_watching = False
+        sys.addaudithook(self._hear)
+
+    def __enter__(self) -> "NewThreads":
+        self._is_watching = True
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._look()
+        self._is_watching = False
+
+    def begin(self, module: str) -> None:
+        """Takes it that a module is imported from now on."""
+        self._look()
+        self._module = module
+        self._last_import = (module, module)
+
+    def describe(self, thread: str) -> str:
+        """Returns the name of a thread, and the import that started it if one did.
+
+        Args:
+            thread: Its number.
+        """
+        name = _read_thread_name(thread)
+        origin, _ = self._origins.get(thread, ("", ""))
+        return f"{name!r}, which the import of {origin} started" if origin else repr(name)
+
+    def find_module(self) -> str:
+        """Returns the module whose import started a thread that does harm, or an empty text."""
+        found = (self._origins.get(thread, ("", ""))[1] for thread in _find_others())
+        return next(found, "")
+
+    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "import" and self._is_watching:
+            self._look()
+            self._last_import = (str(arguments[0]), self._module)
+
+    def _look(self) -> None:
+        for thread in _list_threads():
+            self._origins.setdefault(thread, self._last_import)
+
+
+def find_fork_fault(threads: NewThreads) -> str:
+    """Returns why this process can't be forked safely, or an empty text.
+
+    Args:
+        threads: What was seen of the threads while the modules were imported.
+    """
     with contextlib.suppress(OSError):
-        num_threads = len(os.listdir("/proc/self/task"))
-        if num_threads > 1:
-            return f"the imported modules started {num_threads - 1} threads"
+        if _find_others():
+            _end_threads_by_fork()
+        if others := _find_others():
+            named = "; ".join(threads.describe(thread) for thread in others)
+            return f"the imported modules started {len(others)} thread(s): {named}"
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):
                 target = os.readlink(f"/proc/self/fd/{name}")
@@ -71,14 +151,59 @@ def find_fork_fault() -> str:
     return ""
 
 
-def _import_all(names: list[str]) -> list[str]:
+def _list_threads() -> list[str]:
+    try:
+        return os.listdir("/proc/self/task")
+    except OSError:  # Not Linux, where nothing is forked.
+        return []
+
+
+def _find_others() -> list[str]:
+    """Returns the threads, except this one, that a copy could miss."""
+    own = str(threading.get_native_id())
+    return [
+        thread
+        for thread in _list_threads()
+        if thread != own and _read_thread_name(thread) not in _SAFE_THREADS
+    ]
+
+
+def _read_thread_name(thread: str) -> str:
+    with open(f"/proc/self/task/{thread}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+
+
+def _end_threads_by_fork() -> None:
+    """Forks a copy that ends at once: libraries with handlers for forks end their threads for it.
+
+    They start them again when they need them.
+    """
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def _quiet_libraries() -> Iterator[None]:
+    """Sets the variables that the user has not set, and takes them back: no trial sees them."""
+    added = {name: text for name, text in _QUIET_VARIABLES.items() if name not in os.environ}
+    os.environ.update(added)
+    yield
+    for name in added:
+        os.environ.pop(name, None)
+
+
+def _import_all(names: list[str], threads: NewThreads) -> list[str]:
     missing = []
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
-            traceback.print_exc()
-            missing.append(name)
+    with threads:
+        for name in names:
+            threads.begin(name)
+            try:
+                importlib.import_module(name)
+            except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
+                traceback.print_exc()
+                missing.append(name)
     return missing
 
 

@@ -120,3 +120,7 @@ class Launcher(abc.ABC):
             kill: Whether to end all processes and wait for that; else they go on, and another
                 launcher can adopt them.
         """
+
+    def find_slowness(self) -> str:
+        """Returns why processes start more slowly than they could, or an empty text."""
+        return ""

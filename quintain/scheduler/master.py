@@ -458,7 +458,10 @@ class Master:
             with self._core.containing(each, "while its forecast was made"):
                 described.append(self._describe(each))
         return master_status.MasterStatus(
-            slots=tuple(shown_slots), experiments=tuple(described), problem=problem
+            slots=tuple(shown_slots),
+            experiments=tuple(described),
+            problem=problem,
+            slow_start=self._launcher.find_slowness(),
         )
 
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from typing_extensions import override
+
 from quintain import errors
 from quintain.records import log, process_identity, trial
 from quintain.scheduler import (
@@ -101,6 +103,12 @@ class ProcessLauncher(launcher.Launcher):
         self._forkers: dict[tuple[tuple[str, str], ...], starters.ForkStarter] = {}
         self._tracked: dict[str, _Tracked] = {}
         self._lock = threading.RLock()
+        self._slowness = ""
+
+    @override
+    def find_slowness(self) -> str:
+        """Returns why processes can't be forked, or an empty text."""
+        return self._slowness
 
     def warm_up(self) -> None:
         """Starts importing TensorFlow in the background, so that the first trial need not wait."""
@@ -232,14 +240,23 @@ class ProcessLauncher(launcher.Launcher):
             entry_point=f"{self._worker}:main",
             command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
         )
-        if self._can_fork:
+        while self._can_fork:
             try:
                 return self._get_forker(early).start(request)
             except starters.ForkUnsafeError as error:
-                logger.warning("%s Each trial gets a fresh interpreter.", error)
-                self._can_fork = False
-                self._close_forkers()
+                self._leave_out(error)
         return self._spawner.start(request)
+
+    def _leave_out(self, error: starters.ForkUnsafeError) -> None:
+        """Leaves the import to the trials that keeps processes from being forked."""
+        rest = tuple(name for name in self._preloaded if name != error.module)
+        self._can_fork = bool(rest) and rest != self._preloaded
+        self._preloaded = rest
+        self._slowness = f"{error} Each trial " + (
+            f"imports {error.module} itself." if self._can_fork else "gets a fresh interpreter."
+        )
+        logger.warning("%s", self._slowness)
+        self._close_forkers()
 
     def _get_forker(self, early: dict[str, str]) -> starters.ForkStarter:
         key = tuple(early.items())

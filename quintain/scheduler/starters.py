@@ -30,7 +30,16 @@ _NUM_STDERR_BYTES: Final = 4000
 
 
 class ForkUnsafeError(errors.ClusterError):
-    """A process of these modules can't be forked safely."""
+    """A process of these modules can't be forked safely.
+
+    Args:
+        message: Why.
+        module: The module to leave out, if that is known.
+    """
+
+    def __init__(self, message: str, module: str = "") -> None:
+        super().__init__(message)
+        self.module = module
 
 
 class Starter(abc.ABC):
@@ -173,8 +182,7 @@ class _Server:
                 stderr=self._stderr,
                 pass_fds=[server_end.fileno()],
                 start_new_session=True,
-                # NumPy's threads would be there before the first fork.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
+                env={**os.environ, **environment},
             )
         self._messages = self._control.makefile("rw")
         self._is_ready = False
@@ -219,7 +227,9 @@ class _Server:
                 self.read_stderr(),
             )
         if greeting["fault"]:
-            raise ForkUnsafeError(f"Processes can't be forked: {greeting['fault']}.")
+            raise ForkUnsafeError(
+                f"Processes can't be forked: {greeting['fault']}.", greeting["module"]
+            )
 
     def _read(self) -> dict[str, Any]:
         line = self._messages.readline()

@@ -14,6 +14,12 @@ from quintain.records import exit_codes, log, process_identity
 from quintain.scheduler import process_launcher, slots, starters
 
 FORK = process_launcher.StartMethod.FORK
+_STARTS_THREAD = """
+import threading
+import time
+
+threading.Thread(target=time.sleep, args=(99.0,), daemon=True).start()
+"""
 
 
 def read_all(launcher):
@@ -197,19 +203,59 @@ def test_a_fork_server_that_died_is_started_again_and_its_processes_go_on(harnes
 
 
 def test_modules_that_start_threads_are_not_forked(harness, tmp_path, caplog, monkeypatch):
-    source = """
-import threading
-import time
-
-threading.Thread(target=time.sleep, args=(99.0,), daemon=True).start()
-"""
-    (tmp_path / "starts_thread.py").write_text(source)
+    (tmp_path / "starts_thread.py").write_text(_STARTS_THREAD)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
     launcher = harness.make(preloaded=("starts_thread",))
     harness.start(launcher, "modules")
     assert harness.wait_for_exit(launcher).exit_code == 0
-    assert "fresh interpreter" in caplog.text
+    assert "which the import of starts_thread started. Each trial gets a fresh" in caplog.text
+    assert "fresh interpreter" in launcher.find_slowness()
     assert "preloaded False __main__" in " ".join(row.text for row in read_all(launcher))
+
+
+def test_only_the_import_that_starts_a_thread_is_left_to_the_trials(
+    harness, tmp_path, caplog, monkeypatch
+):
+    (tmp_path / "starts_thread.py").write_text(_STARTS_THREAD)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    launcher = harness.make(preloaded=("colorsys", "starts_thread"))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert "Each trial imports starts_thread itself." in caplog.text
+    assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
+
+
+def test_pandas_pyarrow_and_scipy_do_not_keep_processes_from_being_forked(
+    harness, caplog, monkeypatch
+):
+    for name in ("JE_ARROW_MALLOC_CONF", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    launcher = harness.make(preloaded=("colorsys", "pandas", "pyarrow", "scipy.linalg"))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert caplog.text == ""
+    assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
+
+
+def test_threads_that_a_library_ends_for_a_fork_do_no_harm(harness, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.setenv("JE_ARROW_MALLOC_CONF", "background_thread:true")
+    launcher = harness.make(preloaded=("colorsys", "numpy", "pyarrow"))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert launcher.find_slowness() == ""
+
+
+def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, launcher, monkeypatch):
+    for name in ("JE_ARROW_MALLOC_CONF", "NUMEXPR_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    harness.start(launcher, "environment")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    text = " ".join(row.text for row in read_all(launcher))
+    assert "TINY" in text
+    assert "JE_ARROW_MALLOC_CONF" not in text
+    assert "NUMEXPR_NUM_THREADS" not in text
+    assert "OPENBLAS_NUM_THREADS" not in text
 
 
 def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog):
