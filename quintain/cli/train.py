@@ -351,7 +351,7 @@ def _example(task: Any) -> str:
     """Returns a source sentence to try, where the corpus is the bundled one."""
     path = task.validation_data.input_path
     is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
-    return "the twenty-third of April" if is_bundled else "..."
+    return "Sunday, the twenty-second of March" if is_bundled else "..."
 
 
 def _show_rows(rows: list[tuple[str, str]]) -> None:

@@ -67,7 +67,7 @@ def main() -> None:
     gc.freeze()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         fault = find_fork_fault(threads)
-        greeting = {"fault": fault, "module": threads.find_module(), "missing": missing}
+        greeting: dict[str, object] = {"fault": fault, "module": threads.find_module(), "missing": missing}
         _send(messages, greeting)
         # Nobody waits for the supervisors; the kernel collects them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
