@@ -67,8 +67,8 @@ def main() -> None:
     gc.freeze()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         fault = find_fork_fault(threads)
-        greeting: dict[str, object] = {"fault": fault, "module": threads.find_module(), "missing": missing}
-        _send(messages, greeting)
+        module = threads.find_module() if fault else ""
+        _send(messages, {"fault": fault, "module": module, "missing": missing})
         # Nobody waits for the supervisors; the kernel collects them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         for line in messages:
