@@ -8,7 +8,11 @@ they are first used.
 import importlib
 from typing import Any
 
+from quintain import quiet_tensorflow
+
 __version__ = "0.1.0"
+
+quiet_tensorflow.install()
 
 _PACKAGES = {
     "config": "quintain.config",
