@@ -9,15 +9,34 @@ These are functions for local files. Directories of runs may lie elsewhere (`gs:
 file appears when it is closed.
 """
 
+import errno
 import json
 import os
 import pathlib
+import re
 from typing import Any, Final
 
 from quintain import errors
 
 SCRATCH_SUFFIX: Final = ".incomplete"
 """What is appended to the name of a file while it is written."""
+
+
+_ADVICE: Final = {
+    errno.EACCES: "Check the owner and the permissions of file and directory",
+    errno.EPERM: "Check the owner and the permissions of file and directory",
+    errno.EROFS: "Make the disk writable, or choose another directory",
+    errno.ENOSPC: "Free some space, or choose another directory",
+    errno.EDQUOT: "Free some space or get a larger quota, or choose another directory",
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.EIO: "The disk or the network fails: look at the log of the system",
+    errno.ENOTDIR: "A file is where a directory is needed: move it away",
+    errno.EISDIR: "A directory is where a file is needed: move it away",
+}
+_CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
+_IN_TENSORFLOW: Final = re.compile(
+    rf"\s*(?:{{{{.*?}}}} )?(?P<path>[^;\n]*); (?P<reason>{'|'.join(map(re.escape, _CODES))})\b"
+)
 
 
 def replace(path: str | os.PathLike[str], content: str | bytes, *, mode: int = 0o666) -> None:
@@ -56,6 +75,30 @@ def replace(path: str | os.PathLike[str], content: str | bytes, *, mode: int = 0
         pathlib.Path(scratch).unlink(missing_ok=True)
         raise
     sync_directory(os.path.dirname(path))
+
+
+def explain(error: BaseException) -> str | None:
+    """Returns which file the system refuses, why, and what to do; None for other errors.
+
+    Args:
+        error: An `OSError` of a file, or one of TensorFlow's, which ends in what the system says.
+
+    Example:
+        >>> print(explain(PermissionError(13, "Permission denied", "runs/a/x")))
+        runs/a/x: Permission denied. Check the owner and the permissions of file and directory.
+    """
+    if isinstance(error, OSError):
+        if error.filename is None and error.errno not in _ADVICE:
+            return None
+        where, reason, code = os.fsdecode(error.filename or ""), error.strerror, error.errno
+    else:
+        found = _IN_TENSORFLOW.match(str(getattr(error, "message", "")))
+        if found is None:
+            return None
+        where, reason = found["path"], found["reason"]
+        code = _CODES[reason]
+    begin = f"{where}: {reason}" if where else str(reason)
+    return f"{begin}. {_ADVICE[code]}." if code in _ADVICE else f"{begin}."
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:

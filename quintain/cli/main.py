@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from quintain import __version__, errors, process_end
+from quintain import __version__, durable_files, errors, process_end
 from quintain.cli import local_cluster, printable, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     except (errors.QuintainError, OSError) as error:
         if shows_traceback:
             traceback.print_exc()
-        click.echo(f"Error: {printable.clean(str(error))}", err=True)
+        click.echo(f"Error: {printable.clean(durable_files.explain(error) or str(error))}", err=True)
         # A lost process is nobody's typo: the cluster may be started again as it is. Nor is what is
         # not there any more, or has gone on to another state.
         return EXIT_FAILURE if isinstance(error, _NOT_BAD_INPUT) else EXIT_BAD_INPUT
@@ -120,6 +120,11 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
     if type(error).__name__ == "Interrupted":
         click.echo(_describe_interruption(error, arguments), err=True)
         return _SIGNAL_EXITS.get(str(getattr(error, "reason", "")), EXIT_FAILURE)
+    if (text := durable_files.explain(error)) is not None:  # Nor is a full disk unexpected.
+        if shows_traceback:
+            traceback.print_exception(error)
+        click.echo(f"Error: {text}", err=True)
+        return EXIT_BAD_INPUT
     if shows_traceback:
         traceback.print_exception(error)
     else:
