@@ -9,6 +9,7 @@ QuintainError
 |-- DataError (ValueError)               input data can't be used; names file and line
 |-- NotFoundError (LookupError)          there is no experiment, trial or checkpoint of this name
 |-- DamagedFileError (ValueError)        one of our own files was cut or damaged; names the file
+|-- OutputError                          a file can't be written; names it and the reason
 |-- StoreError                           the database can't be opened, read or written
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
@@ -139,6 +140,10 @@ class NotFoundError(QuintainError, LookupError):
 
 class DamagedFileError(QuintainError, ValueError):
     """A file that this package wrote can't be understood any more."""
+
+
+class OutputError(QuintainError):
+    """A file can't be written: no permission, no space, a broken disk."""
 
 
 class TrialError(QuintainError):

@@ -102,7 +102,9 @@ def run(arguments: Sequence[str]) -> int:
     except (errors.QuintainError, OSError) as error:
         if shows_traceback:
             traceback.print_exc()
-        click.echo(f"Error: {printable.clean(durable_files.explain(error) or str(error))}", err=True)
+        click.echo(
+            f"Error: {printable.clean(durable_files.explain(error) or str(error))}", err=True
+        )
         # A lost process is nobody's typo: the cluster may be started again as it is. Nor is what is
         # not there any more, or has gone on to another state.
         return EXIT_FAILURE if isinstance(error, _NOT_BAD_INPUT) else EXIT_BAD_INPUT

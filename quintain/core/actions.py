@@ -28,6 +28,7 @@ RecoveryAction = recovery.RecoveryAction
 RecoveryCondition = recovery.RecoveryCondition
 
 EMA_DIRECTORY: Final = "ema_checkpoints"
+EMA_NAME: Final = "average_weights"
 
 
 class PreparedAction(abc.ABC):
@@ -82,7 +83,7 @@ class EMACheckpointing:
             checkpoint,
             os.path.join(export_dir, EMA_DIRECTORY),
             max_to_keep,
-            checkpoint_name="average_weights",
+            checkpoint_name=EMA_NAME,
             enable_async=False,
         )
 

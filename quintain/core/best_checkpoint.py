@@ -1,5 +1,6 @@
 """Keeps the checkpoint with the best evaluation so far in a directory of its own."""
 
+import contextlib
 import json
 import math
 import operator
@@ -12,7 +13,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import checkpoints, cluster_checkpoints, evaluation_log
 from quintain.core import config_definitions as cfg
-from quintain.orbit import cluster
+from quintain.orbit import cluster, whole_files
 
 INFO_FILE: Final = "info.json"
 KEPT_FILE: Final = "kept.json"
@@ -99,8 +100,8 @@ class BestCheckpointExporter:
     @property
     def best_ckpt_path(self) -> str | None:
         """Prefix of the best checkpoint, or None before the first export."""
-        step = self._read_json(INFO_FILE).get(STEP_KEY)
-        path = os.path.join(self._export_dir, f"{_NAME}-{step:.0f}") if step is not None else None
+        info = self._read_json(INFO_FILE)
+        path = os.path.join(self._export_dir, f"{_NAME}-{info[STEP_KEY]:.0f}") if info else None
         return path if path in checkpoints.list_checkpoints(self._export_dir, _NAME) else None
 
     @property
@@ -139,6 +140,19 @@ class BestCheckpointExporter:
             CheckpointError: If the checkpoint can't be written.
         """
         step, value = int(global_step), find_metric(eval_logs, self._metric_name)
+        is_chief = cluster.is_chief(tf.distribute.get_strategy())
+        with whole_files.alone(self._export_dir) if is_chief else contextlib.nullcontext():
+            return self._export_if_best(checkpoint, eval_logs, step, value, write_logs=write_logs)
+
+    def _export_if_best(
+        self,
+        checkpoint: tf.train.Checkpoint,
+        eval_logs: Mapping[str, Any],
+        step: int,
+        value: float,
+        *,
+        write_logs: bool,
+    ) -> bool:
         strategy = tf.distribute.get_strategy()
         is_chief = cluster.is_chief(strategy)
         # Workers may see the files at different times: the chief decides.
@@ -191,19 +205,29 @@ class BestCheckpointExporter:
         if others and self._manager is not None:
             self._manager.discard(others)
 
+    def check_record(self) -> None:
+        """Reads what is on record of the best checkpoints, before a run relies on it.
+
+        Raises:
+            DamagedFileError: If it can't be understood.
+        """
+        self._read_json(INFO_FILE)
+        self._read_json(KEPT_FILE)
+
     def _read_json(self, name: str) -> dict[str, Any]:
         path = os.path.join(self._export_dir, name)
         if not tf.io.gfile.exists(path):
             return {}
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
+        content: dict[str, Any] = whole_files.read_json(path)
+        with whole_files.understanding(path):
+            if name == INFO_FILE:
+                int(content[STEP_KEY])
+            else:
+                {int(step): float(value) for step, value in content.items()}
+        return content
 
     def _write_json(self, name: str, content: Mapping[Any, Any]) -> None:
-        tf.io.gfile.makedirs(self._export_dir)
-        path = os.path.join(self._export_dir, name)
-        with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
-            json.dump(content, file, indent=2)
-        tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+        whole_files.write(os.path.join(self._export_dir, name), json.dumps(content, indent=2))
 
 
 def maybe_create_best_ckpt_exporter(
@@ -217,18 +241,21 @@ def maybe_create_best_ckpt_exporter(
 
     Raises:
         ConfigError: If the exporter's fields do not fit together.
+        DamagedFileError: If what is on record can't be understood.
     """
     config = params.trainer
     if not (
         data_dir and config.best_checkpoint_export_subdir and config.best_checkpoint_eval_metric
     ):
         return None
-    return BestCheckpointExporter(
+    exporter = BestCheckpointExporter(
         os.path.join(data_dir, config.best_checkpoint_export_subdir),
         config.best_checkpoint_eval_metric,
         config.best_checkpoint_metric_comp,
         max_to_keep=config.best_checkpoint_max_to_keep,
     )
+    exporter.check_record()
+    return exporter
 
 
 def _to_number(value: Any, name: str, field: str) -> float:

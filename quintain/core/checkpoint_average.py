@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit, checkpoints
+from quintain.core import checkpoint_fit, checkpoints, run_lock
+from quintain.orbit import literal_paths, whole_files
 
 DIRECTORY: Final = "averaged"
 """Where averages of a run are kept, below its directory."""
@@ -121,9 +122,10 @@ def average_checkpoints(
     readers = [_open(source) for source in ordered]
     _check_alike(ordered, readers)
     values, num_averaged = _average_values(ordered, readers)
-    tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-    _copy_run_files(run_dir, os.path.dirname(path) or ".")
-    checkpoints.write_values(path, values)
+    directory = os.path.dirname(path) or "."
+    with run_lock.hold(directory):
+        _copy_run_files(run_dir, directory, is_own=output is None)
+        checkpoints.write_values(path, values)
     return Average(path, tuple(ordered), num_averaged)
 
 
@@ -162,7 +164,7 @@ def _choose_output(output: str | None, sources: Sequence[str], run_dir: str) -> 
 
 def _open(path: str) -> Any:
     try:
-        return tf.train.load_checkpoint(path)
+        return tf.train.load_checkpoint(literal_paths.checkpoint(path))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
             f"the checkpoint {path!r} cannot be read: {checkpoint_fit.describe_error(error)}"
@@ -260,12 +262,32 @@ def _read(path: str, reader: Any, key: str) -> np.ndarray:
     return value
 
 
-def _copy_run_files(run_dir: str, directory: str) -> None:
-    """Copies what describes a run, but neither its checkpoints nor its records."""
+def _copy_run_files(run_dir: str, directory: str, *, is_own: bool) -> None:
+    """Copies what describes a run, but neither its checkpoints nor its records.
+
+    Args:
+        run_dir: The run's directory.
+        directory: Where to.
+        is_own: Whether that is the run's own directory of averages, whose copies are renewed.
+    """
     if os.path.abspath(run_dir) == os.path.abspath(directory):
         return
+    copies = {}
     for name in tf.io.gfile.listdir(run_dir):
-        path = os.path.join(run_dir, name)
+        path, target = os.path.join(run_dir, name), os.path.join(directory, name)
         if tf.io.gfile.isdir(path) or _NOT_COPIED.fullmatch(name):
             continue
-        tf.io.gfile.copy(path, os.path.join(directory, name), overwrite=True)
+        copies[target] = _read_bytes(path)
+        if not is_own and tf.io.gfile.exists(target) and _read_bytes(target) != copies[target]:
+            raise errors.CheckpointError(
+                f"output: {target!r} is another file than {path!r} of the run, and would be "
+                "overwritten. Give a directory of its own."
+            )
+    for target, content in copies.items():
+        whole_files.write(target, content)
+
+
+def _read_bytes(path: str) -> bytes:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    return data

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import checkpoint_state
+from quintain.orbit import checkpoint_watch, literal_paths
 
 MAX_SHOWN_MISMATCHES: Final = 5
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -69,7 +70,7 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
         checkpoint.prepare(path)
     found = {
         key: tuple(shape)
-        for key, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items()
+        for key, shape in _open(path).get_variable_to_shape_map().items()
         if is_variable(key)
     }
     differences = list(_differences(_expected_variables(checkpoint), found))
@@ -88,7 +89,7 @@ def read_step(path: str) -> int:
         CheckpointError: If it does not exist, or is not of a training.
     """
     try:
-        return int(tf.train.load_checkpoint(path).get_tensor(_STEP_KEY))
+        return int(_open(path).get_tensor(_STEP_KEY))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
             f"The checkpoint {path!r} does not tell its step: {describe_error(error)}"
@@ -108,7 +109,7 @@ def restore_model(model: keras.Model, path: str, items: Mapping[str, Any] | None
     """
     checkpoint = tf.train.Checkpoint(**(items or model_items(model)))
     try:
-        status = checkpoint.read(path)
+        status = checkpoint.read(literal_paths.checkpoint(path))
         status.expect_partial().assert_existing_objects_matched()
     except tf.errors.OpError as error:
         raise errors.CheckpointError(
@@ -135,10 +136,10 @@ def find_newest(path: str, field: str) -> str:
     """
     if not tf.io.gfile.isdir(path):
         return path
-    latest = tf.train.latest_checkpoint(path)
+    latest = checkpoint_watch.find_latest(path)
     if latest is None:
         raise errors.CheckpointError(f"{field}: got {path!r}, a directory without a checkpoint.")
-    return str(latest)
+    return latest
 
 
 def restore_newest(model: keras.Model, path: str, field: str) -> None:
@@ -201,6 +202,10 @@ def is_variable(key: str) -> bool:
     return key != OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
 
 
+def _open(path: str) -> Any:
+    return tf.train.load_checkpoint(literal_paths.checkpoint(path))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Variable:
     """A variable that a checkpoint should hold."""
@@ -243,7 +248,7 @@ def list_some(differences: Sequence[str], most: int = MAX_SHOWN_MISMATCHES) -> s
 
 def _find_lacking(checkpoint: tf.train.Checkpoint, path: str) -> Iterator[str]:
     """Yields the variables of `checkpoint` for which a file, which may hold more, has no value."""
-    found = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    found = _open(path).get_variable_to_shape_map()
     expected = _expected_variables(checkpoint)
     shapes = {key: tuple(found[key]) for key in expected if key in found}
     return _differences(expected, shapes)

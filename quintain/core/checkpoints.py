@@ -18,8 +18,10 @@ from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
 from quintain.core import checkpoint_fit
+from quintain.orbit import checkpoint_watch, literal_paths, whole_files
 
-_WRITE_ERRORS: Final = (tf.errors.OpError, OSError)
+_STATE_FILE: Final = "checkpoint"
+_WRITE_ERRORS: Final = (*whole_files.ERRORS, errors.OutputError)
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +206,7 @@ class CheckpointManager:
                 differences.
         """
         checkpoint_fit.check_fit(self._checkpoint, path)
-        self._checkpoint.read(path).expect_partial()
+        self._checkpoint.read(literal_paths.checkpoint(path)).expect_partial()
         self._last_step = self._step()
 
     def discard(self, paths: Sequence[str]) -> None:
@@ -225,10 +227,10 @@ class CheckpointManager:
         return self._interval > 0 and step - (self._last_step or 0) >= self._interval
 
     def _warn_of_missing(self, found: list[str]) -> None:
-        state = tf.train.get_checkpoint_state(self._directory)
-        if state is None or not state.model_checkpoint_path:
+        recorded = checkpoint_watch.list_recorded(self._directory)
+        if not recorded:
             return
-        newest = os.path.join(self._directory, os.path.basename(state.model_checkpoint_path))
+        newest = os.path.join(self._directory, os.path.basename(recorded[-1]))
         if newest not in found:
             logger.warning(
                 "The checkpoint %s is recorded as the newest, but its files are missing. %s",
@@ -258,12 +260,11 @@ class CheckpointManager:
             self._num_saves += 1
             self._record_and_prune()
         except _WRITE_ERRORS as error:
-            kept, reason = self.checkpoints, checkpoint_fit.describe_error(error)
+            kept, reason = self.checkpoints, whole_files.describe(error)
             self._last_step = None
             self._write_error = errors.CheckpointError(
-                f"The checkpoint {path!r} can't be written: {reason}. "
-                + (f"The newest one is still {kept[-1]!r}. " if kept else "")
-                + "Free some space or choose another model_dir, then run the same command again."
+                f"The checkpoint {path!r} can't be written: {reason}"
+                + (f" The newest one is still {kept[-1]!r}." if kept else "")
             )
             self._write_error.__cause__ = error
 
@@ -280,10 +281,7 @@ def _write_state(directory: str, paths: list[str]) -> None:
     names = [os.path.basename(path) for path in paths]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-    path = os.path.join(directory, "checkpoint")
-    with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
-        file.write("\n".join(lines) + "\n")
-    tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+    whole_files.write(os.path.join(directory, _STATE_FILE), "\n".join(lines) + "\n")
 
 
 def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
@@ -310,7 +308,7 @@ def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
             _write_state(directory, known)
     except _WRITE_ERRORS as error:
         raise errors.CheckpointError(
-            f"The checkpoint {path!r} can't be written: {checkpoint_fit.describe_error(error)}."
+            f"The checkpoint {path!r} can't be written: {whole_files.describe(error)}"
         ) from error
 
 
@@ -329,7 +327,7 @@ def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:
 
 def delete_checkpoint(path: str) -> None:
     """Deletes the files of a checkpoint, its index first, so that it is never half there."""
-    for file in [f"{path}.index", *sorted(tf.io.gfile.glob(f"{path}.data-*"))]:
+    for file in [f"{path}.index", *_list_data_files(path)]:
         with contextlib.suppress(tf.errors.NotFoundError):
             tf.io.gfile.remove(file)
 
@@ -340,7 +338,7 @@ def find_damage(path: str) -> str | None:
     Every value carries a checksum, so that truncated and altered files are found.
     """
     try:
-        reader = tf.train.load_checkpoint(path)
+        reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
@@ -363,7 +361,7 @@ def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSav
 @contextlib.contextmanager
 def _temporary_prefix(path: str) -> Iterator[str]:
     """Yields a prefix in a scratch directory beside `path`, which is removed afterwards."""
-    scratch = f"{path}.incomplete"
+    scratch = path + whole_files.SCRATCH_SUFFIX
     if tf.io.gfile.exists(scratch):
         tf.io.gfile.rmtree(scratch)
     tf.io.gfile.makedirs(scratch)
@@ -376,12 +374,13 @@ def _temporary_prefix(path: str) -> Iterator[str]:
 
 def _publish(prefix: str, path: str) -> None:
     """Moves written files to their place; the index, which makes them a checkpoint, comes last."""
-    for file in [*sorted(tf.io.gfile.glob(f"{prefix}.data-*")), f"{prefix}.index"]:
-        tf.io.gfile.rename(file, path + file[len(prefix) :], overwrite=True)
+    for file in [*_list_data_files(prefix), f"{prefix}.index"]:
+        whole_files.publish(file, path + file[len(prefix) :])
 
 
-def remove_incomplete(directory: str) -> None:
-    """Removes what a killed process left of unfinished checkpoints and files."""
-    for scratch in tf.io.gfile.glob(os.path.join(directory, "*.incomplete")):
-        remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(scratch) else tf.io.gfile.remove
-        remove(scratch)
+def _list_data_files(path: str) -> list[str]:
+    """Returns the files with the values of a checkpoint, found by their exact names."""
+    directory, name = os.path.split(path)
+    pattern = re.compile(re.escape(name) + r"\.data-\d{5}-of-\d{5}")
+    names = filter(pattern.fullmatch, tf.io.gfile.listdir(directory or os.curdir))
+    return sorted(os.path.join(directory, found) for found in names)

@@ -1,13 +1,14 @@
 """The record of a run's evaluations: one line of JSON a step, in `evaluations.jsonl`."""
 
-import json
 import math
 import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import tensorflow as tf
+
+from quintain.core import json_lines
+from quintain.orbit import whole_files
 
 FILE_NAME: Final = "evaluations.jsonl"
 
@@ -17,7 +18,7 @@ class EvaluationLog:
 
     A resumed run asks it whether the evaluation at its step was lost. The file is rewritten as a
     whole and moved into place, so that a kill never leaves half a line; a step that is evaluated
-    again replaces its line.
+    again replaces its line. A training and an evaluation may write to it at the same time.
 
     Example:
         >>> import tempfile
@@ -57,36 +58,32 @@ class EvaluationLog:
             drop_later: Whether later steps on record are dropped. In a training they come from
                 before it was thrown back to an earlier checkpoint; they will be evaluated again.
         """
+        if self._path is None:
+            self._memory = self._add(step, metrics, drop_later)
+            return
+        with whole_files.alone(os.path.dirname(self._path)):
+            kept = self._add(step, metrics, drop_later)
+            json_lines.write(
+                self._path,
+                ({"step": number, "metrics": values} for number, values in kept.items()),
+            )
+
+    def _add(
+        self, step: int, metrics: Mapping[str, Any], drop_later: bool
+    ) -> dict[int, dict[str, Any]]:
+        """Returns what is to be on record with a new evaluation, by rising step."""
         kept = {
             other: values
             for other, values in self._read().items()
             if other < step or (other > step and not drop_later)
         }
         kept[step] = to_plain(metrics)
-        self._write(dict(sorted(kept.items())))
-
-    def _write(self, kept: dict[int, dict[str, Any]]) -> None:
-        if self._path is None:
-            self._memory = kept
-            return
-        lines = [
-            json.dumps({"step": number, "metrics": values}) + "\n"
-            for number, values in kept.items()
-        ]
-        tf.io.gfile.makedirs(os.path.dirname(self._path))
-        scratch = f"{self._path}.incomplete"
-        with tf.io.gfile.GFile(scratch, "w") as file:
-            file.write("".join(lines))
-        tf.io.gfile.rename(scratch, self._path, overwrite=True)
+        return dict(sorted(kept.items()))
 
     def _read(self) -> dict[int, dict[str, Any]]:
         if self._path is None:
             return self._memory
-        if not tf.io.gfile.exists(self._path):
-            return {}
-        with tf.io.gfile.GFile(self._path) as file:
-            entries = [json.loads(line) for line in file.read().splitlines()]
-        return {entry["step"]: entry["metrics"] for entry in entries}
+        return {entry["step"]: entry["metrics"] for entry in json_lines.read(self._path)}
 
 
 def to_plain(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -217,6 +217,7 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
 
 
 def _read_file(path: str) -> _Layer:
+    run_files.check_whole(path)
     content, lines = yaml_io.load_file_with_lines(path)
     names = (run_files.EXPERIMENT_KEY, run_files.IMPORTS_KEY)
     return _Layer(

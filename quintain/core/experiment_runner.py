@@ -17,12 +17,14 @@ from quintain.core import (
     base_task,
     base_trainer,
     best_checkpoint,
+    checkpoint_files,
     checkpoints,
     cluster_checkpoints,
     early_stopping,
     evaluation_log,
     model_stats,
     privacy_accounting,
+    run_files,
     step_profile,
 )
 from quintain.core import config_definitions as cfg
@@ -292,7 +294,7 @@ class ExperimentRunner:
         if not self._model_dir:
             return None
         if self._mode.is_training and cluster.is_chief(self._strategy):
-            checkpoints.remove_incomplete(self._model_dir)
+            checkpoint_files.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
         return cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
             self._trainer.checkpoint,

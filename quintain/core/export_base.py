@@ -30,6 +30,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import checkpoint_fit
+from quintain.orbit import literal_paths
 
 MAX_DIRECTORY_CREATION_ATTEMPTS: Final = 10
 """How often `get_timestamped_export_dir` looks for a name that is free."""
@@ -180,7 +181,9 @@ def _restore(model: Any, path: str, checkpoint: tf.train.Checkpoint | None) -> N
         return
     checkpoint = checkpoint or tf.train.Checkpoint(model=model)
     try:
-        checkpoint.read(path).assert_existing_objects_matched().expect_partial()
+        checkpoint.read(
+            literal_paths.checkpoint(path)
+        ).assert_existing_objects_matched().expect_partial()
     except (tf.errors.OpError, ValueError, AssertionError) as error:
         raise errors.CheckpointError(
             f"checkpoint_path: {path!r} does not fit: {checkpoint_fit.describe_error(error)}"

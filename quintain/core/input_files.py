@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.orbit import iterators
+from quintain.orbit import iterators, literal_paths, whole_files
 
 DatasetFn = Callable[..., tf.data.Dataset]
 
@@ -43,7 +43,8 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
     """Returns the files that paths and patterns name.
 
     Args:
-        input_path: Paths, or patterns with `*` and `?`: a comma-separated string or a list.
+        input_path: Paths, or patterns with `*` and `?`: a comma-separated string or a list. What
+            exists under just this name is that file, whatever characters are in it.
         name: Name of the config field, for error messages.
 
     Returns:
@@ -60,8 +61,8 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         )
     files: list[str] = []
     for path in paths:
-        if "*" in path or "?" in path:
-            matched = sorted(tf.io.gfile.glob(path))
+        if ("*" in path or "?" in path) and not tf.io.gfile.exists(path):
+            matched = _match(path)
             if not matched:
                 raise errors.DataError(f"{name}: no file matches {path!r}. Check the pattern.")
             files += matched
@@ -69,6 +70,17 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
             _check_file(path, name)
             files.append(path)
     return files
+
+
+def _match(path: str) -> list[str]:
+    """Returns the files that match a pattern, of which a directory that exists is no part."""
+    directory, pattern = os.path.split(path)
+    while directory and not tf.io.gfile.isdir(directory):
+        directory, name = os.path.split(directory)
+        pattern = os.path.join(name, pattern)
+    root = literal_paths.directory(directory) if whole_files.is_local(directory) else directory
+    found = tf.io.gfile.glob(os.path.join(root, pattern))
+    return sorted(os.path.join(directory, one[len(root) :].lstrip("/")) for one in found)
 
 
 def _check_file(path: str, name: str) -> None:

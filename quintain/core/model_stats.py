@@ -14,6 +14,8 @@ from tensorflow.python.framework import (  # Not public, nor is a way around.
     ops,
 )
 
+from quintain.orbit import whole_files
+
 logger = logging.getLogger(__name__)
 
 _FLOPS = "flops"
@@ -28,8 +30,7 @@ def write_model_params(model: tf.Module | keras.Model, output_path: str) -> None
     """
     lines = [f"{_get_name(variable)} {list(variable.shape)}" for variable in model.variables]
     total = sum(_count(variable) for variable in model.variables)
-    with tf.io.gfile.GFile(output_path, "w") as file:
-        file.write("\n".join([*lines, "", f"Total params: {total}", ""]))
+    whole_files.write(output_path, "\n".join([*lines, "", f"Total params: {total}", ""]))
 
 
 def try_count_params(model: tf.Module | keras.Model, trainable_only: bool = False) -> int | None:

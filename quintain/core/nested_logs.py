@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import orbit
+from quintain.orbit import whole_files
 
 
 def get_leaf_nested_dict(d: Mapping[str, Any], keys: Sequence[str]) -> Any:
@@ -64,8 +65,8 @@ def write_json_summary(log_dir: str, global_step: int, eval_metrics: Mapping[str
         name: str(value.numpy() if hasattr(value, "numpy") else value)
         for name, value in eval_metrics.items()
     }
-    with tf.io.gfile.GFile(os.path.join(log_dir, f"metrics-{global_step}.json"), "w") as file:
-        file.write(json.dumps(texts, indent=4) + "\n")
+    path = os.path.join(log_dir, f"metrics-{global_step}.json")
+    whole_files.write(path, json.dumps(texts, indent=4) + "\n")
 
 
 def write_summary(

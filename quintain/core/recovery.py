@@ -11,7 +11,7 @@ from quintain import errors
 from quintain.core import base_trainer, checkpoints, recovery_state
 from quintain.core import config_definitions as cfg
 from quintain.optimization import learning_rate_scale
-from quintain.orbit import cluster
+from quintain.orbit import cluster, literal_paths
 
 MAX_SHOWN: Final = 8
 _LOSS_NAMES: Final = ("training_loss", "total_loss")
@@ -324,7 +324,7 @@ def _restore(manager: Any, path: str) -> None:
     if isinstance(manager, checkpoints.CheckpointManager):
         manager.restore(path)
     else:
-        manager.checkpoint.read(path).expect_partial()
+        manager.checkpoint.read(literal_paths.checkpoint(path)).expect_partial()
 
 
 def _discard(manager: Any, paths: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Final
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.orbit import whole_files
+
 FILE_NAME: Final = "recovery.json"
 
 
@@ -117,17 +119,19 @@ class RecoveryState(tf.train.experimental.PythonState):
 def save(state: RecoveryState, model_dir: str) -> None:
     """Writes the state beside the checkpoints of `model_dir`."""
     path = os.path.join(model_dir, FILE_NAME)
-    with tf.io.gfile.GFile(f"{path}.incomplete", "wb") as file:
-        file.write(state.serialize())
-    tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+    whole_files.write(path, state.serialize())
 
 
 def load(model_dir: str) -> RecoveryState:
-    """Returns the state that was written to `model_dir`; an empty one if there is none."""
+    """Returns the state that was written to `model_dir`; an empty one if there is none.
+
+    Raises:
+        DamagedFileError: If the file can't be understood.
+    """
     state = RecoveryState()
     path = os.path.join(model_dir, FILE_NAME)
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with whole_files.understanding(path), tf.io.gfile.GFile(path, "rb") as file:
             state.deserialize(file.read())
     return state
 

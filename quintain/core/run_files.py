@@ -1,7 +1,6 @@
 """The files of a run that people read: `params.yaml`, gin bindings, and whose directory it is."""
 
 import contextlib
-import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,30 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.config import gin_io, provenance, yaml_io
-from quintain.core import checkpoints, config_change
+from quintain.core import (
+    checkpoints,
+    config_change,
+    evaluation_log,
+    recovery_state,
+    training_log,
+)
 from quintain.core import config_definitions as cfg
+from quintain.orbit import whole_files
 
 PARAMS_FILE: Final = "params.yaml"
 GIN_FILE: Final = "config.gin"
+WRITTEN_FILES: Final = (
+    PARAMS_FILE,
+    GIN_FILE,
+    evaluation_log.FILE_NAME,
+    training_log.FILE_NAME,
+    recovery_state.FILE_NAME,
+)
+"""Files of a run that are replaced as a whole."""
+
+_FIRST_LINE: Final = "# The settings of a run, written by `quintain train`.\n"
+_LAST_LINE: Final = "# End of the settings.\n"
+
 EXPERIMENT_KEY: Final = "experiment"
 IMPORTS_KEY: Final = "imports"
 
@@ -33,6 +51,7 @@ def serialize_config(
     *,
     experiment: str | None = None,
     imports: Sequence[str] = (),
+    is_bound: bool = True,
 ) -> None:
     """Writes `params.yaml`, which is enough by itself to run the experiment again.
 
@@ -44,9 +63,13 @@ def serialize_config(
         model_dir: Directory of the run; created if need be.
         experiment: Name of the registered experiment.
         imports: Modules to import before the experiment is looked up.
+        is_bound: Whether the file that is there is of a run that has started, so that other
+            settings deserve a warning.
 
     Raises:
         ConfigError: If `model_dir` is empty.
+        DamagedFileError: If the file that is there is cut off.
+        OutputError: If the file can't be written.
     """
     if not model_dir:
         raise errors.ConfigError("model_dir: missing; expected a directory for params.yaml.")
@@ -56,17 +79,12 @@ def serialize_config(
     if imports:
         header[IMPORTS_KEY] = list(imports)
     text = yaml_io.dump({**header, **params.as_dict()})
-    tf.io.gfile.makedirs(model_dir)
     path = params_path(model_dir)
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            if file.read() == text:
-                return
-        _keep_former(path, params)
-    scratch = f"{path}.incomplete"
-    with tf.io.gfile.GFile(scratch, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(scratch, path, overwrite=True)
+        if _read_header(model_dir) == yaml_io.load_text(text):
+            return
+        _keep_former(path, params, is_bound=is_bound)
+    whole_files.write(path, f"{_FIRST_LINE}{text}{_LAST_LINE}")
 
 
 def save_gin_config(filename_suffix: str, model_dir: str) -> None:
@@ -76,10 +94,8 @@ def save_gin_config(filename_suffix: str, model_dir: str) -> None:
         filename_suffix: Usually the mode of the run.
         model_dir: Directory of the run; created if need be.
     """
-    tf.io.gfile.makedirs(model_dir)
     path = os.path.join(model_dir, f"operative_config.{filename_suffix}.gin")
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(gin_io.operative_config())
+    whole_files.write(path, gin_io.operative_config())
 
 
 def save_gin_bindings(model_dir: str) -> None:
@@ -93,8 +109,7 @@ def save_gin_bindings(model_dir: str) -> None:
     if former:
         tf.io.gfile.rename(path, _next_former_path(path))
     if text:
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write(text)
+        whole_files.write(path, text)
 
 
 def check_model_dir(
@@ -123,7 +138,7 @@ def check_model_dir(
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
         raise errors.ConfigError(f"model_dir: got {model_dir!r}, which is a file, not a directory.")
     owner = _read_header(model_dir).get(EXPERIMENT_KEY)
-    if owner is not None and owner != experiment:
+    if owner is not None and owner != experiment and has_started(model_dir):
         raise errors.ConfigError(
             f"model_dir: {model_dir!r} belongs to the experiment {owner!r}, not to {experiment!r}. "
             "Give another directory, or leave --experiment out to go on with the run that is there."
@@ -154,43 +169,60 @@ def read_seed(model_dir: str) -> int | None:
     return runtime.get("seed")
 
 
-@dataclasses.dataclass
-class Attempt:
-    """Something that may still fail and would then leave nothing behind."""
-
-    has_succeeded: bool = False
-
-    def succeed(self) -> None:
-        """Keeps what was written."""
-        self.has_succeeded = True
+def has_started(model_dir: str) -> bool:
+    """Whether a run in `model_dir` has left anything that its settings are bound to."""
+    record = os.path.join(model_dir, training_log.FILE_NAME)
+    return bool(checkpoints.list_checkpoints(model_dir)) or tf.io.gfile.exists(record)
 
 
 @contextlib.contextmanager
-def undo_on_error(model_dir: str) -> Iterator[Attempt]:
-    """Removes what was created in `model_dir` inside, if it fails before `Attempt.succeed`."""
-    existed = tf.io.gfile.isdir(model_dir)
-    before = set(tf.io.gfile.listdir(model_dir)) if existed else set()
-    attempt = Attempt()
-    try:
-        yield attempt
-    finally:
-        if not attempt.has_succeeded and tf.io.gfile.isdir(model_dir):
-            _remove_entries(model_dir, set(tf.io.gfile.listdir(model_dir)) - before)
-            if not existed:
-                tf.io.gfile.rmtree(model_dir)
+def undo_on_error(model_dir: str) -> Iterator[None]:
+    """Removes what this process writes inside, if that fails before a run has started.
+
+    Settings and a vocabulary that were refused must not bind the next start. Files that others
+    write meanwhile, and those of a run that was there before, stay.
+    """
+    with whole_files.recording() as created:
+        try:
+            yield
+        except BaseException:
+            if not has_started(model_dir):
+                _remove(created)
+            raise
 
 
-def _remove_entries(directory: str, names: set[str]) -> None:
-    for name in names:
-        path = os.path.join(directory, name)
-        if tf.io.gfile.isdir(path):
-            tf.io.gfile.rmtree(path)
-        else:
-            tf.io.gfile.remove(path)
+def _remove(created: Sequence[str]) -> None:
+    """Removes files, and directories that are empty then; says so where that can't be done."""
+    for path in filter(tf.io.gfile.exists, reversed(created)):
+        try:
+            if not tf.io.gfile.isdir(path):
+                tf.io.gfile.remove(path)
+            elif not tf.io.gfile.listdir(path):
+                tf.io.gfile.rmtree(path)
+        except whole_files.ERRORS as error:
+            logger.warning("%s: can't be removed: %s", path, whole_files.describe(error))
+
+
+def check_whole(path: str) -> None:
+    """Checks that a `params.yaml` is not cut off; one without our first line may be anything.
+
+    Raises:
+        DamagedFileError: If it has our first line, but not our last one.
+    """
+    if not tf.io.gfile.exists(path):
+        return
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
+    if data.startswith(_FIRST_LINE.encode()) and not data.endswith(_LAST_LINE.encode()):
+        raise errors.DamagedFileError(
+            f"{path}: is cut off: it does not end with the line {_LAST_LINE.strip()!r}. Put back a "
+            "copy; or complete it, or delete it and give --experiment and your settings again."
+        )
 
 
 def _read_header(model_dir: str) -> dict[str, Any]:
     path = params_path(model_dir)
+    check_whole(path)
     return yaml_io.load_file(path) if tf.io.gfile.exists(path) else {}
 
 
@@ -229,7 +261,7 @@ def _next_former_path(path: str) -> str:
     return f"{path}.{number}"
 
 
-def _keep_former(path: str, params: cfg.ExperimentConfig) -> None:
+def _keep_former(path: str, params: cfg.ExperimentConfig, *, is_bound: bool) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
     former = {
         key: value
@@ -240,7 +272,8 @@ def _keep_former(path: str, params: cfg.ExperimentConfig) -> None:
     kept_as = _next_former_path(path)
     tf.io.gfile.rename(path, kept_as)
     lines = [f"  {name}: {old!r} -> {new!r}" for name, old, new in changes]
-    logger.warning(
+    logger.log(
+        logging.WARNING if is_bound else logging.INFO,
         "The settings differ from those this run was started with (now in %s):\n%s",
         kept_as,
         "\n".join(lines),

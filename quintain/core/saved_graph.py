@@ -10,6 +10,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from quintain import errors
 from quintain.core import checkpoint_fit
+from quintain.orbit import literal_paths
 
 ROOT: Final = 0
 """The object that a checkpoint was made of."""
@@ -82,7 +83,7 @@ def open_reader(path: str, field: str) -> Any:
         CheckpointError: If there is none at the path.
     """
     try:
-        return tf.train.load_checkpoint(path)
+        return tf.train.load_checkpoint(literal_paths.checkpoint(path))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
             f"{field}: got {path!r}, which is no checkpoint: {checkpoint_fit.describe_error(error)}"

@@ -10,6 +10,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.core import checkpoints
+from quintain.orbit import literal_paths, saved_model_files, whole_files
+
 SAVED_MODULES_PATH_SUFFIX: Final = "saved_modules"
 
 
@@ -33,6 +36,10 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
 
     Another process can wait for them with `savedmodels_iterator`.
     """
+
+    # TensorFlow's own.
+    _latest_checkpoint: str | None
+    _last_preserved_timestamp: float
 
     def __init__(
         self,
@@ -112,21 +119,42 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
             return path
         self._export(make_saved_modules_directory_name(path))
         kept = {make_saved_modules_directory_name(name) for name in self.checkpoints}
-        for directory in self.get_existing_savedmodels():
-            if directory not in kept:
-                tf.io.gfile.rmtree(directory)
         self._savedmodels = [name for name in self.get_existing_savedmodels() if name in kept]
         return path
 
+    @override
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest checkpoint, or calls `init_fn` if there is none."""
+        path = self._latest_checkpoint
+        try:
+            if path is not None:
+                self._latest_checkpoint = literal_paths.checkpoint(path)
+            super().restore_or_initialize()
+        finally:
+            self._latest_checkpoint = path
+        return path
+
+    @override
+    def _sweep(self) -> None:
+        """Does what TensorFlow's own does (2.21), which deletes whatever matches a pattern."""
+        hours = self._keep_checkpoint_every_n_hours
+        while self._max_to_keep and len(self._maybe_delete) > self._max_to_keep:
+            path, timestamp = self._maybe_delete.popitem(last=False)
+            if hours and timestamp - hours * 3600 >= self._last_preserved_timestamp:
+                self._last_preserved_timestamp = timestamp
+                continue
+            checkpoints.delete_checkpoint(path)
+            _delete_exports(make_saved_modules_directory_name(path))
+
     def get_existing_savedmodels(self) -> list[str]:
         """Returns the directories of all exports that are there, by rising number."""
-        found = {
-            path: number
-            for path in tf.io.gfile.glob(
-                make_saved_modules_directory_name(f"{self._checkpoint_prefix}-*")
-            )
-            if (number := self.get_savedmodel_number_from_path(path)) is not None
-        }
+        directory, name = os.path.split(self._checkpoint_prefix)
+        if not tf.io.gfile.isdir(directory or os.curdir):
+            return []
+        pattern = re.compile(re.escape(name) + rf"-(\d+)_{SAVED_MODULES_PATH_SUFFIX}")
+        names = (entry.rstrip("/") for entry in tf.io.gfile.listdir(directory or os.curdir))
+        matches = filter(None, map(pattern.fullmatch, names))
+        found = {os.path.join(directory, match.string): int(match[1]) for match in matches}
         return sorted(found, key=found.__getitem__)
 
     def get_savedmodel_number_from_path(self, savedmodel_path: str) -> int | None:
@@ -197,7 +225,7 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
 
     def _export(self, directory: str) -> None:
         """Exports all modules, and moves them to their place together."""
-        scratch = f"{directory}.incomplete"
+        scratch = directory + whole_files.SCRATCH_SUFFIX
         if tf.io.gfile.exists(scratch):
             tf.io.gfile.rmtree(scratch)
         for name, module in (self._modules_to_export or {}).items():
@@ -207,6 +235,19 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
                 module.export(path, verbose=False)  # with a function `serve`
             else:
                 tf.saved_model.save(module, path, signatures=signatures)
-        if tf.io.gfile.exists(directory):
-            tf.io.gfile.rmtree(directory)
-        tf.io.gfile.rename(scratch, directory)
+        if not tf.io.gfile.exists(directory):
+            tf.io.gfile.rename(scratch, directory)
+            return
+        for name in self._modules_to_export or {}:
+            saved_model_files.delete(os.path.join(directory, name))
+            saved_model_files.move(os.path.join(scratch, name), os.path.join(directory, name))
+        tf.io.gfile.rmtree(scratch)
+
+
+def _delete_exports(directory: str) -> None:
+    """Deletes the SavedModels of one checkpoint."""
+    if not tf.io.gfile.isdir(directory):
+        return
+    for name in tf.io.gfile.listdir(directory):
+        saved_model_files.delete(os.path.join(directory, name.rstrip("/")))
+    saved_model_files.remove_if_empty(directory)

@@ -1,7 +1,6 @@
 """Profiling some steps of a run, for TensorBoard."""
 
 import dataclasses
-import glob
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -102,8 +101,9 @@ class ProfileSteps(actions.PreparedAction):
             return
         self._is_running = False
         tf.profiler.experimental.stop()
-        found = glob.glob(os.path.join(self._log_dir, "plugins", "profile", "*"))
-        where = max(found, default=self._log_dir)
+        profiles = os.path.join(self._log_dir, "plugins", "profile")
+        names = os.listdir(profiles) if os.path.isdir(profiles) else []
+        where = max((os.path.join(profiles, name) for name in names), default=self._log_dir)
         self._report(
             f"The profile is in {where}. To look at it: pip install tensorboard-plugin-profile, "
             f"then tensorboard --logdir={self._log_dir}"

@@ -22,6 +22,7 @@ from quintain.core import (
     preemption,
     run_files,
     run_kinds,
+    run_lock,
     step_profile,
 )
 from quintain.core import config_definitions as cfg
@@ -87,11 +88,12 @@ def run_experiment(
         The model and the metrics of the last evaluation; empty if there was none.
 
     Raises:
-        ConfigError: If mode and parameters can't work, before a model is built.
+        ConfigError: If mode and parameters can't work, or another run trains in `model_dir`,
+            before a model is built.
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
-    with distribution.precision(params.runtime):
+    with hold_lock(model_dir, mode, distribution_strategy), distribution.precision(params.runtime):
         set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
@@ -171,32 +173,29 @@ def train_from_config(
     """
     parsed_mode = experiment_runner.parse_mode(mode)
     experiment_runner.check_run(params, parsed_mode, model_dir)
-    check_model_dir = functools.partial(
-        run_files.check_model_dir,
-        params,
-        model_dir,
-        experiment=experiment,
-        writes=parsed_mode.is_training,
-        allow_config_change=allow_config_change,
-    )
-    is_cluster = params.runtime.distribution_strategy.lower() == "multi_worker_mirrored"
-    if not is_cluster:
-        check_model_dir()
-    strategy = distribution.build_strategy(params.runtime)
-    if is_cluster:
-        check_on_chief(strategy, check_model_dir)
-    if parsed_mode.is_training:
-        params = fix_seed(params, model_dir, strategy)
-    with (
-        (
-            run_files.undo_on_error(model_dir)
-            if cluster.is_chief(strategy)
-            else contextlib.nullcontext(run_files.Attempt())
-        ) as attempt,
-        distribution.precision(params.runtime),
-        watch_signals(params.trainer) as interruption,
-        preemption.watch_notices(strategy, interruption),
-    ):
+    with contextlib.ExitStack() as stack:
+        claim = functools.partial(
+            claim_model_dir,
+            stack,
+            params,
+            model_dir,
+            experiment=experiment,
+            writes=parsed_mode.is_training,
+            allow_config_change=allow_config_change,
+        )
+        is_cluster = params.runtime.distribution_strategy.lower() == "multi_worker_mirrored"
+        if not is_cluster:
+            claim()
+        strategy = distribution.build_strategy(params.runtime)
+        if is_cluster:
+            check_on_chief(strategy, claim)
+        if parsed_mode.is_training:
+            params = fix_seed(params, model_dir, strategy)
+        if cluster.is_chief(strategy):
+            stack.enter_context(run_files.undo_on_error(model_dir))
+        stack.enter_context(distribution.precision(params.runtime))
+        interruption = stack.enter_context(watch_signals(params.trainer))
+        stack.enter_context(preemption.watch_notices(strategy, interruption))
         set_seed(params.runtime)
         runner = run_kinds.build_runner(
             strategy,
@@ -211,9 +210,7 @@ def train_from_config(
             profile=profile,
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
-            run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
-            run_files.save_gin_bindings(model_dir)
-        attempt.succeed()
+            write_config(params, model_dir, experiment=experiment, imports=imports)
         try:
             _, logs = runner.run()
         finally:
@@ -226,6 +223,38 @@ def train_from_config(
         logs=logs,
         is_stopped_early=runner.is_stopped_early,
     )
+
+
+def claim_model_dir(
+    stack: contextlib.ExitStack, params: cfg.ExperimentConfig, model_dir: str, **checks: Any
+) -> None:
+    """Checks that a run may use a directory, and keeps others out until the stack is closed.
+
+    Args:
+        stack: Holds the lock.
+        params: The experiment.
+        model_dir: Directory of the run.
+        **checks: Those of `run_files.check_model_dir`.
+
+    Raises:
+        ConfigError: If it may not, or another run is there.
+    """
+    run_files.check_model_dir(params, model_dir, **checks)
+    stack.enter_context(run_lock.hold(model_dir, is_needed=checks["writes"]))
+
+
+def write_config(
+    params: cfg.ExperimentConfig, model_dir: str, *, experiment: str, imports: Sequence[str]
+) -> None:
+    """Writes what is enough to run the experiment again."""
+    run_files.serialize_config(
+        params,
+        model_dir,
+        experiment=experiment,
+        imports=imports,
+        is_bound=run_files.has_started(model_dir),
+    )
+    run_files.save_gin_bindings(model_dir)
 
 
 def check_on_chief(strategy: tf.distribute.Strategy, check: Callable[[], None]) -> None:
@@ -256,6 +285,18 @@ def watch_signals(
     if trainer.preemption_on_demand_checkpoint:
         return orbit.Interruption()
     return contextlib.nullcontext()
+
+
+def hold_lock(
+    model_dir: str | None, mode: str, strategy: tf.distribute.Strategy
+) -> contextlib.AbstractContextManager[None]:
+    """Returns the context that keeps other trainings out of a directory, for the chief.
+
+    Raises:
+        ConfigError: On entering it, if another run is there; if there is no such mode.
+    """
+    is_training = experiment_runner.parse_mode(mode).is_training
+    return run_lock.hold(model_dir, is_needed=is_training and cluster.is_chief(strategy))
 
 
 def set_seed(runtime: cfg.RuntimeConfig) -> None:

@@ -9,6 +9,7 @@ from quintain import errors
 from quintain.core import base_task, checkpoint_fit
 from quintain.core import config_definitions as cfg
 from quintain.optimization import ema, optimizer_wrapper
+from quintain.orbit import literal_paths
 
 
 def restore_trained(
@@ -34,7 +35,7 @@ def restore_trained(
         return
     average.shadow_copy(model)
     try:
-        status = tf.train.Checkpoint(optimizer=optimizer).read(path)
+        status = tf.train.Checkpoint(optimizer=optimizer).read(literal_paths.checkpoint(path))
         status.expect_partial().assert_existing_objects_matched()
     except (tf.errors.OpError, ValueError, AssertionError) as error:
         raise errors.CheckpointError(

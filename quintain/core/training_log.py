@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import tensorflow as tf
-
-from quintain.core import evaluation_log
+from quintain.core import evaluation_log, json_lines
+from quintain.orbit import whole_files
 
 FILE_NAME: Final = "training.jsonl"
 
@@ -36,7 +35,6 @@ class TrainingLog:
             directory: Directory of the run.
             clock: Returns the time in seconds since the epoch.
         """
-        self._directory = directory
         self._path = os.path.join(directory, FILE_NAME)
         self._clock = clock
         self._last_step: int | None = None
@@ -50,38 +48,21 @@ class TrainingLog:
             "time_secs": self._clock(),
             "metrics": evaluation_log.to_plain(metrics),
         }
-        with tf.io.gfile.GFile(self._path, "a") as file:
-            file.write(json.dumps(entry) + "\n")
+        whole_files.append(self._path, json.dumps(entry))
         self._last_step = step
 
     def drop_after(self, step: int) -> None:
-        """Drops the lines of steps after `step`, and what is not a line."""
-        lines = self._read_lines()
-        kept = [line for line in lines if _is_entry(line) and json.loads(line)["step"] <= step]
+        """Drops the lines of steps after `step`, and a torn end."""
+        entries = self.read()
+        kept = [entry for entry in entries if entry["step"] <= step]
         self._last_step = step
-        if kept == lines:
-            return
-        scratch = f"{self._path}.incomplete"
-        with tf.io.gfile.GFile(scratch, "w") as file:
-            file.write("".join(f"{line}\n" for line in kept))
-        tf.io.gfile.rename(scratch, self._path, overwrite=True)
+        if kept != entries or json_lines.is_torn(self._path):
+            json_lines.write(self._path, kept)
 
     def read(self) -> list[dict[str, Any]]:
-        """Returns all entries, by rising step."""
-        return [json.loads(line) for line in self._read_lines() if _is_entry(line)]
+        """Returns all entries, by rising step.
 
-    def _read_lines(self) -> list[str]:
-        tf.io.gfile.makedirs(self._directory)
-        if not tf.io.gfile.exists(self._path):
-            return []
-        with tf.io.gfile.GFile(self._path) as file:
-            lines: list[str] = file.read().split("\n")
-        # The text ends with a line break, unless its last line is half written.
-        return lines[:-1] if lines[-1] == "" else [*lines[:-1], f"{lines[-1]}\0"]
-
-
-def _is_entry(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except json.JSONDecodeError:
-        return False
+        Raises:
+            DamagedFileError: If a line before the last ones can't be understood.
+        """
+        return json_lines.read(self._path)

@@ -5,6 +5,7 @@ fine-tuning task from it, evaluates, writes the metrics under the step of the pr
 starts over with the next.
 """
 
+import contextlib
 import gc
 import json
 import logging
@@ -24,13 +25,13 @@ from quintain.core import (
     evaluation_log,
     experiment_runner,
     recovery_state,
-    run_files,
     run_kinds,
+    run_lock,
     train_lib,
     training_log,
 )
 from quintain.core import config_definitions as cfg
-from quintain.orbit import checkpoint_watch
+from quintain.orbit import checkpoint_watch, literal_paths, whole_files
 
 STATE_FILE: Final = "continuous_finetune.json"
 SUMMARY_SUBDIR: Final = "eval"
@@ -94,12 +95,33 @@ def run_continuous_finetune(
         raise errors.ConfigError(f"mode: got {mode!r}, expected {_MODE.value!r}.")
     experiment_runner.check_run(params, _MODE, model_dir)
     _check_source(params.task.init_checkpoint)
-    strategy = distribution.build_strategy(params.runtime)
-    reporter = reporter or orbit.LogReporter()
-    wait = _create_wait(interruption)
     if not model_dir:
         raise errors.ConfigError("model_dir: missing; expected a directory for the metrics.")
-    tf.io.gfile.makedirs(model_dir)
+    with run_lock.hold(model_dir):
+        logs = _finetune_all(
+            params,
+            model_dir,
+            pretrain_steps,
+            reporter=reporter or orbit.LogReporter(),
+            interruption=interruption,
+            enable_async_checkpointing=enable_async_checkpointing,
+        )
+    return logs if run_post_eval else {}
+
+
+def _finetune_all(
+    params: cfg.ExperimentConfig,
+    model_dir: str,
+    pretrain_steps: int | None,
+    *,
+    reporter: orbit.Reporter,
+    interruption: orbit.Interruption | None,
+    enable_async_checkpointing: bool,
+) -> Mapping[str, Any]:
+    """Does what `run_continuous_finetune` does; see there."""
+    _check_own(model_dir)
+    strategy = distribution.build_strategy(params.runtime)
+    wait = _create_wait(interruption)
     logs: dict[str, Any] = {}
     with distribution.precision(params.runtime):
         for path, step in _iterate_pretrained(params, model_dir, pretrain_steps, reporter, wait):
@@ -117,7 +139,7 @@ def run_continuous_finetune(
             gc.collect()
     if interruption is not None and interruption.requested:
         raise orbit.Interrupted(_read_state(model_dir).get("step", 0), str(interruption.reason))
-    return logs if run_post_eval else {}
+    return logs
 
 
 def run_from_config(
@@ -152,25 +174,23 @@ def run_from_config(
     """
     experiment_runner.check_run(params, _MODE, model_dir)
     _check_source(params.task.init_checkpoint)
-    run_files.check_model_dir(
-        params,
-        model_dir,
-        experiment=experiment,
-        writes=True,
-        allow_config_change=allow_config_change,
-    )
-    params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
-    run_files.serialize_config(params, model_dir, experiment=experiment, imports=imports)
-    run_files.save_gin_bindings(model_dir)
-    with train_lib.watch_signals(params.trainer) as interruption:
-        return run_continuous_finetune(
-            _MODE,
+    with contextlib.ExitStack() as stack:
+        train_lib.claim_model_dir(
+            stack,
             params,
             model_dir,
-            run_post_eval=True,
-            pretrain_steps=pretrain_steps,
-            reporter=reporter,
-            interruption=interruption,
+            experiment=experiment,
+            writes=True,
+            allow_config_change=allow_config_change,
+        )
+        params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
+        train_lib.write_config(params, model_dir, experiment=experiment, imports=imports)
+        return _finetune_all(
+            params,
+            model_dir,
+            pretrain_steps,
+            reporter=reporter or orbit.LogReporter(),
+            interruption=stack.enter_context(train_lib.watch_signals(params.trainer)),
             enable_async_checkpointing=enable_async_checkpointing,
         )
 
@@ -181,7 +201,7 @@ def read_global_step(path: str) -> int:
     Raises:
         CheckpointError: If it holds none.
     """
-    reader = tf.train.load_checkpoint(path)
+    reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
     if not reader.has_tensor(_GLOBAL_STEP_KEY):
         raise errors.CheckpointError(
             f"The checkpoint {path!r} holds no `global_step`; expected one written by training."
@@ -199,6 +219,16 @@ def _check_source(directory: str) -> None:
         raise errors.ConfigError(
             f"task.init_checkpoint: got the checkpoint {directory!r}, expected a directory whose "
             "checkpoints are fine-tuned as they come. For a single one use mode train_and_eval."
+        )
+
+
+def _check_own(model_dir: str) -> None:
+    """Refuses a directory whose checkpoints are not a fine-tuning's, which would be deleted."""
+    found = checkpoints.list_checkpoints(model_dir)
+    if found and "step" not in _read_state(model_dir):
+        raise errors.ConfigError(
+            f"model_dir: got {model_dir!r}, whose checkpoints ({found[-1]!r}) are of a run of "
+            "another kind; fine-tuning would replace them. Give a directory of its own."
         )
 
 
@@ -302,9 +332,7 @@ def _start_from(params: cfg.ExperimentConfig, path: str, step: int) -> cfg.Exper
 def _write_metrics(model_dir: str, task_name: str, step: int, logs: Mapping[str, Any]) -> None:
     plain = evaluation_log.to_plain(logs)
     path = os.path.join(model_dir, f"metrics-{step}.json")
-    with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
-        json.dump(plain, file, indent=2)
-    tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+    whole_files.write(path, json.dumps(plain, indent=2))
     group = f"{os.path.basename(os.path.normpath(model_dir))}_{task_name}"
     writer = tf.summary.create_file_writer(os.path.join(model_dir, SUMMARY_SUBDIR))
     with writer.as_default(step=step):
@@ -319,9 +347,9 @@ def _remove_run(model_dir: str) -> None:
     for path in checkpoints.list_checkpoints(model_dir):
         checkpoints.delete_checkpoint(path)
     averages = os.path.join(model_dir, actions.EMA_DIRECTORY)
-    if tf.io.gfile.isdir(averages):
-        tf.io.gfile.rmtree(averages)
-    for name in _RUN_FILES:
+    for path in checkpoints.list_checkpoints(averages, actions.EMA_NAME):
+        checkpoints.delete_checkpoint(path)
+    for name in (*_RUN_FILES, os.path.join(actions.EMA_DIRECTORY, "checkpoint")):
         if tf.io.gfile.exists(os.path.join(model_dir, name)):
             tf.io.gfile.remove(os.path.join(model_dir, name))
 
@@ -331,12 +359,11 @@ def _read_state(model_dir: str) -> dict[str, Any]:
     path = os.path.join(model_dir, STATE_FILE)
     if not tf.io.gfile.exists(path):
         return {"done": []}
-    with tf.io.gfile.GFile(path) as file:
-        return json.load(file)
+    state: dict[str, Any] = whole_files.read_json(path)
+    with whole_files.understanding(path):
+        {int(step) for step in [*state["done"], state.get("step", 0)]}
+    return state
 
 
 def _write_state(model_dir: str, state: Mapping[str, Any]) -> None:
-    path = os.path.join(model_dir, STATE_FILE)
-    with tf.io.gfile.GFile(f"{path}.incomplete", "w") as file:
-        json.dump(state, file)
-    tf.io.gfile.rename(f"{path}.incomplete", path, overwrite=True)
+    whole_files.write(os.path.join(model_dir, STATE_FILE), json.dumps(state))

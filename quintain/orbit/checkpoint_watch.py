@@ -1,13 +1,19 @@
 """Waiting for checkpoints that another process writes."""
 
+import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.python.training import checkpoint_state_pb2
 
 POLL_SECS: Final = 1.0
+
+logger = logging.getLogger(__name__)
 
 
 def iterate_new_checkpoints(
@@ -62,13 +68,47 @@ def iterate_new_checkpoints(
 def _find_next(directory: str, last_path: str | None, *, every: bool) -> str | None:
     """Returns the checkpoint to look at after `last_path`, or None if there is none yet."""
     if not every:
-        path: str | None = tf.train.latest_checkpoint(directory)
+        path = find_latest(directory)
         return None if path == last_path else path
-    state = tf.train.get_checkpoint_state(directory)
-    paths = [] if state is None else list(state.all_model_checkpoint_paths)
     last_number = -1 if last_path is None else _number(last_path)
-    newer = sorted((path for path in paths if _number(path) > last_number), key=_number)
+    newer = sorted(
+        (path for path in list_recorded(directory) if _number(path) > last_number), key=_number
+    )
     return next((path for path in newer if tf.io.gfile.exists(f"{path}.index")), None)
+
+
+def find_latest(directory: str) -> str | None:
+    """Returns the checkpoint that a directory's file `checkpoint` calls the newest, if it is there.
+
+    This is what `tf.train.latest_checkpoint` does, which takes paths for patterns.
+    """
+    recorded = list_recorded(directory)
+    return recorded[-1] if recorded and tf.io.gfile.exists(f"{recorded[-1]}.index") else None
+
+
+def list_recorded(directory: str) -> list[str]:
+    """Returns the checkpoints that a directory's file `checkpoint` lists, the newest last.
+
+    In place of a file that can't be understood the directory is looked through.
+    """
+    path = os.path.join(directory, "checkpoint")
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
+    state = checkpoint_state_pb2.CheckpointState()
+    try:
+        text_format.Parse(data, state)
+    except (text_format.ParseError, UnicodeDecodeError):
+        state.Clear()
+    newest = state.model_checkpoint_path
+    names = [*(one for one in state.all_model_checkpoint_paths if one != newest), newest]
+    if not newest:
+        logger.warning("%s: can't be understood; looking for the files themselves.", path)
+        indexes = (name for name in tf.io.gfile.listdir(directory) if name.endswith(".index"))
+        found = (name.removesuffix(".index") for name in indexes)
+        names = sorted((name for name in found if _number(name) >= 0), key=_number)
+    return [os.path.join(directory, name) for name in names]
 
 
 def _number(path: str) -> int:

@@ -9,7 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import errors
-from quintain.orbit import checkpoint_schedule, checkpoint_watch, loop_schedule, runner, values
+from quintain.orbit import (
+    checkpoint_schedule,
+    checkpoint_watch,
+    literal_paths,
+    loop_schedule,
+    runner,
+    values,
+)
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
 from quintain.orbit import summary_manager as summary_manager_lib
@@ -325,7 +332,9 @@ class Controller:
             raise ValueError(_missing("checkpoint_manager", "restore_checkpoint"))
         with self.strategy.scope():
             if checkpoint_path is not None:
-                self.checkpoint_manager.checkpoint.restore(checkpoint_path)
+                self.checkpoint_manager.checkpoint.restore(
+                    literal_paths.checkpoint(checkpoint_path)
+                )
             else:
                 checkpoint_path = self.checkpoint_manager.restore_or_initialize()
         if checkpoint_path is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from quintain.orbit import values
+from quintain.orbit import values, whole_files
 
 _logger = logging.getLogger(__name__)
 
@@ -79,14 +79,23 @@ class SummaryManager(SummaryManagerInterface):
             self._writers[relative_path] = (
                 tf.summary.create_noop_writer()
                 if self._summary_dir is None
-                else tf.summary.create_file_writer(os.path.join(self._summary_dir, relative_path))
+                else self._create_writer(os.path.join(self._summary_dir, relative_path))
             )
         return self._writers[relative_path]
 
+    def _create_writer(self, directory: str) -> tf.summary.SummaryWriter:
+        with whole_files.explained(directory):
+            return tf.summary.create_file_writer(directory)
+
     def flush(self) -> None:
-        """Writes buffered values to the files."""
-        for writer in self._writers.values():
-            writer.flush()
+        """Writes buffered values to the files.
+
+        Raises:
+            OutputError: If they can't be written.
+        """
+        for relative_path, writer in self._writers.items():
+            with whole_files.explained(os.path.join(self._summary_dir or "", relative_path)):
+                writer.flush()
 
     def write_summaries(self, summary_dict: Mapping[str, Any]) -> None:
         """Writes values at the current global step; see the class for nested mappings."""
@@ -121,7 +130,9 @@ class SummaryManager(SummaryManagerInterface):
                     tensor=tf.make_tensor_proto(number, dtype=tf.float32),
                 )
         if summary.value:
-            with self.summary_writer(relative_path).as_default():
+            writer = self.summary_writer(relative_path)
+            # What is written when the writer is left may find no room.
+            with whole_files.explained(str(self._summary_dir)), writer.as_default():
                 tf.summary.experimental.write_raw_pb(
                     summary.SerializeToString(), step=self._global_step
                 )

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
@@ -124,8 +126,9 @@ class EstimatorTrialController(base_trial.TrialController):
     def validate(self) -> base_trial.ValidationResult:
         """Evaluates `EvalSpec.steps` batches, or all."""
         training = self._ensure_training()
-        folder = pathlib.Path(self.context.spec.scratch_dir, "validation")
-        folder.mkdir(parents=True, exist_ok=True)
+        scratch = pathlib.Path(self.context.spec.scratch_dir, "validation")
+        scratch.mkdir(parents=True, exist_ok=True)
+        folder = pathlib.Path(literal_paths.directory(scratch))
         path = training.save(str(folder / _PREFIX), self._batches)
         counter = _CountInputs(self._estimator)
         metrics = self._estimator.evaluate(
@@ -141,7 +144,7 @@ class EstimatorTrialController(base_trial.TrialController):
     def save(self, directory: str) -> None:
         """Writes variables, the data position, and a SavedModel for each serving function."""
         training = self._ensure_training()
-        folder = pathlib.Path(directory)
+        folder = pathlib.Path(literal_paths.directory(directory))
         path = training.save(str(folder / _PREFIX), self._batches, write_state=True)
         training.save_position(folder)
         (folder / _STATE_FILE).write_text(json.dumps({"batches": self._batches}))
@@ -150,10 +153,12 @@ class EstimatorTrialController(base_trial.TrialController):
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote; the graph is built when it is first needed."""
-        found = list(pathlib.Path(directory).glob(f"{_PREFIX}-*.index"))
+        index = re.compile(re.escape(_PREFIX) + r"-\d+\.index")
+        found = [name for name in os.listdir(directory) if index.fullmatch(name)]
         if len(found) != 1:
             raise errors.CheckpointError(f"{directory}: there is no checkpoint of an estimator.")
-        self._restored = (str(found[0].with_suffix("")), is_warm_start)
+        prefix = os.path.join(directory, found[0].removesuffix(".index"))
+        self._restored = (literal_paths.checkpoint(prefix), is_warm_start)
         if not is_warm_start:
             state = json.loads(pathlib.Path(directory, _STATE_FILE).read_text())
             self._batches = state["batches"]
@@ -197,7 +202,7 @@ class EstimatorTrialController(base_trial.TrialController):
                 session.inter_op_parallelism_threads or spec.num_threads
             )
         config = tf.estimator.RunConfig(
-            model_dir=os.path.join(spec.scratch_dir, "estimator"),
+            model_dir=os.path.join(literal_paths.directory(spec.scratch_dir), "estimator"),
             tf_random_seed=self.context.get_trial_seed(),
             session_config=session,
             save_checkpoints_steps=None,

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.orbit import iterators
+from quintain.orbit import iterators, literal_paths
 from quintain.trials import base_trial, data_position
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,9 @@ class TrainingData:
             self.position = position
             return
         if (folder / "data.index").exists():
-            tf.train.Checkpoint(iterator=self.iterator).read(str(folder / "data")).assert_consumed()
+            tf.train.Checkpoint(iterator=self.iterator).read(
+                literal_paths.checkpoint(folder / "data")
+            ).assert_consumed()
         else:
             for _ in range(position):
                 next(self.iterator)

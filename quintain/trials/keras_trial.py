@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras.src.random import seed_generator
 
 from quintain import errors
+from quintain.orbit import literal_paths
 from quintain.trials import base_trial, callback_state, keras_data, keras_steps
 
 _PREFIX: Final = "val_"
@@ -339,7 +340,7 @@ def _read_variables(prefix: str, values: Mapping[str, list[tf.Variable]]) -> Non
     """
     if not os.path.exists(f"{prefix}.index"):
         raise errors.CheckpointError(f"{prefix}.index: there is no such file.")
-    reader = tf.train.load_checkpoint(prefix)
+    reader = tf.train.load_checkpoint(literal_paths.checkpoint(prefix))
     shapes = reader.get_variable_to_shape_map()
     for part, variables in values.items():
         stored = sorted(name for name in shapes if name.startswith(f"{part}/"))
@@ -356,5 +357,5 @@ def _read_variables(prefix: str, values: Mapping[str, list[tf.Variable]]) -> Non
                     f"{shape}, the trial's {variable.shape.as_list()}; "
                     f"{math.prod(shape)} values do not fit."
                 )
-    status = tf.train.Checkpoint(**values).read(prefix)
+    status = tf.train.Checkpoint(**values).read(literal_paths.checkpoint(prefix))
     status.assert_existing_objects_matched().expect_partial()

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 
 from quintain import errors
+from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
@@ -166,7 +167,7 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def save(self, directory: str) -> None:
         """Writes variables, the data position, and a SavedModel of the graph."""
-        folder = pathlib.Path(directory)
+        folder = pathlib.Path(literal_paths.directory(directory))
         with self._graph.as_default():
             self._saver.save(self._session, str(folder / _VARIABLES), write_meta_graph=False)
             if self._has_exact_position:
@@ -181,7 +182,7 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote."""
-        folder = pathlib.Path(directory)
+        folder = pathlib.Path(literal_paths.directory(directory))
         prefix = str(folder / _VARIABLES)
         with self._graph.as_default():
             variables = v1.global_variables()

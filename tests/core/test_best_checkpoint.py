@@ -146,3 +146,16 @@ def test_wrong_settings_are_refused(tmp_path, arguments, message):
 def test_a_metric_that_is_not_there_or_no_number_is_an_error(tmp_path, logs, message):
     with pytest.raises(errors.ConfigError, match=message):
         make(tmp_path).maybe_export_checkpoint(tf.train.Checkpoint(), logs, 1)
+
+
+@pytest.mark.parametrize("name", ["info.json", "kept.json"])
+@pytest.mark.parametrize("content", [b"", b'{"score": 1', b"\0\0", b"[]", b'{"a": "b"}', b'"\xc3'])
+def test_a_damaged_record_is_named_before_the_run_relies_on_it(tmp_path, name, content):
+    exporter = make(tmp_path)
+    export(exporter, [1.0])
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(errors.DamagedFileError, match=rf"{name}: can't be understood"):
+        make(tmp_path).check_record()
+
+    assert names(tmp_path) == ["best_ckpt-10"]

@@ -230,3 +230,17 @@ def test_a_new_run_starts_from_an_average(line_params, tmp_path):
     new_model = task.build_model()
     task.initialize(new_model)
     assert set(new_model.weights[0].numpy().flat) == {1.5}
+
+
+def test_files_of_another_run_are_not_overwritten(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "other").mkdir()
+    paths = [_save(tmp_path / "run" / f"ckpt-{n}", n, {"weight": np.ones(2)}) for n in (1, 2)]
+    (tmp_path / "run" / "params.yaml").write_text("experiment: line\n")
+    (tmp_path / "other" / "params.yaml").write_text("experiment: another\n")
+
+    with pytest.raises(errors.CheckpointError, match="would be overwritten"):
+        checkpoint_average.average_checkpoints(paths, f"{tmp_path}/other/")
+
+    assert (tmp_path / "other" / "params.yaml").read_text() == "experiment: another\n"
+    assert not (tmp_path / "other" / "ckpt-2.index").exists()

@@ -223,16 +223,6 @@ def test_a_write_error_keeps_earlier_checkpoints_and_is_reported(tmp_path, reque
     assert not list(tmp_path.glob("*.incomplete"))
 
 
-def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
-    (tmp_path / "ckpt-7.incomplete").mkdir()
-    (tmp_path / "ckpt-7.incomplete" / "ckpt-7.index").write_text("half")
-    (tmp_path / "evaluations.jsonl.incomplete").write_text("half")
-
-    checkpoints.remove_incomplete(str(tmp_path))
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_random_state_makes_dropout_continue(tmp_path):
     model, _, _ = build(value=1.0)
     checkpoint = tf.train.Checkpoint(model=model, random=checkpoint_state.RandomState(model))
@@ -308,3 +298,49 @@ def test_layers_in_lists_are_saved_and_restored(tmp_path):
 
     inputs = tf.constant([[1.0, 2.0]])
     np.testing.assert_array_equal(first(inputs), second(inputs))
+
+
+@pytest.mark.parametrize("name", ["lr[0.1]", "x[1]", "a [1] ü", "x?", "x*", "x\\1"])
+def test_a_run_keeps_to_its_own_files_whatever_its_directory_is_called(tmp_path, name):
+    others = ["lr0", "lr.", "x1", "xy"]
+    for other in others:
+        save_steps(tmp_path / other, [1, 2, 3])
+
+    manager = save_steps(tmp_path / name, [1, 2, 3], max_to_keep=2)
+    model, step, resumed = make_manager(tmp_path / name)
+    resumed.restore_or_initialize()
+    manager.discard([str(tmp_path / name / "ckpt-2")])
+
+    assert int(step) == 3
+    assert float(model.weights[0][0, 0]) == 3.0
+    assert names(tmp_path / name) == ["ckpt-3"]
+    assert sorted(os.listdir(tmp_path / name)) == [
+        "checkpoint",
+        "ckpt-3.data-00000-of-00001",
+        "ckpt-3.index",
+    ]
+    assert [len(os.listdir(tmp_path / other)) for other in others] == [7] * 4
+
+
+def test_the_values_are_on_the_disk_before_the_index_makes_them_a_checkpoint(tmp_path, monkeypatch):
+    done = []
+    publish = checkpoints.whole_files.publish
+
+    def note(scratch, path):
+        publish(scratch, path)
+        done.append(os.path.basename(path))
+
+    monkeypatch.setattr(checkpoints.whole_files, "publish", note)
+
+    save_steps(tmp_path, [1])
+
+    assert done == ["ckpt-1.data-00000-of-00001", "ckpt-1.index"]
+
+
+@pytest.mark.parametrize("content", [b"", b"model_check", b"\0\0", b'model_checkpoint_path: "\xc3'])
+def test_a_damaged_list_of_checkpoints_loses_none(tmp_path, content):
+    save_steps(tmp_path, [1, 2])
+    (tmp_path / "checkpoint").write_bytes(content)
+
+    assert os.path.basename(make_manager(tmp_path)[2].restore_or_initialize()) == "ckpt-2"
+    assert checkpoint_fit.find_newest(str(tmp_path), "x") == str(tmp_path / "ckpt-2")

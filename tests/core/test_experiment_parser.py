@@ -4,6 +4,7 @@ import yaml
 from quintain import errors
 from quintain.config import gin_io
 from quintain.core import experiment_parser, run_files
+from quintain.orbit import whole_files
 
 
 def parse(**options):
@@ -180,10 +181,12 @@ def test_changed_settings_keep_the_former_file(tmp_path, caplog):
     assert not (tmp_path / "params.yaml.2").exists()
 
 
-def fail_after_writing(directory):
+def fail_after_writing(directory, also=""):
     with run_files.undo_on_error(str(directory)):
-        directory.mkdir(exist_ok=True)
-        (directory / "created").write_text("")
+        whole_files.write(directory / "created", "")
+        whole_files.write(directory / "kept", "")
+        if also:
+            (directory / also).write_text("")
         raise RuntimeError
 
 
@@ -198,3 +201,34 @@ def test_what_a_failed_start_created_is_removed(tmp_path):
 
     assert [path.name for path in (tmp_path / "old").iterdir()] == ["kept"]
     assert not (tmp_path / "new").exists()
+
+
+def test_what_others_write_during_a_failed_start_stays(tmp_path):
+    with pytest.raises(RuntimeError):
+        fail_after_writing(tmp_path / "new", also="notes.txt")
+
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["notes.txt"]
+
+
+def test_what_a_run_that_has_started_wrote_stays_when_it_fails(tmp_path):
+    with pytest.raises(RuntimeError):
+        fail_after_writing(tmp_path, also="ckpt-1.index")
+
+    assert (tmp_path / "created").exists()
+
+
+def test_settings_that_are_cut_off_are_an_error_at_every_length(tmp_path):
+    run_files.serialize_config(parse(experiment="test/line").params, str(tmp_path))
+    path = tmp_path / "params.yaml"
+    whole = path.read_bytes()
+    lengths = [n for n in range(60, len(whole)) if whole[n - 1 : n] == b"\n" or n % 97 == 0]
+
+    found = []
+    for length in lengths:
+        path.write_bytes(whole[:length])
+        with pytest.raises(errors.DamagedFileError) as error:
+            run_files.check_whole(str(path))
+        found.append(str(path) in str(error.value))
+
+    assert len(found) > 10
+    assert all(found)

@@ -179,3 +179,21 @@ def test_blank_is_what_python_takes_as_such(tmp_path):
 
     assert [line.decode() for line in lines] == filled
     assert [not line.strip() for line in blank + filled] == [True] * 10 + [False] * 5
+
+
+@pytest.mark.parametrize("name", ["part[0].txt", "st*r.txt", "wh?t.txt", "a [1] ü.txt"])
+def test_a_file_that_exists_is_that_file_whatever_its_name(tmp_path, name):
+    for other in (name, "part0.txt", "star.txt", "what.txt"):
+        (tmp_path / other).write_text("x")
+
+    assert input_files.match_files(str(tmp_path / name)) == [str(tmp_path / name)]
+
+
+def test_a_directory_that_exists_is_no_part_of_a_pattern(tmp_path):
+    for directory in ("lr[0.1]", "lr0"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "a.tsv").write_text("x")
+
+    found = input_files.match_files(str(tmp_path / "lr[0.1]" / "*.tsv"))
+
+    assert found == [str(tmp_path / "lr[0.1]" / "a.tsv")]

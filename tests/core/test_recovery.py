@@ -371,3 +371,11 @@ def test_a_lowered_constant_rate_is_lowered_once_by_a_restart(tmp_path, broken_p
     run(params, tmp_path, reporter=reporter)
 
     assert reporter.loops[-1][2] == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"trials": [', b"\0\0", b"[]", b"{}", b'"\xc3'])
+def test_a_damaged_record_of_recoveries_is_named(tmp_path, content):
+    (tmp_path / "recovery.json").write_bytes(content)
+
+    with pytest.raises(errors.DamagedFileError, match=r"recovery\.json: can't be understood"):
+        recovery_state.load(str(tmp_path))

@@ -143,3 +143,49 @@ def test_the_iterator_asks_after_every_time_out_whether_to_go_on(make_manager):
 )
 def test_the_number_of_an_export_is_in_its_name(make_manager, path, number):
     assert make_manager().get_savedmodel_number_from_path(path) == number
+
+
+def test_what_else_lies_beside_exports_stays(make_manager, tmp_path):
+    manager = make_manager()
+    first = directory_of(manager.save())
+    with open(os.path.join(first, "notes.txt"), "w") as file:
+        file.write("mine")
+    foreign = tmp_path / "run" / "ckpt-900_saved_modules"
+    foreign.mkdir()
+    (foreign / "mine.txt").touch()
+
+    manager.save()
+
+    assert os.listdir(first) == ["notes.txt"]
+    assert os.listdir(foreign) == ["mine.txt"]
+
+
+def test_a_manager_keeps_to_its_own_files_whatever_its_directory_is_called(tmp_path):
+    step = tf.Variable(1, dtype=tf.int64)
+    (tmp_path / "x1").mkdir()
+    for name in ("ckpt-1.index", "ckpt-1.data-00000-of-00001"):
+        (tmp_path / "x1" / name).write_text("another run's")
+
+    def make():
+        return savedmodel_checkpoint_manager.SavedModelCheckpointManager(
+            tf.train.Checkpoint(step=step),
+            str(tmp_path / "x[1]"),
+            max_to_keep=1,
+            modules_to_export={"one": Doubler()},
+        )
+
+    manager = make()
+    manager.save()
+    second = manager.save()
+    step.assign(0)
+
+    assert make().restore_or_initialize() == second
+    assert int(step) == 1
+    assert manager.savedmodels == [directory_of(second)]
+    assert len(os.listdir(tmp_path / "x1")) == 2
+    assert sorted(os.listdir(tmp_path / "x[1]")) == [
+        "checkpoint",
+        "ckpt-2.data-00000-of-00001",
+        "ckpt-2.index",
+        "ckpt-2_saved_modules",
+    ]

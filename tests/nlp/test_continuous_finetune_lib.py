@@ -196,11 +196,37 @@ def test_an_interrupted_fine_tuning_is_finished_after_a_restart(tmp_path, source
 def test_checkpoints_of_another_fine_tuning_in_the_directory_are_not_used(tmp_path, source):
     keep_until(source, 2)
     shutil.copytree(source, tmp_path / "tuned")
+    (tmp_path / "tuned" / "continuous_finetune.json").write_text('{"done": [], "step": 1}')
     reporter = Collector()
 
     finetune(source, tmp_path / "tuned", pretrain_steps=2, reporter=reporter)
 
     assert reporter.steps == [2, 4]
+
+
+def test_the_checkpoints_of_an_ordinary_run_are_not_deleted(tmp_path, source):
+    keep_until(source, 2)
+    shutil.copytree(source, tmp_path / "run")
+    before = sorted(path.name for path in (tmp_path / "run").iterdir())
+
+    with pytest.raises(errors.ConfigError, match="a run of another kind"):
+        finetune(source, tmp_path / "run", pretrain_steps=2)
+
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
+
+
+@pytest.mark.parametrize("content", [b"", b'{"done": [1', b"\0\0\0", b"[]", b'{"done": [], "x\xc3'])
+def test_a_damaged_state_is_named_and_nothing_is_deleted(tmp_path, source, content):
+    state = tmp_path / "tuned" / "continuous_finetune.json"
+    state.parent.mkdir()
+    state.write_bytes(content)
+    shutil.copy(source / "ckpt-6.index", state.parent)
+
+    with pytest.raises(errors.DamagedFileError, match=r"continuous_finetune\.json: can't be"):
+        finetune(source, state.parent, pretrain_steps=2)
+
+    assert state.read_bytes() == content
+    assert (state.parent / "ckpt-6.index").exists()
 
 
 def test_without_an_end_the_first_time_out_ends_it(tmp_path, source):
@@ -272,6 +298,7 @@ def test_a_fine_tuning_that_was_stopped_goes_on_with_its_settings_or_those_allow
     run_files.serialize_config(params, str(model_dir), experiment="test/sum")
     for path in source.glob("ckpt-6*"):
         shutil.copy(path, model_dir / path.name.replace("ckpt-6", "ckpt-2"))
+    (model_dir / "continuous_finetune.json").write_text('{"done": [], "step": 2}')
     params.task.train_data.shuffle_buffer_size = 3
 
     with pytest.raises(errors.ConfigError, match=r"task\.train_data\.shuffle_buffer_size"):

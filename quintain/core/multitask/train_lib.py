@@ -53,7 +53,10 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    with distribution.precision(params.runtime):
+    with (
+        core_train_lib.hold_lock(model_dir, mode, distribution_strategy),
+        distribution.precision(params.runtime),
+    ):
         core_train_lib.set_seed(params.runtime)
         runner = multitask_runner.MultiTaskRunner(
             distribution_strategy,
@@ -113,7 +116,10 @@ def run_experiment_with_multitask_eval(
         Interrupted: If an interruption was requested; the run can be resumed.
     """
     named = eval_tasks if isinstance(eval_tasks, Mapping) else {t.name: t for t in eval_tasks}
-    with distribution.precision(params.runtime):
+    with (
+        core_train_lib.hold_lock(model_dir, mode, distribution_strategy),
+        distribution.precision(params.runtime),
+    ):
         core_train_lib.set_seed(params.runtime)
         runner = multitask_runner.MultiEvalRunner(
             distribution_strategy,

@@ -8,8 +8,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import config_definitions as cfg
-from quintain.core import distribution, experiment_runner
+from quintain.core import distribution, experiment_runner, run_lock
 from quintain.core.progressive import policies, trainer
+from quintain.orbit import cluster
 
 
 class ProgressiveRunner(experiment_runner.ExperimentRunner):
@@ -95,7 +96,12 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    with distribution.precision(params.runtime):
+    is_training = experiment_runner.parse_mode(mode).is_training
+    is_writer = is_training and cluster.is_chief(distribution_strategy)
+    with (
+        run_lock.hold(model_dir, is_needed=is_writer),
+        distribution.precision(params.runtime),
+    ):
         runner = ProgressiveRunner(
             distribution_strategy,
             task,

@@ -31,6 +31,7 @@ from quintain.nlp.data import (
     mlm_examples,
     text_packing,
 )
+from quintain.orbit import whole_files
 
 Ids = npt.NDArray[np.int32]
 
@@ -186,7 +187,7 @@ def _all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
     try:
         yield temporary
         for unfinished, path in zip(temporary, paths, strict=True):
-            tf.io.gfile.rename(unfinished, path, overwrite=True)
+            whole_files.publish(unfinished, path)
     finally:
         for unfinished in temporary:
             if tf.io.gfile.exists(unfinished):

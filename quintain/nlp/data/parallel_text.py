@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 
 from quintain import errors
+from quintain.orbit import whole_files
 
 Pair = tuple[str, str]
 
@@ -164,5 +165,4 @@ def write_tsv(pairs: Iterable[Pair], path: str) -> None:
             )
         lines.append(f"{source}\t{target}\n")
     data = "".join(lines).encode("utf-8")
-    with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(gzip.compress(data, mtime=0) if path.endswith(".gz") else data)
+    whole_files.write(path, gzip.compress(data, mtime=0) if path.endswith(".gz") else data)

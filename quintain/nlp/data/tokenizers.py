@@ -13,7 +13,6 @@ import collections
 import io
 import itertools
 import logging
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
@@ -24,6 +23,7 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from quintain import errors
+from quintain.orbit import whole_files
 
 PAD_ID: Final = 0
 EOS_ID: Final = 1
@@ -110,7 +110,7 @@ def train_sentencepiece(
     except RuntimeError as error:
         raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
     _check_outcome(model.getvalue(), vocab_size, counts)
-    _write_whole(model_path, model.getvalue())
+    whole_files.write(model_path, model.getvalue(), has_rivals=True)
 
 
 def _explain(error: RuntimeError, vocab_size: int, counts: collections.Counter[str]) -> str:
@@ -162,20 +162,6 @@ def _check_outcome(model: bytes, vocab_size: int, counts: collections.Counter[st
             "%d rare characters have no token and become unknown, such as %s.",
             len(unknown), " ".join(unknown[:10]),
         )  # fmt: skip
-
-
-def _write_whole(path: str, data: bytes) -> None:
-    directory = os.path.dirname(path)
-    if directory:
-        tf.io.gfile.makedirs(directory)
-    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-    try:
-        with tf.io.gfile.GFile(temporary, "wb") as file:
-            file.write(data)
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
 
 
 class SentencePieceTokenizer(tf.Module):

@@ -3,7 +3,6 @@
 `quintain data sentencepiece` is its command line.
 """
 
-import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
@@ -15,7 +14,7 @@ from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
-from quintain.orbit import iterators
+from quintain.orbit import iterators, whole_files
 
 DEFAULT_VOCAB_SIZE: Final = 32_000
 DEFAULT_COVERAGE: Final = 0.9995
@@ -159,8 +158,8 @@ def _write_vocab(model_path: str, vocab_path: str) -> None:
     """Writes a line `token<TAB>score` for every token, in the order of their ids."""
     with tf.io.gfile.GFile(model_path, "rb") as file:
         processor = sentencepiece.SentencePieceProcessor(model_proto=file.read())
-    unfinished = f"{vocab_path}.{os.getpid()}.tmp"
-    with tf.io.gfile.GFile(unfinished, "w") as file:
-        for index in range(processor.vocab_size()):
-            file.write(f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n")
-    tf.io.gfile.rename(unfinished, vocab_path, overwrite=True)
+    lines = [
+        f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n"
+        for index in range(processor.vocab_size())
+    ]
+    whole_files.write(vocab_path, "".join(lines))

@@ -17,6 +17,7 @@ from quintain import errors
 from quintain.core import export_base
 from quintain.nlp.serving import serving_modules, trained_run
 from quintain.nlp.tasks import sentence_prediction, translation
+from quintain.orbit import literal_paths, saved_model_files
 
 DESCRIPTION_FILE: Final = "assets.extra/quintain.json"
 """File of a SavedModel that says what it is."""
@@ -142,7 +143,7 @@ def load_saved_model(directory: str) -> Any:
     """
     importlib.import_module("tensorflow_text")  # Registers the operations of the vocabulary.
     try:
-        return tf.saved_model.load(directory)
+        return tf.saved_model.load(literal_paths.directory(directory))
     except _SIGNS_OF_DAMAGE as error:
         reason = str(error).strip().partition("\n")[0][:300]
         raise errors.CheckpointError(
@@ -220,7 +221,9 @@ def _put_in_place(partial: pathlib.Path, target: pathlib.Path) -> None:
     former = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.former.", dir=target.parent))
     target.rename(former)
     partial.rename(target)
-    shutil.rmtree(former)
+    saved_model_files.delete(str(former), is_known=True)
+    if former.exists():  # What somebody else has put there is not ours to delete.
+        saved_model_files.move(str(former), str(target))
 
 
 def _build_module(

@@ -11,6 +11,7 @@ from quintain.core import (
     checkpoint_fit,
     checkpoints,
     run_files,
+    run_lock,
     task_factory,
 )
 from quintain.core import config_definitions as cfg
@@ -57,7 +58,7 @@ def convert(
             "Transformers. Checkpoints of ours need no conversion: use task.init_checkpoint."
         )
     _check(params, model_dir, experiment)
-    with run_files.undo_on_error(model_dir) as attempt:
+    with run_lock.hold(model_dir), run_files.undo_on_error(model_dir):
         task = task_factory.get_task(params.task, logging_dir=model_dir)
         tf.io.gfile.makedirs(model_dir)
         model = task.build_model()
@@ -71,7 +72,6 @@ def convert(
             tf.train.Checkpoint(**items), model_dir, step_counter=step, enable_async=False
         )
         written = manager.save()
-        attempt.succeed()
     return str(written), report
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import checkpoint_fit, saved_graph
 from quintain.nlp.tasks import reference_checkpoint
+from quintain.orbit import literal_paths
 
 
 def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> None:
@@ -35,7 +36,7 @@ def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str
         )
     for name, part in parts.items():
         _check_visible(name, part, field)
-    status = tf.train.Checkpoint(**parts).read(path)
+    status = tf.train.Checkpoint(**parts).read(literal_paths.checkpoint(path))
     status.expect_partial().assert_existing_objects_matched()
 
 

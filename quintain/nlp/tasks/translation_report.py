@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.metrics import bleu
+from quintain.orbit import whole_files
 
 DIRECTORY: Final = "translations"
 HEADER: Final = ("source", "reference", "hypothesis")
@@ -92,14 +93,13 @@ def write(directory: str, step: int, rows: Sequence[Row], scores: Scores) -> str
     Returns:
         Path of the TSV file.
     """
-    tf.io.gfile.makedirs(directory)
     path = _choose_path(directory, step, rows)
     lines = ["\t".join(HEADER)]
     lines += ["\t".join(map(escape, dataclasses.astuple(row))) for row in rows]
-    _write_whole(path, "".join(f"{line}\n" for line in lines))
+    whole_files.write(path, "".join(f"{line}\n" for line in lines), has_rivals=True)
     found = {"step": step, "num_pairs": len(rows), **scores.values, **scores.signatures}
     text = json.dumps(found, indent=2)
-    _write_whole(f"{path.removesuffix('.tsv')}.json", f"{text}\n")
+    whole_files.write(f"{path.removesuffix('.tsv')}.json", f"{text}\n", has_rivals=True)
     return path
 
 
@@ -124,13 +124,6 @@ def _is_same_data(path: str, rows: Sequence[Row]) -> bool:
     return [(row.source, row.reference) for row in found] == [
         (row.source, row.reference) for row in rows
     ]
-
-
-def _write_whole(path: str, text: str) -> None:
-    scratch = f"{path}.incomplete"
-    with tf.io.gfile.GFile(scratch, "wb") as file:
-        file.write(text.encode("utf-8"))
-    tf.io.gfile.rename(scratch, path, overwrite=True)
 
 
 def read(path: str) -> list[Row]:

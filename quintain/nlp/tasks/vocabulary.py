@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.orbit import whole_files
 
 FILE_NAME = "vocabulary.model"
 WORDS_FILE_NAME: Final = "vocabulary.txt"
@@ -153,10 +154,8 @@ def _record(path: str) -> None:
     """Keeps the hash of a vocabulary beside it."""
     directory = os.path.dirname(path)
     record = {**_read_record(directory), os.path.basename(path): _hash(path)}
-    scratch = os.path.join(directory, f"{RECORD_NAME}.{os.getpid()}.tmp")
-    with tf.io.gfile.GFile(scratch, "w") as file:
-        file.write(f"{json.dumps(record, indent=2)}\n")
-    tf.io.gfile.rename(scratch, os.path.join(directory, RECORD_NAME), overwrite=True)
+    text = f"{json.dumps(record, indent=2)}\n"
+    whole_files.write(os.path.join(directory, RECORD_NAME), text, has_rivals=True)
 
 
 def _read_record(directory: str) -> dict[str, str]:
@@ -164,14 +163,9 @@ def _read_record(directory: str) -> dict[str, str]:
     path = os.path.join(directory, RECORD_NAME)
     if not tf.io.gfile.exists(path):
         return {}
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
-    try:
-        record: dict[str, str] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise errors.DataError(
-            f"{path}: is no JSON ({error}). Delete it if the vocabulary beside it is the right one."
-        ) from error
+    record: dict[str, str] = whole_files.read_json(path)
+    if not isinstance(record, dict):
+        raise whole_files.damaged(path, f"got {record!r}, expected names and hashes")
     return record
 
 
@@ -204,7 +198,8 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     if not model_dir:
         return path
     if not is_kept:
-        kept = _copy(path, model_dir, name)
+        kept = os.path.join(model_dir, name)
+        whole_files.write(kept, _read(path), has_rivals=True)
         _record(kept)
         return kept
     check_kept(kept)
@@ -246,16 +241,6 @@ def check_same_copy(
             f"{theirs!r}, but this run has another one, so that its tokens would mean something "
             f"else. Set {field}={theirs!r}, in a new model directory."
         )
-
-
-def _copy(model_path: str, model_dir: str, name: str = FILE_NAME) -> str:
-    """Copies a vocabulary under a passing name first, so that a run killed here leaves no half."""
-    tf.io.gfile.makedirs(model_dir)
-    path = os.path.join(model_dir, name)
-    unfinished = f"{path}.{os.getpid()}.tmp"
-    tf.io.gfile.copy(model_path, unfinished, overwrite=True)
-    tf.io.gfile.rename(unfinished, path, overwrite=True)
-    return path
 
 
 def _read(path: str) -> bytes:

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain.orbit import saved_model_files
+
 
 class ExportFileManager:
     """Names exports `{base_name}-{id}` and deletes the oldest ones.
@@ -42,12 +44,13 @@ class ExportFileManager:
         return sorted(self._ids_of_files(), key=self._ids_of_files().__getitem__)
 
     def clean_up(self) -> None:
-        """Deletes all but the last `max_to_keep` exports."""
+        """Deletes all but the last `max_to_keep` exports; what else is beside them stays."""
         if self._max_to_keep < 0:
             return
         files = self.managed_files
         for path in files[: max(len(files) - self._max_to_keep, 0)]:
-            tf.io.gfile.rmtree(path)
+            saved_model_files.delete(os.path.join(path, self._subdirectory))
+            saved_model_files.remove_if_empty(path)
 
     def next_name(self) -> str:
         """Returns the path to export to; a new one at every call."""
@@ -56,9 +59,13 @@ class ExportFileManager:
         )
 
     def _ids_of_files(self) -> dict[str, int]:
-        pattern = re.compile(re.escape(self._base_name) + r"-(\d+)/?")
-        matches = (pattern.fullmatch(path) for path in tf.io.gfile.glob(f"{self._base_name}-*"))
-        return {match.string.rstrip("/"): int(match[1]) for match in matches if match}
+        directory, name = os.path.split(self._base_name)
+        if not tf.io.gfile.isdir(directory or os.curdir):
+            return {}
+        pattern = re.compile(re.escape(name) + r"-(\d+)")
+        names = (entry.rstrip("/") for entry in tf.io.gfile.listdir(directory or os.curdir))
+        matches = filter(None, map(pattern.fullmatch, names))
+        return {os.path.join(directory, match.string): int(match[1]) for match in matches}
 
     def _count(self) -> int:
         if self._next_count is None:

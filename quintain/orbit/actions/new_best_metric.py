@@ -2,15 +2,13 @@
 
 import json
 import math
-import os
 import sys
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from quintain.orbit import runner, values
+from quintain.orbit import runner, values, whole_files
 
 MetricFn = Callable[[runner.Output], Any]
 """Takes an output and returns the metric, a number."""
@@ -112,8 +110,7 @@ class JSONPersistedValue:
         self._write_value = write_value
         self._value: Any = None
         if filename is not None and _has_content(filename):
-            with tf.io.gfile.GFile(filename, "r") as file:
-                self._value = json.load(file)
+            self._value = whole_files.read_json(filename)
         else:
             self.write(initial_value)
 
@@ -124,17 +121,8 @@ class JSONPersistedValue:
     def write(self, value: Any) -> None:
         """Sets the value, and replaces the file."""
         if self._filename is not None and self._write_value:
-            self._replace_file(self._filename, json.dumps(value))
+            whole_files.write(self._filename, json.dumps(value), has_rivals=True)
         self._value = value
-
-    def _replace_file(self, filename: str, text: str) -> None:
-        directory = os.path.dirname(filename)
-        if directory:
-            tf.io.gfile.makedirs(directory)
-        temporary = f"{filename}.tmp.{uuid.uuid4().hex}"
-        with tf.io.gfile.GFile(temporary, "w") as file:
-            file.write(text)
-        tf.io.gfile.rename(temporary, filename, overwrite=True)
 
 
 def _has_content(filename: str) -> bool:

@@ -159,6 +159,20 @@ def test_an_export_is_replaced_as_a_whole(model_dir, export, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_what_somebody_has_put_into_an_export_is_kept_when_it_is_replaced(
+    model_dir, export, tmp_path
+):
+    directory = shutil.copytree(export, tmp_path / "a [1] ü")
+    (directory / "notes.txt").write_text("mine")
+    (directory / "variables" / "more.txt").write_text("mine")
+
+    exporter.export_run(model_dir, str(directory), overwrite=True)
+
+    assert (directory / "notes.txt").read_text() == "mine"
+    assert (directory / "variables" / "more.txt").read_text() == "mine"
+    assert translator.Translator.load(str(directory)).translate(["red"]) != []
+
+
 def test_a_damaged_export_can_be_replaced(model_dir, export, tmp_path):
     directory = damage(export, tmp_path, "saved_model.pb", None)
 

@@ -75,3 +75,22 @@ def test_ids_and_subdirectory_may_be_given(tmp_path):
     )
 
     assert manager.next_name() == str(tmp_path / "model-700" / "saved_model")
+
+
+@pytest.mark.parametrize("subdirectory", [None, "saved_model"])
+def test_only_what_was_exported_goes(tmp_path, model, subdirectory):
+    manager = actions.ExportFileManager(
+        str(tmp_path / "a [1] ü" / "model"), max_to_keep=1, subdirectory=subdirectory
+    )
+    action = actions.ExportSavedModel(model, manager, model.scale)
+    action({})
+    oldest = tmp_path / "a [1] ü" / "model-0"
+    (oldest / "notes.txt").write_text("mine")
+    (oldest / (subdirectory or "") / "variables" / "more.txt").write_text("mine")
+    action({})
+    action({})
+
+    left = sorted(path.name for path in oldest.rglob("*") if path.is_file())
+    assert left == ["more.txt", "notes.txt"]
+    assert not (tmp_path / "a [1] ü" / "model-1").exists()
+    assert (tmp_path / "a [1] ü" / "model-2" / (subdirectory or "") / "saved_model.pb").exists()
