@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from quintain import __version__, durable_files, errors, process_end
+from quintain import __version__, durable_files, errors, process_end, user_errors
 from quintain.cli import local_cluster, printable, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 
@@ -102,9 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     except (errors.QuintainError, OSError) as error:
         if shows_traceback:
             traceback.print_exc()
-        click.echo(
-            f"Error: {printable.clean(durable_files.explain(error) or str(error))}", err=True
-        )
+        click.echo(f"Error: {printable.clean(_describe_bad_input(error))}", err=True)
         # A lost process is nobody's typo: the cluster may be started again as it is. Nor is what is
         # not there any more, or has gone on to another state.
         return EXIT_FAILURE if isinstance(error, _NOT_BAD_INPUT) else EXIT_BAD_INPUT
@@ -114,6 +112,13 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the border of the process
         return _report_failure(error, arguments, shows_traceback)
     return code if isinstance(code, int) else 0
+
+
+def _describe_bad_input(error: errors.QuintainError | OSError) -> str:
+    """Returns a message, with the line of the user's code where a file could not be opened."""
+    text = durable_files.explain(error) or str(error)
+    found = None if isinstance(error, errors.QuintainError) else user_errors.explain(error)
+    return f"{text}\n  {found.place}" if found and found.place else text
 
 
 def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback: bool) -> int:
@@ -129,13 +134,11 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
         return EXIT_BAD_INPUT
     if shows_traceback:
         traceback.print_exception(error)
-    else:
-        first_line = str(error).strip().partition("\n")[0]
-        click.echo(
-            f"Error: {type(error).__name__}: {printable.clean(first_line)}\n"
-            "This was not expected. Run the same command with --traceback to see where.",
-            err=True,
-        )
+    found = user_errors.explain(error)
+    lines = found.lines if found.place else [found.cause, "This was not expected."]
+    if not shows_traceback:
+        lines.append("Run the same command with --traceback to see all of it.")
+    click.echo(printable.clean("Error: " + "\n".join(lines)), err=True)
     return EXIT_FAILURE
 
 

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit, model_metrics, private_training
+from quintain.core import checkpoint_fit, model_metrics, private_training, task_checks
 from quintain.core import config_definitions as cfg
 from quintain.core.config_definitions import (
     DifferentialPrivacyConfig as DifferentialPrivacyConfig,
@@ -267,9 +267,10 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
                 "compile the model with a loss in `build_model`, or let a layer call `add_loss`."
             )
         compiled = model_metrics.compiled_loss(model)
+        own = self.build_losses(labels, outputs, aux_losses=None if compiled else aux_losses)
+        task_checks.check_loss(self, own)
         if compiled is None:
-            return self.build_losses(labels, outputs, aux_losses=aux_losses)
-        own = self.build_losses(labels, outputs, aux_losses=None)
+            return own
         return compiled(labels, outputs) + own + (tf.add_n(aux_losses) if aux_losses else 0.0)
 
     def _has_loss(self, model: keras.Model, aux_losses: list[tf.Tensor]) -> bool:
@@ -331,6 +332,7 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         if self._private_step is not None:
             step = self._private_step.run(inputs, self.split_inputs, model, optimizer)
             return self._log_step(step.loss, step.labels, step.outputs, model, metrics)
+        task_checks.check_trainable(self, model)
         features, labels = self.split_inputs(inputs)
         weight = self.weigh_replica(labels)
         with tf.GradientTape() as tape:

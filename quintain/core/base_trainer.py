@@ -31,6 +31,7 @@ from quintain.core import (
     privacy_accounting,
     privacy_ledger,
     replica_seeds,
+    replica_statistics,
     replica_steps,
     traced_errors,
     trainer_setup,
@@ -124,6 +125,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             if self._average is not None:
                 self._average.shadow_copy(model)
             optimizer.build(model.trainable_variables)
+        self._statistics = replica_statistics.ReplicaStatistics(
+            self._strategy, model, self._average
+        )
         if train:
             distribution.pack_gradients(self._strategy, self._config.runtime, model)
             replica_seeds.make_distinct(model, self._strategy)
@@ -290,7 +294,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             The output of `train_loop_end`; None if the loop was interrupted.
         """
         with cluster.explain_lost_workers(self._strategy):
-            return self._train_watched(num_steps)
+            logs = self._train_watched(num_steps)
+            self._statistics.synchronize()
+            return logs
 
     def _train_watched(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
         if not self._is_train_data_built:
@@ -572,7 +578,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def _build_from_batch(self, params: cfg.DataConfig, dataset: Any) -> None:
         """Makes the variables that need a batch: of `dataset`, or of a pipeline of its own."""
-        if not trainer_setup.needs_batch(self._model):
+        if not trainer_setup.needs_batch(self._model, self._strategy):
             return
         if dataset is None:
             dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import orbit
-from quintain.core import base_task, runtime_environment
+from quintain.core import base_task, runtime_environment, task_checks
 from quintain.core import config_definitions as cfg
 from quintain.orbit import cluster
 
@@ -130,7 +130,9 @@ def build_dataset(
         return dataset_or_fn
     if "input_context" in inspect.signature(dataset_or_fn).parameters:
         kwargs["input_context"] = input_context or tf.distribute.InputContext()
-    return dataset_or_fn(*args, **kwargs)
+    dataset = dataset_or_fn(*args, **kwargs)
+    task_checks.check_dataset(dataset_or_fn, dataset)
+    return dataset
 
 
 def _is_single_cpu(strategy: tf.distribute.Strategy) -> bool:

@@ -26,6 +26,7 @@ from quintain.core import (
     privacy_accounting,
     run_files,
     step_profile,
+    task_checks,
 )
 from quintain.core import config_definitions as cfg
 from quintain.orbit import cluster
@@ -455,6 +456,7 @@ def create_trainer(
         trainer_cls: Class or function that builds the trainer.
     """
     model = task.build_model()
+    task_checks.check_model(task, model)
     return trainer_cls(
         params,
         task,

@@ -47,8 +47,6 @@ def build_compiled(
 ) -> None:
     """Makes the variables of the metrics and losses that a model was compiled with.
 
-    A traced step on several replicas can't make them.
-
     Args:
         model: The model.
         update_fn: Updates metrics, its first argument, from labels and outputs.

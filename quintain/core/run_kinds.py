@@ -1,11 +1,14 @@
 """Which kind of run a config describes: one task, several, or one that grows in stages."""
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from quintain import user_errors
 from quintain.core import config_definitions as cfg
-from quintain.core import experiment_runner, task_factory
+from quintain.core import data_faults, experiment_runner, task_factory
 from quintain.core.multitask import configs, multitask, multitask_runner
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.progressive import policies, staged_policy, train_lib
@@ -45,6 +48,44 @@ def build_runner(
             kwargs["eval_tasks"] = multitask.build_tasks(params.eval_tasks, model_dir)
         return multitask_runner.MultiEvalRunner(strategy, task, mode, params, model_dir, **kwargs)
     return experiment_runner.ExperimentRunner(strategy, task, mode, params, model_dir, **kwargs)
+
+
+def list_tasks(params: cfg.ExperimentConfig) -> list[cfg.TaskConfig]:
+    """Returns the configs of all tasks of an experiment."""
+    routines: list[configs.TaskRoutine] = []
+    if isinstance(params.task, configs.MultiTaskConfig):
+        routines += params.task.task_routines
+    if isinstance(params, configs.MultiEvalExperimentConfig):
+        routines += params.eval_tasks
+    tasks = [part.task_config for part in routines if part.task_config is not None]
+    return tasks if isinstance(params.task, configs.MultiTaskConfig) else [params.task, *tasks]
+
+
+def explaining(
+    params: cfg.ExperimentConfig, find_trainer: Callable[[], Any]
+) -> contextlib.AbstractContextManager[Any]:
+    """Returns a context whose errors name the task's class, and the file that can't be read.
+
+    Args:
+        params: The experiment.
+        find_trainer: Returns the trainer, or None before there is one.
+    """
+    tasks = list_tasks(params)
+
+    def find_data() -> list[Any]:
+        trainer = find_trainer()
+        datasets = [getattr(trainer, name, None) for name in ("train_dataset", "eval_dataset")]
+        return [
+            *(part for task in tasks for part in (task.train_data, task.validation_data)),
+            *datasets,
+        ]
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(
+        user_errors.noting(lambda: [task_factory.get_task_cls(type(task)) for task in tasks])
+    )
+    stack.enter_context(data_faults.naming(find_data))
+    return stack
 
 
 def build_multi_task(config: configs.MultiTaskConfig, model_dir: str) -> multitask.MultiTask:

@@ -196,6 +196,10 @@ def train_from_config(
         stack.enter_context(distribution.precision(params.runtime))
         interruption = stack.enter_context(watch_signals(params.trainer))
         stack.enter_context(preemption.watch_notices(strategy, interruption))
+        runner: Any = None
+        stack.enter_context(
+            run_kinds.explaining(params, lambda: runner.trainer if runner else None)
+        )
         set_seed(params.runtime)
         runner = run_kinds.build_runner(
             strategy,

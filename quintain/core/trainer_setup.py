@@ -75,9 +75,13 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
     return found.track_norms()
 
 
-def needs_batch(model: keras.Model) -> bool:
-    """Whether a model, or what it was compiled with, has variables only after a batch."""
-    return not model.built or model_metrics.lacks_variables(model)
+def needs_batch(model: keras.Model, strategy: tf.distribute.Strategy) -> bool:
+    """Whether a model, or what it was compiled with, needs a batch to have its variables.
+
+    A traced step of several replicas can't make them.
+    """
+    has_replicas = strategy.num_replicas_in_sync > 1
+    return not model.built or (has_replicas and model_metrics.lacks_variables(model))
 
 
 def build_from_batch(

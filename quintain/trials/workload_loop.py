@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from quintain import errors
+from quintain import errors, user_errors
 from quintain.records import checkpoint_manifest, exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
@@ -214,7 +214,7 @@ class _Loop:
 
 
 def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
-    """Returns an error with the frames that lie in the user's files, the innermost last.
+    """Returns the cause of an error, the line of the user's code, and then the user's frames.
 
     Args:
         error: Any exception.
@@ -222,14 +222,16 @@ def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
     """
     if isinstance(error, errors.QuintainError):
         return str(error)
+    found = user_errors.explain(error)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if pathlib.Path(frame.filename).is_relative_to(model_dir)
     ]
     if not frames:
-        return "".join(traceback.format_exception(error)).rstrip()
-    lines = ["Traceback (most recent call last, in the trial's own files):\n"]
+        return "\n".join([*found.lines, *traceback.format_exception(error)]).rstrip()
+    lines = [f"{line}\n" for line in found.lines]
+    lines += ["Traceback (most recent call last, in the trial's own files):\n"]
     lines += traceback.format_list(frames)
     lines += traceback.format_exception_only(error)
     return "".join(lines).rstrip()

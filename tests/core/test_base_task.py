@@ -107,7 +107,7 @@ def test_a_task_without_any_loss_is_an_error(step):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     arguments = {"optimizer": sgd.SGD(0.1)} if step == "train_step" else {}
 
-    with pytest.raises(errors.ConfigError, match=r"NoLoss: there is no loss to minimise. Override"):
+    with pytest.raises(errors.ConfigError, match=r"NoLoss: there is no loss to minimise\."):
         getattr(NoLoss(cfg.TaskConfig()), step)((FEATURES, LABELS), model, **arguments)
 
 

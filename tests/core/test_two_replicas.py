@@ -10,6 +10,7 @@ import pytest
 _PROGRAM = """
 import json
 import sys
+import tempfile
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +25,8 @@ one = tf.distribute.OneDeviceStrategy("/cpu:0")
 
 import keras
 
-from quintain.core import checkpoint_state, dataset_distribution, task_factory, train_lib
+from quintain.core import base_task, base_trainer, checkpoint_state, dataset_distribution
+from quintain.core import task_factory, train_lib
 from quintain.modeling import grad_utils, tf_utils
 from quintain.nlp.tasks import translation
 from quintain.optimization import loss_scaling, sgd
@@ -63,6 +65,45 @@ with two.scope():
     results["seeds"] = [
         part.numpy().tolist() for part in checkpoint_state.local_parts([generators[0].state])
     ]
+
+# Statistics of normalisation, and a model that was compiled with losses.
+class Normalized(base_task.Task):
+    def build_model(self):
+        inputs = keras.Input((line_experiment.NUM_FEATURES,))
+        hidden = keras.layers.BatchNormalization(momentum=0.5)(inputs)
+        frozen = keras.layers.Dense(2, trainable=False)(hidden)
+        outputs = {"a": keras.layers.Dense(1)(hidden), "b": keras.layers.Dense(1)(frozen)}
+        model = keras.Model(inputs, outputs)
+        model.compile(loss={"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.5})
+        return model
+
+    def build_inputs(self, params, input_context=None):
+        x = tf.random.stateless_normal([64, line_experiment.NUM_FEATURES], seed=(1, 2))
+        x *= tf.range(64.0)[:, tf.newaxis]
+        y = tf.reduce_sum(x, axis=1, keepdims=True)
+        dataset = tf.data.Dataset.from_tensor_slices((x, {"a": y, "b": y})).batch(4)
+        return dataset.repeat() if params.is_training else dataset
+
+
+params = line_experiment.build_line_experiment()
+average = {"average_decay": 0.5, "trainable_weights_only": False}
+params.override({"trainer": {"optimizer_config": {"ema": average}}})
+with two.scope():
+    task = Normalized(params.task)
+    model = task.build_model()
+    optimizer = task.create_optimizer(params.trainer.optimizer_config)
+    trainer = base_trainer.Trainer(params, task, model, optimizer)
+    trainer.train(tf.constant(5))
+    recorded = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
+    results["copies"] = [
+        [part.numpy().tolist() for part in two.experimental_local_results(variable.value)]
+        for variable in [*model.variables, *optimizer.average_weights]
+        if variable.dtype == "float32"
+    ]
+    path = trainer.checkpoint.write(tempfile.mkdtemp() + "/checkpoint")
+    trainer.checkpoint.read(path)
+    reloaded = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
+    results["losses"] = [recorded, reloaded]
 
 # Windows of unknown length.
 batches = tf.data.Dataset.range(10).batch(2).filter(lambda batch: True)
@@ -196,6 +237,18 @@ def test_random_layers_draw_other_numbers_on_each_replica(results):
 
     assert first_count == second_count
     assert (second - first) % 2**32 == 0x9E3779B9
+
+
+def test_all_replicas_have_the_same_statistics_when_a_loop_has_ended(results):
+    first, second = zip(*results["copies"], strict=True)
+
+    assert first == second
+
+
+def test_a_checkpoint_gives_the_loss_that_was_recorded_with_it(results):
+    recorded, reloaded = results["losses"]
+
+    assert recorded == reloaded > 0.0
 
 
 def test_partial_steps_are_dropped_where_the_number_of_batches_is_unknown(results):

@@ -23,6 +23,7 @@ from quintain.core import (
     loop_timing,
     model_metrics,
     replica_seeds,
+    replica_statistics,
     replica_steps,
     trainer_setup,
 )
@@ -111,6 +112,9 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         if train_datasets:
             distribution.pack_gradients(self._strategy, self._runtime, multi_task_model)
             replica_seeds.make_distinct(multi_task_model, self._strategy)
+        self._statistics = replica_statistics.ReplicaStatistics(
+            self._strategy, multi_task_model, self._average
+        )
         self._checkpoint = self._create_checkpoint()
 
     @property
@@ -251,6 +255,13 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         run(self._strategy, self._runtime, last_step_fn, take())
 
     @override
+    def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+        """Implements `num_steps` steps of training; see `StandardTrainer.train`."""
+        logs = super().train(num_steps)
+        self._statistics.synchronize()
+        return logs
+
+    @override
     def train_loop_end(self) -> dict[str, Any]:
         """Collects the means over the loop, and resets them.
 
@@ -370,7 +381,7 @@ def build_from_batches(
     """
     for name, task in tasks.items():
         sub_model = base_model.get_sub_model(model, name)
-        if name in datasets and trainer_setup.needs_batch(sub_model):
+        if name in datasets and trainer_setup.needs_batch(sub_model, strategy):
             trainer_setup.build_from_batch(sub_model, task, datasets[name], strategy)
 
 

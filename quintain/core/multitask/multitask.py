@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, checkpoint_fit, task_factory
+from quintain.core import base_task, checkpoint_fit, task_checks, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, configs
 from quintain.optimization.configs import optimization_config
@@ -130,7 +130,9 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
                     "models, so that they can't share one network. Override "
                     "`MultiTask.build_multitask_model`, or give them the same `task_config.model`."
                 )
-        return task.build_model()
+        model = task.build_model()
+        task_checks.check_model(task, model)
+        return model
 
     def initialize(self, model: keras.Model | base_model.MultiTaskBaseModel) -> None:
         """Gives a new run its initial weights.

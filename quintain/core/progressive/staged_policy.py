@@ -11,6 +11,7 @@ from quintain.core import (
     base_task,
     checkpoint_fit,
     dataset_distribution,
+    task_checks,
     task_factory,
 )
 from quintain.core import config_definitions as cfg
@@ -98,6 +99,7 @@ class StagedPolicy(policies.ProgressivePolicy):
         """Builds the model of a stage, which starts from `old_model` as the task says."""
         task = self._get_task(stage_id)
         model = task.build_model()
+        task_checks.check_model(task, model)
         if old_model is not None:
             task.grow_model(old_model, model)
         return model

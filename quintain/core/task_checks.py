@@ -1,0 +1,76 @@
+"""What a task's methods have to give, checked where they gave it."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors, user_errors
+
+
+def check_model(task: Any, model: Any) -> None:
+    """Checks what `build_model` returned.
+
+    Raises:
+        ConfigError: If it is no Keras model, or one whose constructor was not called.
+    """
+    if not isinstance(model, keras.Model):
+        raise _wrong_result(task.build_model, model, "a keras.Model")
+    try:
+        _ = model.built
+    except AttributeError as error:
+        raise errors.ConfigError(
+            f"{type(model).__name__}.__init__ does not call `super().__init__()`; let it do so "
+            f"first.\n  {user_errors.locate(type(model).__init__)}"
+        ) from error
+
+
+def check_dataset(build_fn: Any, dataset: Any) -> None:
+    """Checks what `build_inputs`, or another function that builds data, returned.
+
+    Raises:
+        ConfigError: If it is nothing.
+    """
+    if dataset is None:
+        raise _wrong_result(build_fn, dataset, "a tf.data.Dataset of batches")
+
+
+def check_loss(task: Any, loss: Any) -> None:
+    """Checks what `build_losses` returned.
+
+    Raises:
+        ConfigError: If it is nothing, or known not to be a scalar.
+    """
+    if loss is None:
+        raise _wrong_result(task.build_losses, loss, "a scalar tensor")
+    shape = tf.convert_to_tensor(loss).shape
+    if shape.rank not in (0, None):
+        given = f"a tensor of shape {shape}"
+        advice = "a scalar; take its mean, such as by tf.reduce_mean"
+        raise _wrong_result(task.build_losses, given, advice)
+
+
+def check_trainable(task: Any, model: keras.Model) -> None:
+    """Checks that there is something to train.
+
+    Raises:
+        ConfigError: If the model has no trainable variables.
+    """
+    if not model.trainable_variables:
+        raise errors.ConfigError(
+            f"{_name(task.build_model)} built a model without trainable variables. Add a layer "
+            "that has some, or set `trainable` of one that is frozen.\n"
+            f"  {user_errors.locate(task.build_model)}"
+        )
+
+
+def _wrong_result(method: Any, given: Any, expected: str) -> errors.ConfigError:
+    shown = given if isinstance(given, str) else repr(given)
+    return errors.ConfigError(
+        f"{_name(method)} returned {shown}, expected {expected}.\n  {user_errors.locate(method)}"
+    )
+
+
+def _name(method: Any) -> str:
+    owner = getattr(method, "__self__", None)
+    return f"{type(owner).__name__}.{method.__name__}" if owner is not None else str(method)
