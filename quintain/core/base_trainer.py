@@ -28,11 +28,14 @@ from quintain.core import (
     loop_record,
     loop_timing,
     model_metrics,
+    pipeline_inspection,
     privacy_accounting,
     privacy_ledger,
+    random_watch,
     replica_seeds,
     replica_statistics,
     replica_steps,
+    task_state,
     traced_errors,
     trainer_setup,
 )
@@ -106,6 +109,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         )
         self._loop_record = loop_record.LoopRecord(self, self._global_step, self._count_used)
         self._privacy = privacy_ledger.PrivacyLedger(config, task)
+        self._random_watch = random_watch.RandomWatch()
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
 
@@ -384,6 +388,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 self._item_counts[name].assign_add(tf.cast(count, tf.int64))
 
         replica_steps.run(self._strategy, runtime, step_fn, inputs)
+        self._random_watch.check_traced()
 
     def train_loop_end(self) -> dict[str, Any]:
         """Collects the means over the loop, resets them, and adds learning rate and rates.
@@ -603,20 +608,40 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         if train:
             items["recovery"] = self._loop_record.state
         if train and self._async is None:
+            is_external = (
+                self._is_train_data_built and self._config.task.train_data.enable_tf_data_service
+            )
+            inspection = pipeline_inspection.inspect(self._train_dataset)
+            if not is_external:
+                inspection.warn()
             position = checkpoint_state.DataPosition(
                 self.ensure_train_iterator,
                 self._loop_record.count_drawn,
                 self._restart_train_data,
-                is_external=self._is_train_data_built
-                and self._config.task.train_data.enable_tf_data_service,
+                inspection=inspection,
+                is_external=is_external,
             )
             items["data_position"] = per_worker(position, position.skip_batches)
             items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
+        if train:
+            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState())
         return tf.train.Checkpoint(
             global_step=self._global_step,
             random_state=per_worker(checkpoint_state.RandomState(self._model)),
+            **task_state.checkpoint_items({"": self._task}, self._list_known, per_worker),
             **items,
         )
+
+    def _list_known(self) -> list[Any]:
+        """Returns the variables that are not the task's own, though it may hold them."""
+        metrics = [*self._train_metrics, *self._validation_metrics]
+        generators = checkpoint_state.seed_generators(self._model)
+        return [
+            *self._model.variables,
+            *(generator.state for generator in generators),
+            *(() if self._optimizer is None else self._optimizer.variables),
+            *(variable for metric in metrics for variable in metric.variables),
+        ]
 
     def _count_used(self) -> dict[str, int]:
         """Returns the batches that were trained on since the start of the run."""

@@ -1,7 +1,8 @@
 """Which variables a checkpoint holds, and whether they fit a model."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import keras
@@ -22,6 +23,8 @@ VARIABLE_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 _STEP_KEY: Final = "global_step/.ATTRIBUTES/VARIABLE_VALUE"
 _OPTIONAL_SUFFIX: Final = "/.ATTRIBUTES/py_state"
+
+logger = logging.getLogger(__name__)
 
 
 class HookedCheckpoint(tf.train.Checkpoint):
@@ -61,25 +64,59 @@ class HookedCheckpoint(tf.train.Checkpoint):
 def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     """Checks that a file holds just the variables of `checkpoint`, in the same shapes.
 
-    States that are not variables (data position, random state) may be missing on either side.
+    States that are not variables (data position, random state) may be missing on either side, and
+    so may what a task holds, of which a warning tells.
 
     Raises:
         CheckpointError: Naming the first differences.
     """
     if isinstance(checkpoint, HookedCheckpoint):
         checkpoint.prepare(path)
-    found = {
-        key: tuple(shape)
-        for key, shape in _open(path).get_variable_to_shape_map().items()
-        if is_variable(key)
+    shapes = _open(path).get_variable_to_shape_map()
+    found = {key: tuple(shape) for key, shape in shapes.items() if is_variable(key)}
+    expected = _expected_variables(checkpoint)
+    tolerated = {
+        key: expected.get(key)
+        for key in expected.keys() ^ found.keys()
+        if key.startswith(f"{checkpoint_state.TASK_VARIABLES}/")
     }
-    differences = list(_differences(_expected_variables(checkpoint), found))
+    differences = list(
+        _differences(
+            {key: value for key, value in expected.items() if key not in tolerated},
+            {key: shape for key, shape in found.items() if key not in tolerated},
+        )
+    )
     if not differences:
+        _warn_of_task(checkpoint, path, sorted(map(_task_place, tolerated)), set(shapes))
         return
     raise errors.CheckpointError(
         f"The checkpoint {path!r} does not fit this model:\n{list_some(differences)}"
         "\nUse the settings it was trained with, or another model_dir."
     )
+
+
+def _warn_of_task(
+    checkpoint: tf.train.Checkpoint, path: str, different: Sequence[str], keys: Set[str]
+) -> None:
+    """Warns of what the task holds and a file does not, or the other way round."""
+    states = checkpoint._trackable_children().get(checkpoint_state.TASK_RANDOM_STATE)
+    lacking = list(different)
+    if f"{checkpoint_state.TASK_RANDOM_STATE}{_OPTIONAL_SUFFIX}" not in keys and states is not None:
+        lacking += states.list_names()
+    if lacking:
+        logger.warning(
+            "The checkpoint %r and the task differ in what the task holds, which is not restored, "
+            "so that this run is not an exact continuation:\n%s\nA task makes what it holds in "
+            "`__init__` or `build_model`, not in its steps.",
+            path,
+            list_some(lacking),
+        )
+
+
+def _task_place(key: str) -> str:
+    """Returns the place in its task of a variable, from its key in a file."""
+    place = plain_key(key).removeprefix(f"{checkpoint_state.TASK_VARIABLES}/")
+    return place.replace("..", ".").replace(".S", "/")
 
 
 def read_step(path: str) -> int:

@@ -7,20 +7,42 @@ are written and restored with them.
 import io
 import json
 import logging
+import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.ops import stateful_random_ops
 from typing_extensions import override
+
+from quintain import errors
+from quintain.core import pipeline_inspection
 
 _FAIL_ON_EXTERNAL_STATE: Final = 2
 
 logger = logging.getLogger(__name__)
 
 
-class ArrayState(tf.train.experimental.PythonState):
+TASK_VARIABLES: Final = "task_variables"
+"""Name of the variables in a checkpoint that a task holds."""
+
+TASK_RANDOM_STATE: Final = "task_random_state"
+"""Name of the random states in a checkpoint that a task holds."""
+
+
+class NamedState(tf.train.experimental.PythonState):
+    """A state that can say what it holds, to tell what a checkpoint without it lacks."""
+
+    def list_names(self) -> list[str]:
+        """Returns the names of what is held; nothing unless overridden."""
+        return []
+
+
+class ArrayState(NamedState):
     """Named NumPy arrays that travel in a checkpoint.
 
     Example:
@@ -127,14 +149,75 @@ def local_parts(variables: Sequence[Any]) -> list[tf.Variable]:
     return [part for value in values for part in strategy.experimental_local_results(value)]
 
 
+class HostRandomState(NamedState):
+    """The random states of the process: Python's, NumPy's, and those of TensorFlow and Keras.
+
+    TensorFlow's are the global generator, if there is one, and the sequence from which operations
+    outside of functions take their seeds; Keras' is what `keras.random` draws from without a seed.
+    """
+
+    @override
+    def serialize(self) -> bytes:
+        """Returns the states as JSON."""
+        name, keys, *rest = np.random.get_state()
+        state = {
+            "python": random.getstate(),
+            "numpy": [name, np.asarray(keys).tolist(), *rest],
+            "variables": {key: part.numpy().tolist() for key, part in _global_variables().items()},
+        }
+        if context.global_seed() is not None:
+            state["operations"] = context.context()._rng.getstate()
+        return json.dumps(state).encode()
+
+    @override
+    def deserialize(self, string_value: bytes) -> None:
+        """Sets the saved states."""
+        state = json.loads(string_value)
+        random.setstate(_to_random_state(state["python"]))
+        name, keys, *rest = state["numpy"]
+        np.random.set_state((name, np.array(keys, np.uint32), *rest))
+        if "operations" in state and context.global_seed() is not None:
+            context.context()._rng.setstate(_to_random_state(state["operations"]))
+        if "keras 0" in state["variables"]:
+            keras.src.random.seed_generator.global_seed_generator()  # makes it
+        if "tensorflow 0" in state["variables"]:
+            tf.random.get_global_generator()  # makes it
+        for key, part in _global_variables().items():
+            if key in state["variables"]:
+                part.assign(tf.constant(state["variables"][key], part.dtype))
+
+
+def _to_random_state(state: Sequence[Any]) -> tuple[Any, ...]:
+    version, words, gauss = state
+    return version, tuple(words), gauss
+
+
+def _global_variables() -> dict[str, tf.Variable]:
+    """Returns the variables of global random generators that there are, by name."""
+    found: dict[str, Any] = {
+        "keras": keras.src.backend.common.global_state.get_global_attribute(
+            keras.src.random.seed_generator.GLOBAL_SEED_GENERATOR
+        ),
+        "tensorflow": stateful_random_ops.global_generator,
+    }
+    return {
+        f"{name} {index}": part
+        for name, generator in found.items()
+        if generator is not None
+        for index, part in enumerate(
+            local_parts([generator.state if name == "keras" else generator._state_var])
+        )
+    }
+
+
 class DataPosition(tf.train.experimental.PythonState):
     """Where training stands in its data.
 
     A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and
-    random seeds. An iterator that can't (one fed by Python code, or one that feeds several devices)
-    is moved to its place by drawing and dropping the batches that were used before, which is exact
-    as well wherever the data comes in the same order each time, but takes the time to read them.
-    A service that prepares batches for whoever asks has no position, and nothing is skipped.
+    random seeds. Where TensorFlow can't save it, or would restore it wrongly
+    (`pipeline_inspection`), a new iterator is moved to the place by drawing and dropping the
+    batches that were used before, which takes the time to read them. A service that prepares
+    batches for whoever asks has no position, and nothing is skipped.
     """
 
     def __init__(
@@ -143,6 +226,7 @@ class DataPosition(tf.train.experimental.PythonState):
         count_batches: Callable[[], int],
         restart: Callable[[], Any] | None = None,
         *,
+        inspection: pipeline_inspection.Inspection | None = None,
         is_external: bool = False,
     ) -> None:
         """Stores how to reach the iterator and how many batches were drawn from it.
@@ -152,13 +236,15 @@ class DataPosition(tf.train.experimental.PythonState):
             count_batches: Returns the number of batches drawn since the start of the run.
             restart: Returns an iterator that stands at the beginning of the data. None takes it
                 that nothing was drawn from the iterator when a position is restored.
+            inspection: What is known of the pipeline. None takes it that TensorFlow restores it.
             is_external: Whether a service outside of the run (tf.data service) gives the batches.
         """
         self._get_iterator = get_iterator
         self._restart = restart or get_iterator
         self._count_batches = count_batches
+        self._inspection = inspection or pipeline_inspection.Inspection()
         self._is_external = is_external
-        self._warned = False
+        self._has_failed = False
 
     @override
     def serialize(self) -> bytes:
@@ -174,7 +260,8 @@ class DataPosition(tf.train.experimental.PythonState):
         header, _, state = string_value.partition(b"\n")
         if self._starts_anew(json.loads(header)):
             return
-        if state:
+        # Earlier versions saved the state of every iterator; it is not used where it is wrong.
+        if state and (self._inspection.is_saved or not self._inspection.is_exact):
             tf.raw_ops.DeserializeIterator(
                 resource_handle=self._get_iterator()._iterator_resource,
                 serialized=tf.io.parse_tensor(state, tf.variant),
@@ -201,16 +288,28 @@ class DataPosition(tf.train.experimental.PythonState):
         return True
 
     def _skip(self, iterator: Any, num_batches: int) -> None:
-        if num_batches:
-            logger.info("Reading past the %d batches that were trained on before.", num_batches)
-        for _ in range(num_batches):
-            next(iterator)
+        if not num_batches:
+            return
+        reasons = "; ".join(self._inspection.unsaved) or "the iterator's state is not saved"
+        logger.info(
+            "Reading past the %d batches that were trained on before (%s).", num_batches, reasons
+        )
+        start = time.monotonic()
+        for number in range(num_batches):
+            try:
+                next(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError) as error:
+                raise errors.DataError(
+                    f"task.train_data: the data ended after {number} batches, but the checkpoint "
+                    f"was trained on {num_batches}. They are not the data that the run began with; "
+                    "put those back, or start a new run from the weights "
+                    "(task.init_checkpoint)."
+                ) from error
+        logger.info("Read past them in %.1f seconds.", time.monotonic() - start)
 
     def _save_iterator(self) -> bytes:
-        iterator = self._get_iterator()
-        resource = getattr(iterator, "_iterator_resource", None)
-        if resource is None:
-            self._warn_once("it feeds several devices")
+        resource = getattr(self._get_iterator(), "_iterator_resource", None)
+        if resource is None or not self._inspection.is_saved or self._has_failed:
             return b""
         try:
             state = tf.raw_ops.SerializeIterator(
@@ -218,14 +317,10 @@ class DataPosition(tf.train.experimental.PythonState):
             )
             return tf.io.serialize_tensor(state).numpy()
         except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError) as error:
-            self._warn_once(error.message)
-            return b""
-
-    def _warn_once(self, reason: str) -> None:
-        if not self._warned:
-            self._warned = True
+            self._has_failed = True
             logger.warning(
                 "The position in the training data can't be stored (%s). A resumed run will read "
                 "past the batches it has used, which is exact only if they come in the same order.",
-                reason,
+                error.message,
             )
+            return b""

@@ -10,7 +10,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core import checkpoints
+from quintain.core import checkpoint_state, checkpoints
 from quintain.orbit import cluster
 
 _MAGIC: Final = b"quintain-workers\n"
@@ -84,7 +84,7 @@ class ClusterCheckpointManager(checkpoints.CheckpointManager):
         return result["value"]
 
 
-class PerWorkerState(tf.train.experimental.PythonState):
+class PerWorkerState(checkpoint_state.NamedState):
     """A state of which every worker has its own, all of them together in one checkpoint."""
 
     def __init__(
@@ -104,6 +104,13 @@ class PerWorkerState(tf.train.experimental.PythonState):
         self._strategy = strategy
         self._state = state
         self._restore_foreign = restore_foreign or state.deserialize
+
+    @override
+    def list_names(self) -> list[str]:
+        """Returns the names of what this worker's state holds."""
+        if isinstance(self._state, checkpoint_state.NamedState):
+            return self._state.list_names()
+        return []
 
     @override
     def serialize(self) -> bytes:

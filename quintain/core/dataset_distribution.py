@@ -1,10 +1,13 @@
 """From a dataset, or a function that builds one, to data for the replicas of a strategy."""
 
+import contextlib
 import inspect
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from quintain import orbit
 from quintain.core import base_task, runtime_environment, task_checks
@@ -74,9 +77,11 @@ def create_task_builder(
     """
     if params.seed is None:
         params = params.replace(seed=runtime.seed)
+    name = getattr(task, "name", type(task).__name__)
 
     def build(input_context: tf.distribute.InputContext | None = None) -> Any:
-        dataset = build_dataset(task.build_inputs, params, input_context=input_context)
+        with _own_operation_seeds(f"{name}, {params.is_training}"):
+            dataset = build_dataset(task.build_inputs, params, input_context=input_context)
         if params.is_training:
             dataset = drop_partial_step(dataset, strategy)
         return runtime_environment.with_private_threads(
@@ -84,6 +89,25 @@ def create_task_builder(
         )
 
     return build
+
+
+@contextlib.contextmanager
+def _own_operation_seeds(name: str) -> Iterator[None]:
+    """Makes the seeds of operations without one depend on the run's seed and on `name` alone.
+
+    TensorFlow gives such an operation the next number of a sequence that everything built before
+    has drawn from. A pipeline that is built again later in the process, to be read from its
+    beginning, would shuffle in another order.
+    """
+    eager, seed = context.context(), context.global_seed()
+    if seed is None:
+        yield
+        return
+    outer, eager._rng = eager._rng, random.Random(f"{seed}, {name}")
+    try:
+        yield
+    finally:
+        eager._rng = outer
 
 
 def drop_partial_step(dataset: Any, strategy: tf.distribute.Strategy) -> Any:

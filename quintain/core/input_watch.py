@@ -95,11 +95,11 @@ class _Run:
 
 def _measure(dataset: Any, probe_secs: float, times: list[StageTime]) -> _Run | None:
     """Measures a dataset and all before it, and returns its run; None if nothing came."""
-    name, last = _name(dataset), dataset
-    while len(inputs := last._inputs()) == 1 and _is_same_stage(name, _name(inputs[0])):
+    name, last = stage_name(dataset), dataset
+    while len(inputs := last._inputs()) == 1 and _is_same_stage(name, stage_name(inputs[0])):
         last = inputs[0]
         if name in _PASSING:
-            name = _name(last)
+            name = stage_name(last)
     if name == _SERVICE:
         times.append(StageTime(name, 0.0, is_stalled=True))
         return None
@@ -134,7 +134,7 @@ def _is_same_stage(name: str, name_before: str) -> bool:
     return name_before == name or name in _PASSING or name_before in _PASSING
 
 
-def _name(dataset: Any) -> str:
+def stage_name(dataset: Any) -> str:
     """Returns the name that a dataset was given, or the kind of dataset in words."""
     if getattr(dataset, "_name", None):
         return str(dataset._name)

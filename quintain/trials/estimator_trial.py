@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
-    data_position,
     estimator_compat,
     repeatable_random,
     update_order,
@@ -261,7 +261,7 @@ class _Training:
     ) -> None:
         """Builds the graph and opens the session, from a checkpoint if there is one."""
         self._iterator: Any = None
-        self._has_exact_position = False
+        self._is_saved = False
         self._graph = tf.Graph()
         with self._graph.as_default():
             v1.set_random_seed(context.get_trial_seed())
@@ -282,7 +282,7 @@ class _Training:
                 [self._fetches["summaries"], self._fetches["loss"]], self._spec.train_op
             )
             self._position_saver = None
-            if self._has_exact_position:
+            if self._is_saved:
                 self._position_saver = v1.train.Saver(
                     [tf.data.experimental.make_saveable_from_iterator(self._iterator)]
                 )
@@ -383,8 +383,11 @@ class _Training:
         """Returns features and labels of a batch."""
         data = estimator._call_input_fn(input_fn, tf.estimator.ModeKeys.TRAIN)
         if isinstance(data, tf.compat.v2.data.Dataset):
-            self._has_exact_position = data_position.is_saved_exactly(data)
-            self._iterator = v1.data.make_initializable_iterator(data.repeat())
+            repeated = data.repeat()
+            inspection = pipeline_inspection.inspect(repeated)
+            inspection.warn()
+            self._is_saved = inspection.is_saved
+            self._iterator = v1.data.make_initializable_iterator(repeated)
             v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, self._iterator.initializer)
             data = self._iterator.get_next()
             self._next_op = tf.nest.flatten(data)[0].op

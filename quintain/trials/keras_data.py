@@ -9,8 +9,9 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import pipeline_inspection
 from quintain.orbit import iterators, literal_paths
-from quintain.trials import base_trial, data_position
+from quintain.trials import base_trial
 
 logger = logging.getLogger(__name__)
 
@@ -24,9 +25,11 @@ class TrainingData:
         """Batches read so far."""
         self.iterator: Any = None
         """The iterator of a dataset, or None where batches are made by Python."""
-        self._has_exact_position = False
+        self._is_saved = False
         if isinstance(self._batches, tf.data.Dataset):
-            self._has_exact_position = data_position.is_saved_exactly(self._batches)
+            inspection = pipeline_inspection.inspect(self._batches.repeat())
+            inspection.warn()
+            self._is_saved = inspection.is_saved
             cardinality = int(self._batches.cardinality())
             self.length = cardinality if cardinality > 0 else None
             if cardinality == 0:
@@ -59,12 +62,12 @@ class TrainingData:
 
     def save(self, folder: pathlib.Path) -> None:
         """Writes the position in a dataset."""
-        if self.iterator is None or not self._has_exact_position:
+        if self.iterator is None or not self._is_saved:
             return
         try:
             tf.train.Checkpoint(iterator=self.iterator).write(str(folder / "data"))
         except (tf.errors.OpError, ValueError) as error:
-            self._has_exact_position = False
+            self._is_saved = False
             logger.warning(
                 "The position in the training data can't be saved (%s); going on from a "
                 "checkpoint reads past the batches that were used.",

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
-    data_position,
     legacy_tensorflow,
     repeatable_random,
     update_order,
@@ -106,8 +106,11 @@ class TensorFlowTrialController(base_trial.TrialController):
         with self._graph.as_default():
             v1.set_random_seed(context.get_trial_seed())
             train, validation = self._make_datasets()
-            self._has_exact_position = data_position.is_saved_exactly(train)
-            self._train_iterator = v1.data.make_initializable_iterator(train.repeat())
+            repeated = train.repeat()
+            inspection = pipeline_inspection.inspect(repeated)
+            inspection.warn()
+            self._is_saved = inspection.is_saved
+            self._train_iterator = v1.data.make_initializable_iterator(repeated)
             self._validation_iterator = v1.data.make_initializable_iterator(validation)
             self._handle = v1.placeholder(tf.string, [], "iterator_handle")
             self._is_training = v1.placeholder(tf.bool, [], "is_training")
@@ -170,7 +173,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         folder = pathlib.Path(literal_paths.directory(directory))
         with self._graph.as_default():
             self._saver.save(self._session, str(folder / _VARIABLES), write_meta_graph=False)
-            if self._has_exact_position:
+            if self._is_saved:
                 self._save_position(folder)
             v1.saved_model.simple_save(
                 self._session,
@@ -324,7 +327,7 @@ class TensorFlowTrialController(base_trial.TrialController):
                 self._session, str(folder / _ITERATOR), write_meta_graph=False, write_state=False
             )
         except (tf.errors.OpError, ValueError) as error:
-            self._has_exact_position = False
+            self._is_saved = False
             logger.warning(
                 "The position in the training data can't be saved (%s); going on from a "
                 "checkpoint reads past the batches that were used.",

@@ -22,9 +22,12 @@ from quintain.core import (
     loop_record,
     loop_timing,
     model_metrics,
+    pipeline_inspection,
+    random_watch,
     replica_seeds,
     replica_statistics,
     replica_steps,
+    task_state,
     trainer_setup,
 )
 from quintain.core import config_definitions as cfg
@@ -93,18 +96,14 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         }
         self._counters = item_counters.ItemCounters()
         self._timing = loop_timing.LoopTiming(None)
+        self._random_watch = random_watch.RandomWatch()
         self._norms = norm_sums
         self._is_train_data_built = train_datasets is None
         self._loop_record = loop_record.LoopRecord(self, self._global_step, self._count_used)
         if train_datasets is None:
-            train_datasets = {
-                name: dataset_distribution.build_task_dataset(
-                    self._strategy, task, task.task_config.train_data, self._runtime
-                )
-                for name, task in multi_task.tasks.items()
-            }
+            train_datasets = {name: self._build_dataset(name) for name in multi_task.tasks}
         super().__init__(dict(train_datasets), trainer_options or orbit.StandardTrainerOptions())
-        build_from_batches(multi_task_model, multi_task.tasks, train_datasets, self._strategy)
+        self._build_unbuilt_models()
         if all(base_model.get_sub_model(multi_task_model, name).built for name in multi_task.tasks):
             if self._average is not None:
                 self._average.shadow_copy(multi_task_model)
@@ -116,6 +115,25 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             self._strategy, multi_task_model, self._average
         )
         self._checkpoint = self._create_checkpoint()
+
+    def _build_dataset(self, task_name: str) -> Any:
+        task = self._multi_task.tasks[task_name]
+        return dataset_distribution.build_task_dataset(
+            self._strategy, task, task.task_config.train_data, self._runtime
+        )
+
+    def _build_unbuilt_models(self) -> None:
+        """Gives models without variables theirs, from the first batch of their task."""
+        model, tasks = self._multi_task_model, self._multi_task.tasks
+        datasets = dict(self.train_dataset)
+        for name in datasets:
+            params = tasks[name].task_config.train_data
+            is_read_here = self._is_train_data_built and not params.enable_tf_data_service
+            sub_model = base_model.get_sub_model(model, name)
+            if is_read_here and trainer_setup.needs_batch(sub_model, self._strategy):
+                # A second iterator of the same dataset would shuffle in another order.
+                datasets[name] = self._build_dataset(name)
+        build_from_batches(model, tasks, datasets, self._strategy)
 
     @property
     def strategy(self) -> tf.distribute.Strategy:
@@ -253,6 +271,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
                 for _ in tf.range(self._accumulation.num_batches - 1):
                     run(self._strategy, self._runtime, step_fn, take())
         run(self._strategy, self._runtime, last_step_fn, take())
+        self._random_watch.check_traced()
 
     @override
     def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
@@ -307,32 +326,51 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         if self._loop_record.has_begun:
             if self._is_train_data_built:
                 # A second iterator of the same dataset would shuffle in another order.
-                task = self._multi_task.tasks[task_name]
-                self.train_dataset[task_name] = dataset_distribution.build_task_dataset(
-                    self._strategy, task, task.task_config.train_data, self._runtime
-                )
+                self.train_dataset[task_name] = self._build_dataset(task_name)
             started[task_name] = iterators.create(self.train_dataset[task_name])
         return started[task_name]
 
     def _create_checkpoint(self) -> tf.train.Checkpoint:
         items = checkpoint_fit.model_items(self._multi_task_model)
         per_worker = functools.partial(cluster_checkpoints.PerWorkerState, self._strategy)
-        for name in self.train_dataset:
+        for name, dataset in self.train_dataset.items():
+            is_external = (
+                self._is_train_data_built
+                and self._multi_task.tasks[name].task_config.train_data.enable_tf_data_service
+            )
+            inspection = pipeline_inspection.inspect(dataset)
+            if not is_external:
+                inspection.warn(f"the training data of {name!r}")
             position = checkpoint_state.DataPosition(
                 functools.partial(self._get_iterator, name),
                 functools.partial(self._loop_record.count_drawn, name),
                 functools.partial(self._restart_train_data, name),
+                inspection=inspection,
+                is_external=is_external,
             )
             items[f"data_position_{name}"] = per_worker(position, position.skip_batches)
         if self.train_dataset:
             items["recovery"] = self._loop_record.state
+            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState())
             items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
         return tf.train.Checkpoint(
             global_step=self._global_step,
             optimizer=self._optimizer,
             random_state=per_worker(checkpoint_state.RandomState(self._multi_task_model)),
+            **task_state.checkpoint_items(self._multi_task.tasks, self._list_known, per_worker),
             **items,
         )
+
+    def _list_known(self) -> list[Any]:
+        """Returns the variables that are not a task's own, though it may hold them."""
+        metrics = [metric for one in self._training_metrics.values() for metric in one]
+        generators = checkpoint_state.seed_generators(self._multi_task_model)
+        return [
+            *self._multi_task_model.variables,
+            *(generator.state for generator in generators),
+            *self._optimizer.variables,
+            *(variable for metric in metrics for variable in metric.variables),
+        ]
 
     def _loop_variables(self) -> list[Any]:
         """What a loop has added up so far; not zero only in a checkpoint of an interrupted loop."""
