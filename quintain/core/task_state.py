@@ -122,7 +122,7 @@ def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any]
     """
     search = _Search({id(part) for variable in known for part in _identities(variable)})
     for name, task in tasks.items():
-        search.look_into(vars(task), name)
+        search.visit(task, name)
     return search.variables, search.random_states
 
 
@@ -135,14 +135,14 @@ class _Search:
         self._known = known
         self._seen: dict[int, Any] = {}
 
-    def look_into(self, parts: Mapping[Any, Any], place: str) -> None:
-        """Visits the values of a mapping."""
+    def _look_into(self, parts: Mapping[Any, Any], place: str) -> None:
         for name, part in parts.items():
             if str(name).startswith("_self_"):  # where TensorFlow keeps what it tracks
                 continue
-            self._visit(part, f"{place}.{name}" if place else str(name))
+            self.visit(part, f"{place}.{name}" if place else str(name))
 
-    def _visit(self, value: Any, place: str) -> None:
+    def visit(self, value: Any, place: str) -> None:
+        """Notes a variable, or looks into what may hold some."""
         if isinstance(value, _PLAIN) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -158,18 +158,18 @@ class _Search:
             case keras.Metric() | keras.optimizers.Optimizer():
                 self._visit_all(value.variables, place)
             case Mapping():
-                self.look_into(value, place)
+                self._look_into(value, place)
             case list() | tuple() | collections.deque():
                 self._visit_all(value, place)
             case type():
                 pass
             case _ if hasattr(value, "__dict__") and _is_open(value):
-                self.look_into(vars(value), place)
+                self._look_into(vars(value), place)
 
     def _visit_layer(self, layer: keras.Layer, place: str) -> None:
         generators = checkpoint_state.seed_generators(layer)
         for index, generator in enumerate(generators):
-            self._visit(generator, f"{place}.seed_generators.{index}")
+            self.visit(generator, f"{place}.seed_generators.{index}")
         states = {id(generator.state) for generator in generators}
         self._visit_all(
             [variable for variable in layer.variables if id(variable) not in states], place
@@ -177,7 +177,7 @@ class _Search:
 
     def _visit_all(self, values: Iterable[Any], place: str) -> None:
         for index, value in enumerate(values):
-            self._visit(value, f"{place}.{index}")
+            self.visit(value, f"{place}.{index}")
 
     def _add(self, found: dict[str, Any], place: str, variable: Any) -> None:
         if not any(id(part) in self._known for part in _identities(variable)):

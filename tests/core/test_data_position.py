@@ -8,7 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from quintain.core import checkpoint_state, input_reader
+from quintain.core import checkpoint_state, input_reader, pipeline_inspection
 from quintain.core import config_definitions as cfg
 
 NUM_BATCHES = 12
@@ -105,7 +105,9 @@ def _draw(iterator, num):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_run_goes_on_with_the_same_batches(directory, kind, position, caplog):
     uninterrupted = _draw(iter(_build(kind, directory)), position + NUM_BATCHES)
-    first = iter(_build(kind, directory))
+    dataset = _build(kind, directory)
+    assert pipeline_inspection.inspect(dataset) == pipeline_inspection.Inspection()
+    first = iter(dataset)
     _draw(first, position)
     saved = checkpoint_state.DataPosition(lambda: first, lambda: position).serialize()
 
