@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -15,7 +15,10 @@ import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
-from quintain.client import master_file, session
+from quintain.client import master_file
+
+if TYPE_CHECKING:
+    from quintain.client import session
 
 T = TypeVar("T")
 
@@ -33,7 +36,7 @@ def open_calls() -> Iterator[calls_lib.Calls]:
     home = home_lib.find_home()
     found = home_lib.find_master(home)
     if found is not None:
-        with session.Session.connect(home, found.address) as connected:
+        with _connect(home, found) as connected:
             yield connected
         return
     with _open_store(home) as calls:
@@ -74,7 +77,7 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
 
 
 @contextlib.contextmanager
-def open_session(*, start: bool = True) -> Iterator[session.Session]:
+def open_session(*, start: bool = True) -> Iterator["session.Session"]:
     """Gives a session with the master, which is started in the background if none runs.
 
     Args:
@@ -96,8 +99,15 @@ def open_session(*, start: bool = True) -> Iterator[session.Session]:
             "there is nothing to do.",
             err=True,
         )
-    with session.Session.connect(home, found.address) as connected:
+    with _connect(home, found) as connected:
         yield connected
+
+
+def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "session.Session":
+    # It imports urllib3, which commands that read the store need not wait for.
+    from quintain.client import session
+
+    return session.Session.connect(home, found.address)
 
 
 def start_in_background(home: home_lib.Home, arguments: Sequence[str]) -> master_file.MasterFile:

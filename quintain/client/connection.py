@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 import urllib3
 
 from quintain import errors
+from quintain.client import address as address_lib
 from quintain.client import unix_sockets
 
 logger = logging.getLogger(__name__)
@@ -38,17 +39,6 @@ _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     410: errors.GoneError,
     422: errors.ConfigError,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Address:
-    """Where a master is."""
-
-    url: str
-    """Like `unix:/home/me/.quintain/master.sock`, or `http://127.0.0.1:8080`."""
-
-    token: str = dataclasses.field(default="", repr=False)
-    """What the master recognises its clients by; empty if it does not ask."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +70,8 @@ class Connection:
             request is tried again: a restarted master may be somewhere else.
 
     Example:
-        >>> with Connection(Address("http://127.0.0.1:1"), retries=Retries(0.0)) as connection:
+        >>> nobody = address_lib.Address("http://127.0.0.1:1")
+        >>> with Connection(nobody, retries=Retries(0.0)) as connection:
         ...     connection.request("GET", "/api/v1/master")
         Traceback (most recent call last):
         ...
@@ -89,11 +80,11 @@ class Connection:
 
     def __init__(
         self,
-        address: Address,
+        address: address_lib.Address,
         *,
         retries: Retries = Retries(),
         timeout_secs: float = 60.0,
-        find_master: Callable[[], Address | None] | None = None,
+        find_master: Callable[[], address_lib.Address | None] | None = None,
     ) -> None:
         self._address = address
         self._retries = retries
@@ -103,7 +94,7 @@ class Connection:
         self._socket_pools: dict[str, unix_sockets.SocketPool] = {}
 
     @property
-    def address(self) -> Address:
+    def address(self) -> address_lib.Address:
         """Where the master was found last."""
         return self._address
 
@@ -284,7 +275,7 @@ class Connection:
             )
         return self._socket_pools[address], path
 
-    def _relocate(self) -> Address:
+    def _relocate(self) -> address_lib.Address:
         found = None if self._find_master is None else self._find_master()
         if found is not None and found != self._address:
             logger.info("The master is at %s now.", found.url)

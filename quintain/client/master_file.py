@@ -8,7 +8,7 @@ import pathlib
 from typing import Final
 
 from quintain import durable_files
-from quintain.client import connection
+from quintain.client import address as address_lib
 from quintain.records import process_identity
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class MasterFile:
     """What the file says."""
 
     url: str
-    """Where the master answers; see `connection.Address`."""
+    """Where the master answers; see `address_lib.Address`."""
 
     token: str = dataclasses.field(repr=False)
     """What it recognises its clients by."""
@@ -33,9 +33,9 @@ class MasterFile:
     """What no other process of this number has; see `process_identity.find_mark`."""
 
     @property
-    def address(self) -> connection.Address:
+    def address(self) -> address_lib.Address:
         """Where to connect to."""
-        return connection.Address(self.url, self.token)
+        return address_lib.Address(self.url, self.token)
 
     def is_alive(self) -> bool:
         """Returns whether the process that wrote the file is still there."""

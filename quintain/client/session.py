@@ -7,6 +7,7 @@ from typing import Any, Final, Self, TypeVar
 
 from typing_extensions import override
 
+from quintain.client import address as address_lib
 from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
@@ -32,7 +33,7 @@ class Session(calls.Calls):
         self._connection = connected
 
     @classmethod
-    def connect(cls, home: home_lib.Home, address: connection.Address) -> Self:
+    def connect(cls, home: home_lib.Home, address: address_lib.Address) -> Self:
         """Returns a session with the master of a home directory, also after it was restarted.
 
         Args:
@@ -40,7 +41,7 @@ class Session(calls.Calls):
             address: Where its master is now.
         """
 
-        def find() -> connection.Address | None:
+        def find() -> address_lib.Address | None:
             found = home_lib.find_master(home)
             return None if found is None else found.address
 

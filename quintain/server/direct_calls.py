@@ -5,7 +5,6 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pydantic
 from typing_extensions import override
 
 from quintain import errors
@@ -266,7 +265,11 @@ class DirectCalls(calls.Calls):
                     f"{name}: can't be changed, expected one of {', '.join(calls.EDITABLE)}."
                     f"{errors.suggest(name, calls.EDITABLE)}"
                 )
-        return self.master.update_experiment(experiment_id, **_check_types(changes))
+        # It imports pydantic, which commands that only read need not wait for.
+        from quintain.server import experiment_changes  # noqa: PLC0415
+
+        checked = experiment_changes.check_types(changes)
+        return self.master.update_experiment(experiment_id, **checked)
 
     @override
     def fork_experiment(
@@ -310,32 +313,6 @@ class DirectCalls(calls.Calls):
     @override
     def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
         return self.master.delete_orphan(name)
-
-
-class _Changes(pydantic.BaseModel):
-    """Types of what `update_experiment` changes."""
-
-    model_config = pydantic.ConfigDict(strict=True)
-
-    description: str | None = None
-    labels: Sequence[str] | None = None
-    weight: float | None = None
-    max_slots: int | None = None
-    priority: int | None = None
-    max_trials: int | None = None
-    checkpoint_storage: dict[str, int] | None = None
-
-
-def _check_types(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        _Changes.model_validate(dict(changes))
-    except pydantic.ValidationError as error:
-        problem = error.errors()[0]
-        raise errors.ConfigError(
-            f"{'.'.join(map(str, problem['loc']))}: got {repr(problem['input'])[:200]}, "
-            f"{problem['msg'][:1].lower()}{problem['msg'][1:]}."
-        ) from error
-    return changes
 
 
 def _find_max_trials(overrides: Sequence[str]) -> int | None:

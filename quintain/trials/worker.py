@@ -5,7 +5,7 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 
 | variable | content |
 |---|---|
-| `QUINTAIN_MASTER` | address of the master; see `client.connection.Address` |
+| `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from quintain import durable_files, errors, process_end
+from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.client import worker_calls
 from quintain.records import codec, exit_codes, process_identity, trial, workload
@@ -77,7 +78,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
 class Settings:
     """What the environment says."""
 
-    address: connection_lib.Address
+    address: address_lib.Address
     """Where the master is, and what it recognises this process by."""
 
     trial_id: int
@@ -103,7 +104,7 @@ class Settings:
         if not text.isdecimal():
             raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
         return cls(
-            connection_lib.Address(
+            address_lib.Address(
                 environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
             ),
             int(text),

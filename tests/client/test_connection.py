@@ -4,7 +4,7 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.client import connection
+from quintain.client import address, connection
 
 QUICK = connection.Retries(total_secs=5.0, first_pause_secs=0.01, max_pause_secs=0.05)
 NONE = connection.Retries(total_secs=0.0)
@@ -12,7 +12,7 @@ NONE = connection.Retries(total_secs=0.0)
 
 def connect(master, **options):
     return connection.Connection(
-        connection.Address(master.url, "secret"), **{"retries": QUICK, **options}
+        address.Address(master.url, "secret"), **{"retries": QUICK, **options}
     )
 
 
@@ -81,7 +81,7 @@ def test_a_name_that_is_no_error_of_ours_is_not_raised(master):
 
 
 def test_a_master_that_is_not_there_is_named_at_once_if_nothing_is_to_be_tried_again():
-    conn = connection.Connection(connection.Address("http://127.0.0.1:9"), retries=NONE)
+    conn = connection.Connection(address.Address("http://127.0.0.1:9"), retries=NONE)
     start = time.monotonic()
     with pytest.raises(errors.MasterUnreachableError, match=r"http://127.0.0.1:9: .*refused"):
         conn.request("GET", "/")
@@ -98,7 +98,7 @@ def test_pauses_grow_until_the_time_is_over(monkeypatch):
     monkeypatch.setattr(connection.time, "sleep", sleep)
     monkeypatch.setattr(connection.time, "monotonic", lambda: now[0])
     conn = connection.Connection(
-        connection.Address("http://127.0.0.1:9"),
+        address.Address("http://127.0.0.1:9"),
         retries=connection.Retries(total_secs=10.0, first_pause_secs=1.0, max_pause_secs=4.0),
     )
     with pytest.raises(errors.MasterUnreachableError):
@@ -120,7 +120,7 @@ def test_a_request_waits_for_a_master_that_is_restarted(master, start_master):
 
 def test_a_master_that_moved_is_found(master, start_master):
     moved = start_master()
-    found = connection.Address(moved.url, "other")
+    found = address.Address(moved.url, "other")
     with connect(master, find_master=lambda: found) as conn:
         master.stop()
         conn.request("GET", "/")
@@ -130,7 +130,7 @@ def test_a_master_that_moved_is_found(master, start_master):
 
 def test_a_token_that_changed_is_read_again(master):
     master.answers = [(401, {}), (200, 1)]
-    found = connection.Address(master.url, "new")
+    found = address.Address(master.url, "new")
     with connect(master, find_master=lambda: found) as conn:
         assert conn.request("GET", "/") == 1
     assert [request["token"] for request in master.requests] == ["Bearer secret", "Bearer new"]

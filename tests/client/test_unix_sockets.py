@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from quintain import errors
+from quintain.client import address as address_lib
 from quintain.client import connection, unix_sockets
 
 NOBODY = 65534
@@ -64,7 +65,7 @@ def serve():
 
 
 def ask(path, secs=0.0):
-    address = connection.Address(f"unix:{path}", "secret")
+    address = address_lib.Address(f"unix:{path}", "secret")
     with connection.Connection(address, retries=connection.Retries(secs)) as connected:
         return connected.request("GET", "/x", query={"a": "ä"})
 

@@ -10,7 +10,7 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.client import connection, session
+from quintain.client import address, connection, session
 from quintain.client import home as home_lib
 from quintain.records import (
     checkpoint,
@@ -263,8 +263,6 @@ def http(url):
 @pytest.fixture
 def over_http(url):
     """Returns the users' calls over HTTP."""
-    connected = connection.Connection(
-        connection.Address(url, TOKEN), retries=connection.Retries(0.0)
-    )
+    connected = connection.Connection(address.Address(url, TOKEN), retries=connection.Retries(0.0))
     with session.Session(connected) as calls:
         yield calls

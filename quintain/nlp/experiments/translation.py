@@ -30,7 +30,7 @@ _WMT_VOCAB_SIZE = 32_000
 @exp_factory.register_config_factory("translation/local")
 def translation_local() -> cfg.ExperimentConfig:
     """Learns numbers and dates, English to German, from a bundled corpus; minutes on a CPU."""
-    train_steps = 2_000
+    train_steps = 1_600
     return cfg.ExperimentConfig(
         task=translation.TranslationConfig(
             model=_build_model_config(
