@@ -79,16 +79,19 @@ class _Retirement:
 
     def run(self) -> None:
         """Has destroyed what nobody else refers to."""
-        retired: list[tf.Tensor] = []
+        retired: list[list[tf.Tensor]] = []
         while True:
             with contextlib.suppress(queue.Empty):
                 reference = self._gone.get(timeout=_CHECK_SECS if retired else None)
-                retired += self._watched.pop(id(reference), (reference, []))[1]
+                retired.append(self._watched.pop(id(reference), (reference, []))[1])
             # The garbage collector tells of an iterator before it has let go of its parts.
-            free = [part for part in retired if sys.getrefcount(part) <= _OWN_REFERENCES]
-            retired = [part for part in retired if not any(part is one for one in free)]
-            if free:
-                # No daemon: Python's end would end it within C++, and that ends in a crash.
-                threading.Thread(
-                    target=free.clear, name="destroyed_iterators", daemon=False
-                ).start()
+            free = [parts for parts in retired if _is_only_owner(parts)]
+            retired = [parts for parts in retired if not any(parts is one for one in free)]
+            # One thread for each, so that they sleep at the same time. No daemons: Python's end
+            # would end them within C++, and that ends in a crash.
+            for parts in free:
+                threading.Thread(target=parts.clear, name="destroyed_iterators").start()
+
+
+def _is_only_owner(parts: list[tf.Tensor]) -> bool:
+    return all(sys.getrefcount(part) <= _OWN_REFERENCES for part in parts)
