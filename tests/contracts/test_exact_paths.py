@@ -13,6 +13,7 @@ _MAY_GLOB = {
     "core/input_files.py": "the user's own patterns of data files, which are only read",
     "cli/checkpoint.py": "lists the models in a checkpoint below a directory taken as it is",
     "cli/export.py": "adds up the sizes of files below a directory taken as it is",
+    "records/checkpoint_manifest.py": "hashes all files below a directory taken as it is",
     "server/checkpoint_files.py": "lists the files of a checkpoint below a directory as it is",
     "trials/task_trial.py": "imports the Python files of a model directory",
     "trials/trial_checkpoint.py": "hashes and syncs all files below a directory taken as it is",
