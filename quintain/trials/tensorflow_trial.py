@@ -28,6 +28,7 @@ _VARIABLES: Final = "variables"
 _ITERATOR: Final = "iterator"
 _STATE_FILE: Final = "training_state.json"
 _SAVED_MODEL: Final = "saved_model"
+_SIGNATURE: Final = v1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _LOSS: Final = "loss"
 
 logger = logging.getLogger(__name__)
@@ -175,13 +176,24 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._saver.save(self._session, str(folder / _VARIABLES), write_meta_graph=False)
             if self._is_saved:
                 self._save_position(folder)
-            v1.saved_model.simple_save(
-                self._session,
-                str(folder / _SAVED_MODEL),
-                inputs=_flatten(self._record) | {"is_training": self._is_training},
-                outputs=self._outputs,
-            )
+            self._export(str(folder / _SAVED_MODEL))
         (folder / _STATE_FILE).write_text(json.dumps({"batches": self._batches}))
+
+    def _export(self, directory: str) -> None:
+        signature = v1.saved_model.signature_def_utils.predict_signature_def(
+            _flatten(self._record) | {"is_training": self._is_training}, self._outputs
+        )
+        builder = v1.saved_model.Builder(directory)
+        builder.add_meta_graph_and_variables(
+            self._session,
+            [v1.saved_model.tag_constants.SERVING],
+            {_SIGNATURE: signature},
+            assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+            clear_devices=True,
+            # Without it each export adds operations to the graph, and takes longer than the last.
+            saver=self._saver,
+        )
+        builder.save()
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote."""

@@ -101,6 +101,8 @@ def split(directory, make=make_data_loaders):
     found = first.train(5).batch_metrics
     before = first.validate()
     stored = trial_checkpoint.save(first, spec, 5)
+    num_operations = len(first._graph.get_operations())
+    trial_checkpoint.save(first, spec, 5)
     again = dataclasses.replace(
         spec, latest_checkpoint=str(directory / "checkpoints" / stored.uuid)
     )
@@ -123,6 +125,7 @@ def split(directory, make=make_data_loaders):
         "warm_total": warm_total,
         "warm_counter": counter,
         "files": sorted(stored.files),
+        "grown": len(first._graph.get_operations()) - num_operations,
         "iterator": "iterator.index" in stored.files,
     }
 

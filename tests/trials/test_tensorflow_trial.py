@@ -40,6 +40,10 @@ def test_a_checkpoint_has_variables_position_and_a_saved_model(results):
     assert {"variables.index", "saved_model/saved_model.pb"} <= set(files)
 
 
+def test_saving_does_not_make_the_graph_grow(results):
+    assert results["split"]["grown"] == 0
+
+
 def test_the_position_in_data_that_are_not_shuffled_is_saved(results):
     assert results["in_order"]["iterator"]
     assert not results["split"]["iterator"]
