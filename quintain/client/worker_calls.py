@@ -43,7 +43,7 @@ class WorkerCalls:
             damage: What is wrong with it.
 
         Raises:
-            CheckpointError: If there is no older one.
+            CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for longer than the connection waits.
         """

@@ -11,7 +11,8 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
 `exited_reason` | a trial did a workload |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
-| `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read |
+| `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read; \
+`fallback` is an older one, or null for its beginning |
 | `exit` | `request_id`, `exited_reason`, `reason`, `error` | a trial's code ended, and says why; \
 `error` if that was before the first batch |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
@@ -274,7 +275,7 @@ class ExperimentMachine:
 
     def _record_damage(self, event: Mapping[str, Any], effects: Effects) -> None:
         trial = self.trials[event["request_id"]]
-        if trial.state.is_terminal or event["fallback"] not in trial.checkpoints:
+        if trial.state.is_terminal or event["fallback"] not in (None, *trial.checkpoints):
             effects.is_ignored = True
             return
         before = trial.total_batches

@@ -405,7 +405,7 @@ class Master:
         """Takes what is wrong with a checkpoint; returns the trial with the one before.
 
         Raises:
-            CheckpointError: If there is none before.
+            CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this run is not wanted any more.
         """
         return self._workers.report_damage(trial_id, launch_id, uuid, damage)

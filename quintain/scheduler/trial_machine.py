@@ -6,8 +6,8 @@ give the same state, so that a restarted master rebuilds it from the stored even
 Two rules make a crash harmless. A validation that the search method asked for is told to it only
 when the state that was validated is saved: what the method has acted on is never taken back. And
 what was done in a state is kept together with the checkpoint of this state: after a return to the
-checkpoint, exactly what was lost is done again. This also holds for an older checkpoint, where the
-newest one is damaged: what the method was told since is done again, and not told again.
+checkpoint, exactly what was lost is done again. This also holds for an older checkpoint or the
+beginning, where newer ones are damaged: what the method was told since is done again, and not told again.
 """
 
 import dataclasses
@@ -385,17 +385,17 @@ class TrialMachine:
         self._cursor = saved.cursor
         return saved.at
 
-    def fall_back(self, uuid: str, reason: str) -> int | None:
+    def fall_back(self, uuid: str | None, reason: str) -> int | None:
         """Returns to an older checkpoint, because the newer ones are damaged.
 
         Args:
-            uuid: The checkpoint to go on from.
+            uuid: The checkpoint to go on from, or None if the trial begins anew.
             reason: What the user is to know.
 
         Returns:
             As `roll_back`.
         """
-        while self._saved[-1].uuid != uuid:
+        while self._saved and self._saved[-1].uuid != uuid:
             self._saved.pop()
         self.reason = reason
         return self.roll_back()

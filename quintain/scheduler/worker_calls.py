@@ -128,7 +128,7 @@ class WorkerCalls:
             return self._build_spec(entry, live)
 
     def _go_back(self, entry: entries.Entry, live: entries.LiveRun, uuid: str, damage: str) -> None:
-        """Marks a checkpoint, and lets the trial go on from the newest one before it."""
+        """Marks a checkpoint, and lets the trial go on from the one before, or begin anew."""
         core, trial_id = self._core, live.record.trial_id
         machine = entry.machine_of(trial_id)
         with core.store.reading() as session:
@@ -138,13 +138,13 @@ class WorkerCalls:
             usable = {each.uuid for each in there} - {uuid}
         older = [each for each in machine.checkpoints if each in usable]
         text = f"Checkpoint {uuid} (batch {record.total_batches}) is damaged: {damage}."
+        is_own = uuid == machine.checkpoint
         if older:
             text += f" The trial goes on from {older[-1]}."
+        elif is_own:
+            text += " There is no older one of the trial, which begins anew."
         else:
-            text += (
-                f" There is no other one from which trial {trial_id} could go on; `quintain trial "
-                f"rerun {trial_id}` trains it from its beginning."
-            )
+            text += f" Trial {trial_id} can't begin without it."
         marked = dataclasses.replace(
             record,
             state=checkpoint.CheckpointState.DAMAGED,
@@ -155,13 +155,13 @@ class WorkerCalls:
             session.update_checkpoint(marked)
             session.add_logs([core.log(trial_id, text)])
 
-        if not older:
+        if not is_own:
             core.write(write)
             raise errors.CheckpointError(text)
         event = {
             "kind": "damage",
             "request_id": live.request_id,
-            "fallback": older[-1],
+            "fallback": older[-1] if older else None,
             "reason": text,
         }
         core.apply(entry, event, write)

@@ -163,7 +163,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
 
         Raises:
-            CheckpointError: If there is no older one.
+            CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """

@@ -21,7 +21,7 @@ class WorkloadSource(abc.ABC):
             damage: What is wrong with it.
 
         Raises:
-            CheckpointError: If there is no older one that the trial may go on from.
+            CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this run of the trial is not wanted any more.
         """
 

@@ -117,7 +117,7 @@ def test_damaged_checkpoints_change_no_result(
     make_workers(master).run()
     disturbed = create(master, config_text, searcher, **fields)
     source = random.Random(1)
-    num_damaged = 0
+    num_damaged, begun_anew = 0, set()
 
     def find_damage(spec):
         nonlocal num_damaged
@@ -125,7 +125,11 @@ def test_damaged_checkpoints_change_no_result(
             there = session.list_checkpoints(
                 trial_id=spec.trial_id, states=[checkpoint.CheckpointState.COMPLETED]
             )
-        is_damaged = len(there) > 1 and source.random() < 0.8
+        # A clone can't do without the checkpoint that it begins from. Each trial begins anew once.
+        is_spared = spec.is_warm_start or (len(there) == 1 and spec.trial_id in begun_anew)
+        is_damaged = not is_spared and source.random() < 0.8
+        if is_damaged and len(there) == 1:
+            begun_anew.add(spec.trial_id)
         num_damaged += is_damaged
         return is_damaged
 
@@ -142,7 +146,7 @@ def test_damaged_checkpoints_change_no_result(
     offset = len(expected["trials"])
     for each in shown["trials"]:
         each["parent"] = each["parent"] and each["parent"] - offset
-    assert num_damaged
+    assert num_damaged > len(begun_anew) > 0
     assert shown == expected
 
 
@@ -177,7 +181,7 @@ def test_a_damaged_checkpoint_is_marked_and_the_trial_says_what_it_goes_on_from(
     assert after.reason in texts
 
 
-def test_a_trial_whose_only_checkpoint_is_damaged_is_told_so_once(
+def test_a_trial_whose_only_checkpoint_is_damaged_begins_anew(
     make_master, make_workers, config_text, fake_launcher, store
 ):
     master = make_master()
@@ -191,8 +195,12 @@ def test_a_trial_whose_only_checkpoint_is_damaged_is_told_so_once(
     master.tick()
     workers.find_damage = lambda spec: True
     (launch_id,) = fake_launcher.alive
-    with pytest.raises(errors.CheckpointError, match=r"no other one .* `quintain trial rerun 1`"):
-        workers.step(launch_id)
+    work = workers.step(launch_id)
+    (after,) = list_trials(store, 1)
+    assert (work.total_batches, after.total_batches) == (0, 4)
+    assert "no older one of the trial, which begins anew" in after.reason
+    workers.run()
+    assert get(store, 1).state == "COMPLETED"
 
 
 def test_a_damaged_source_of_a_warm_start_is_an_error(
