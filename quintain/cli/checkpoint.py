@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -129,7 +130,13 @@ def download(uuid: str, output_dir: str | None) -> None:
         "experiment_config": experiment.config,
     }
     text = json.dumps(codec.to_plain(description), indent=2)
+    damage = checkpoint_manifest.find_damage(directory, found.files)
     (directory / _DESCRIPTION).write_text(text, encoding="utf-8")
+    if damage:
+        raise errors.CheckpointError(
+            f"checkpoint {found.uuid}: it is damaged: {damage}. Its {len(paths)} files were copied "
+            f"to {directory} as they are."
+        )
     click.echo(f"Copied {len(paths)} files of checkpoint {found.uuid} to {directory}.")
 
 
@@ -144,19 +151,26 @@ def export(uuid: str, output_dir: str | None) -> None:
     """
     if os.sep in uuid and (pathlib.Path(uuid) / checkpoint_manifest.FILE_NAME).is_file():
         source = pathlib.Path(uuid)
-        checkpoint_manifest.read(source)
-        _export_models(source, source.name, output_dir)
+        _export_models(source, source.name, output_dir, {})
         return
     with connect.open_calls() as calls, tempfile.TemporaryDirectory() as scratch:
         found = calls.get_checkpoint(uuid)
         _check_empty(pathlib.Path(output_dir or f"export_{found.uuid}"))
         calls.fetch_checkpoint(found.uuid, pathlib.Path(scratch))
-        _export_models(pathlib.Path(scratch), found.uuid, output_dir)
+        _export_models(pathlib.Path(scratch), found.uuid, output_dir, found.files)
 
 
-def _export_models(source: pathlib.Path, uuid: str, output_dir: str | None) -> None:
+def _export_models(
+    source: pathlib.Path, uuid: str, output_dir: str | None, sizes: Mapping[str, int]
+) -> None:
     directory = pathlib.Path(output_dir or f"export_{uuid}")
     _check_empty(directory)
+    damage = checkpoint_manifest.find_damage(source, sizes)
+    if damage:
+        raise errors.CheckpointError(
+            f"checkpoint {uuid}: it is damaged: {damage}. Nothing was exported; `quintain "
+            "checkpoint list` shows others."
+        )
     models = _find_models(source)
     if not models:
         names = checkpoint_manifest.list_files(source)

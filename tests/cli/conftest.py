@@ -1,4 +1,5 @@
 import contextlib
+import json
 import dataclasses
 
 import pytest
@@ -118,7 +119,7 @@ class FakeCalls(calls.Calls):
             metric.MetricRow(1, metric.MetricGroup.TRAINING, 100, {"loss": "NaN"}, 10, 2.0),
             metric.MetricRow(1, metric.MetricGroup.VALIDATION, 100, {"accuracy": 0.5}, 10, 2.0),
         ]
-        self.files = {"weights.h5": "w", "export/1/saved_model.pb": "pb", "model.keras": "k"}
+        self.files = {"weights.h5": "w" * 2048, "export/1/saved_model.pb": "pb", "model.keras": "k"}
         self.done = []
 
     def get_status(self):
@@ -193,7 +194,11 @@ class FakeCalls(calls.Calls):
         return self._get(self.checkpoints, "checkpoint", uuid)
 
     def fetch_checkpoint(self, uuid, directory):
-        return self._fetch(directory)
+        names = self._fetch(directory)
+        manifest = {"format": 1, "kind": "K", "total_batches": 5, "experiment_id": 1}
+        manifest |= {"trial_id": 2, "seed": 3, "hparams": {}}
+        (directory / "metadata.json").write_text(json.dumps(manifest))
+        return names
 
     def fetch_model_dir(self, experiment_id, directory):
         return self._fetch(directory)

@@ -20,11 +20,24 @@ def test_download_copies_all_files_and_a_description(quintain, calls_fake, tmp_p
 
     assert code == 0
     assert "Copied 3 files" in stdout
-    assert (target / "weights.h5").read_text() == "w"
+    assert (target / "weights.h5").read_text() == "w" * 2048
     description = json.loads((target / "experiment.json").read_text())
     assert description["trial_id"] == 2
     assert description["hparams"] == {"lr": 0.05, "net": {"units": 16}}
     assert description["experiment_config"]["name"] == "digits"
+
+
+@pytest.mark.parametrize(("command", "num_files"), [("download", 5), ("export", 0)])
+def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(
+    quintain, calls_fake, tmp_path, command, num_files
+):
+    calls_fake.files["weights.h5"] = "w" * 1024
+
+    code, _, stderr = quintain("checkpoint", command, UUID, "-o", tmp_path / "out")
+
+    assert code == 2
+    assert f"{UUID}: it is damaged: weights.h5 has 1024 bytes, expected 2048" in stderr
+    assert len([path for path in tmp_path.glob("out/**/*") if path.is_file()]) == num_files
 
 
 def test_nothing_is_copied_over_what_is_there(quintain, calls_fake, tmp_path):
@@ -104,12 +117,12 @@ def test_orphans_are_named_exactly(quintain, calls_fake, arguments, message):
 
 
 def test_export_without_such_models_says_what_there_is(quintain, calls_fake, tmp_path):
-    calls_fake.files = {"weights.h5": "w"}
+    calls_fake.files = {"weights.h5": "w" * 2048}
 
     code, _, stderr = quintain("checkpoint", "export", UUID, "-o", tmp_path / "out")
 
     assert code == 2
-    assert "only weights.h5" in stderr
+    assert "only metadata.json, weights.h5" in stderr
     assert "checkpoint download" in stderr
 
 
