@@ -249,6 +249,11 @@ class _Foreground:
             self.quits_now = not self._wait_until_idle(experiment_id, interrupts)
         if self.quits_now and self._is_embedded:
             click.echo("Quitting; work since the last checkpoints is lost.", err=True)
+        state = self._calls.get_experiment(experiment_id).state
+        if state.is_terminal:
+            # What its trials were at was the last of it.
+            click.echo(f"Experiment {experiment_id} is {state.value}.", err=True)
+            return
         click.echo(
             f"Experiment {experiment_id} is paused. To go on:\n"
             f"  quintain experiment activate {experiment_id}",

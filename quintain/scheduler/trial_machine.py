@@ -7,7 +7,8 @@ Two rules make a crash harmless. A validation that the search method asked for i
 when the state that was validated is saved: what the method has acted on is never taken back. And
 what was done in a state is kept together with the checkpoint of this state: after a return to the
 checkpoint, exactly what was lost is done again. This also holds for an older checkpoint or the
-beginning, where newer ones are damaged: what the method was told since is done again, and not told again.
+beginning, where newer ones are damaged: what the method was told since is done again, and not told
+again.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """What all kinds of trials have in common: the user's base class, its context, its controller."""
 
 import abc
+import contextlib
 import dataclasses
 import inspect
 import pathlib
@@ -227,6 +228,10 @@ class TrialController(abc.ABC):
             The names of the metrics, or None if only a validation can tell.
         """
         return None
+
+    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which errors about damaged data name the file, where it is known."""
+        return contextlib.nullcontext()
 
     @abc.abstractmethod
     def train(self, num_batches: int) -> TrainResult:

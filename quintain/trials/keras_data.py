@@ -20,30 +20,31 @@ class TrainingData:
     """Batches without end, whose position can be kept."""
 
     def __init__(self, data: Any, context: base_trial.TrialContext) -> None:
-        self._batches = as_batches(data, context, "training")
+        self.batches = as_batches(data, context, "training")
+        """One pass through the data."""
         self.position = 0
         """Batches read so far."""
         self.iterator: Any = None
         """The iterator of a dataset, or None where batches are made by Python."""
         self._is_saved = False
-        if isinstance(self._batches, tf.data.Dataset):
-            inspection = pipeline_inspection.inspect(self._batches.repeat())
+        if isinstance(self.batches, tf.data.Dataset):
+            inspection = pipeline_inspection.inspect(self.batches.repeat())
             inspection.warn()
             self._is_saved = inspection.is_saved
-            cardinality = int(self._batches.cardinality())
+            cardinality = int(self.batches.cardinality())
             self.length = cardinality if cardinality > 0 else None
             if cardinality == 0:
                 raise errors.TrialError("build_training_data_loader() gave no data.")
             self._restart()
         else:
-            self.length = len(self._batches)
+            self.length = len(self.batches)
 
     @property
     def element_spec(self) -> Any:
         """Shapes and types of a batch."""
         if self.iterator is not None:
-            return self._batches.element_spec
-        batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[0]))
+            return self.batches.element_spec
+        batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self.batches[0]))
         return tf.nest.map_structure(
             lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), batch
         )
@@ -54,9 +55,9 @@ class TrainingData:
             batch = next(self.iterator)
         else:
             number = self.position % self.length if self.length else 0
-            batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self._batches[number]))
+            batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self.batches[number]))
             if number + 1 == self.length:
-                self._batches.on_epoch_end()
+                self.batches.on_epoch_end()
         self.position += 1
         return batch
 
@@ -79,7 +80,7 @@ class TrainingData:
         if self.iterator is None:
             for number in range(self.position, position):
                 if self.length and (number + 1) % self.length == 0:
-                    self._batches.on_epoch_end()
+                    self.batches.on_epoch_end()
             self.position = position
             return
         if (folder / "data.index").exists():
@@ -92,7 +93,7 @@ class TrainingData:
         self.position = position
 
     def _restart(self) -> None:
-        self.iterator = iterators.create(self._batches.repeat())
+        self.iterator = iterators.create(self.batches.repeat())
 
 
 def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:

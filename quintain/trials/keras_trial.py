@@ -1,6 +1,7 @@
 """Compiled Keras models as trials: `fit`, in pieces, resumable to the bit."""
 
 import abc
+import contextlib
 import functools
 import json
 import logging
@@ -16,6 +17,7 @@ import tensorflow as tf
 from keras.src.random import seed_generator
 
 from quintain import errors
+from quintain.core import data_faults
 from quintain.orbit import literal_paths
 from quintain.trials import base_trial, callback_state, keras_data, keras_steps
 
@@ -134,6 +136,10 @@ class KerasTrialController(base_trial.TrialController):
         if type(self._model).test_step is not keras.Model.test_step:
             return None
         return [f"{_PREFIX}{name}" for name in self._steps.metric_names or []]
+
+    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which errors about damaged records name their file."""
+        return data_faults.naming(lambda: [self._train_data.batches, self._validation_data])
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""

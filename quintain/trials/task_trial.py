@@ -21,6 +21,7 @@ from quintain.core import (
     base_trainer,
     checkpoint_fit,
     checkpoints,
+    data_faults,
     distribution,
     exp_factory,
     experiment_runner,
@@ -251,6 +252,12 @@ class TaskTrialController(base_trial.TrialController):
             return known
         self._initialize()
         return list(_to_metrics(self._trainer.evaluate(tf.constant(1)) or {}))
+
+    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which errors about damaged records name their file."""
+        task, trainer = self._params.task, self._trainer
+        sources = [task.train_data, task.validation_data]
+        return data_faults.naming(lambda: [*sources, trainer.train_dataset, trainer.eval_dataset])
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains for so many steps."""

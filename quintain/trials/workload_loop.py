@@ -46,7 +46,8 @@ def run(source: workload_source.WorkloadSource) -> int:
         spec = _find_whole(source, spec)
         controller = build_controller(spec)
         try:
-            _Loop(spec, controller, source).run()
+            with controller.naming_files():
+                _Loop(spec, controller, source).run()
         finally:
             controller.close()
     except errors.GoneError:

@@ -80,6 +80,14 @@ def test_a_signal_pauses_waits_for_the_trials_and_says_how_to_go_on(
     assert stderr.endswith("To go on:\n  quintain experiment activate 4\n")
 
 
+def test_an_experiment_that_ends_while_it_is_paused_is_not_called_paused(calls_fake, capsys):
+    search = Search(calls_fake, "ACTIVE", press, lambda: None)
+    search.looks.append(lambda: (search.end_processes(), search.set_state("ERROR")))
+
+    run(calls_fake)
+    assert capsys.readouterr().err.endswith("Experiment 4 is ERROR.\n")
+
+
 def test_a_second_signal_quits_at_once(calls_fake, capsys):
     search = Search(calls_fake, "ACTIVE", press, press)
 

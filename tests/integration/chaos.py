@@ -41,6 +41,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 MODEL_DIR = ROOT / "examples" / "platform" / "keras_digits"
 SLOTS = 2
 MAX_SECS = 900
+MAX_WAIT_SECS = 30
 SPACE = """
 entrypoint: model_def:DigitsTrial
 hyperparameters:
@@ -151,6 +152,22 @@ class Home:
         store.close()
         return experiment.state
 
+    def count_batches(self, number):
+        """Returns what was done of a search so far."""
+        store = stores.open_store(self.path / "quintain.db")
+        with store.reading() as session:
+            done = sum(each.total_batches for each in session.list_trials(number))
+        store.close()
+        return done
+
+    def wait_for_work(self, number):
+        """Waits until the search gets on, so that damage meets processes at work."""
+        before, deadline = self.count_batches(number), time.monotonic() + MAX_WAIT_SECS
+        while time.monotonic() < deadline and not self.state(number).is_terminal:
+            if self.count_batches(number) != before:
+                return
+            time.sleep(0.1)
+
     def find_processes(self):
         """Returns the processes of this home by their numbers, the master's left out."""
         mark = f"QUINTAIN_HOME={self.path}".encode()
@@ -197,7 +214,7 @@ def search(home, name, number, kills, choice, damages=0, damager=None):
     killed = {"master": 0, "other": 0}
     damaged = collections.Counter()
     if damages:
-        damager.begin()
+        damager.begin(name)
     deadline = time.monotonic() + MAX_SECS
     while not home.state(number).is_terminal:
         if time.monotonic() > deadline:
@@ -210,7 +227,8 @@ def search(home, name, number, kills, choice, damages=0, damager=None):
         if home.state(number).is_terminal:
             break
         if choice.random() < left[1] / sum(left):
-            damaged.update(filter(None, [damager.do_something(name)]))
+            home.wait_for_work(number)
+            damaged.update(filter(None, [damager.do_something()]))
             continue
         what = home.kill_something(choice)
         if what is not None:
@@ -349,6 +367,8 @@ def main():
     killed = sum(sum(count.values()) for (kind, _), (count, _) in counts.items() if kind == "chaos")
     damaged = sum((count for _, count in counts.values()), collections.Counter())
     shown = {"killed": killed, "damaged": damaged, "kept": len(damager.lost)}
+    damager.look_back()
+    shown["recognised"] = len(damager.recognised)
     print(json.dumps({**shown, "best": str(best["chaos", "pbt"]), "faults": faults}))
     raise SystemExit(1 if faults else 0)
 

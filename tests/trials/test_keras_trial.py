@@ -364,6 +364,30 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
     ]
 
 
+def test_a_damaged_record_is_named_with_its_file(spec, tmp_path):
+    path = str(tmp_path / "a [1] ü.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for _ in range(8):
+            writer.write(X[0].tobytes())
+    data = bytearray(pathlib.Path(path).read_bytes())
+    data[5 * len(data) // 8 + 12] ^= 1
+    pathlib.Path(path).write_bytes(data)
+
+    class RecordsTrial(LinearTrial):
+        def build_training_data_loader(self):
+            def parse(record):
+                values = tf.ensure_shape(tf.io.decode_raw(record, tf.float32), [4])
+                return values, tf.reduce_sum(values, keepdims=True)
+
+            return tf.data.TFRecordDataset([path]).map(parse).batch(4)
+
+    controller = build(RecordsTrial, spec)
+    message = "record 6, at byte 172, is damaged"
+    with pytest.raises(errors.DataError, match=message) as caught, controller.naming_files():
+        controller.train(5)
+    assert str(caught.value).startswith(path)
+
+
 def test_validation_data_without_an_end_are_an_error(spec):
     def loader(self):
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(8).repeat()
