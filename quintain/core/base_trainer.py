@@ -624,7 +624,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             items["data_position"] = per_worker(position, position.skip_batches)
             items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
         if train:
-            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState())
+            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState(), warns=True)
         return tf.train.Checkpoint(
             global_step=self._global_step,
             random_state=per_worker(checkpoint_state.RandomState(self._model)),

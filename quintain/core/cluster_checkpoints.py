@@ -92,6 +92,8 @@ class PerWorkerState(checkpoint_state.NamedState):
         strategy: tf.distribute.Strategy,
         state: tf.train.experimental.PythonState,
         restore_foreign: Callable[[bytes], None] | None = None,
+        *,
+        warns: bool = False,
     ) -> None:
         """Stores the state of this worker.
 
@@ -100,9 +102,11 @@ class PerWorkerState(checkpoint_state.NamedState):
             state: This worker's own state.
             restore_foreign: Takes the place of `state.deserialize` where the checkpoint is of
                 another number of workers; it gets the state of the first.
+            warns: Whether to say so then, which one of a training's states does for all.
         """
         self._strategy = strategy
         self._state = state
+        self._warns = warns
         self._restore_foreign = restore_foreign or state.deserialize
 
     @override
@@ -126,14 +130,15 @@ class PerWorkerState(checkpoint_state.NamedState):
         parts = _split(string_value)
         if len(parts) == cluster.num_workers(self._strategy):
             self._state.deserialize(parts[cluster.worker_index(self._strategy)])
-        else:
+            return
+        if self._warns:
             logger.warning(
                 "The checkpoint is of %d workers, now there are %d: this run is not an exact "
                 "continuation.",
                 len(parts),
                 cluster.num_workers(self._strategy),
             )
-            self._restore_foreign(parts[0])
+        self._restore_foreign(parts[0])
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -1,10 +1,13 @@
 """Finds the file and the record that a failed pipeline choked on.
 
 TensorFlow says what is wrong with a record, but seldom in which file. After such an error the
-files of the run are read once more, for a limited time, until one fails alike.
+files of the run are read once more, for a limited time, until one fails alike. What TensorFlow
+takes for the end of a file is found before the first step, see `check_files`.
 """
 
 import contextlib
+import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,15 +17,25 @@ import tensorflow as tf
 
 from quintain import errors, user_errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_files
+from quintain.core import input_files, pipeline_inspection, record_files
+from quintain.orbit import whole_files
 
 SEARCH_SECS: Final = 30.0
 """How long the files are read for, before the search is given up."""
 
+CHECK_SECS: Final = 1.0
+"""How long the files of a pipeline are looked through for, before the first step."""
+
 _MISSING: Final = re.compile(r"(?P<path>/[^\n;]*); (?P<reason>No such file or directory|Is a dir)")
 _FEATURE: Final = re.compile(r"(?:Feature|Key): (?P<name>.+?)(?:\. | \(data type)")
 _TYPE: Final = re.compile(r"(?:\(data type|[Ee]xpected type): (?P<type>\w+)")
+_OTHER_READERS: Final = re.compile(
+    r"((TextLine|FixedLengthRecord|CSV|LMDB|Sql|Generator)Dataset|ReadFile|InitializeTable|"
+    r"(Eager)?PyFunc).*"
+)
 _KINDS: Final = {"int64": "int64_list", "float": "float_list", "string": "bytes_list"}
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -110,15 +123,49 @@ def _check_feature(record: bytes, name: str, kind: str | None) -> str | None:
     return None
 
 
+def check_files(dataset: Any) -> None:
+    """Looks through the lengths in the local TFRecord files of a pipeline, for a limited time.
+
+    Args:
+        dataset: The pipeline; of anything else than a dataset nothing is known.
+
+    Raises:
+        DataError: If a file is cut or holds something else; with `ignore_errors`, it is a warning.
+    """
+    if not isinstance(dataset, tf.data.Dataset) or not tf.executing_eagerly():
+        return
+    if not pipeline_inspection.has_operation(dataset, "TFRecordDataset"):
+        return
+    nodes = _list_nodes(dataset)
+    operations = {node.op for node in nodes}
+    strings = _list_strings(nodes)
+    is_sure = b"ZLIB" not in strings and not any(map(_OTHER_READERS.fullmatch, operations))
+    deadline = time.monotonic() + CHECK_SECS
+    empty = []
+    for path in filter(whole_files.is_local, _find_paths(strings)):
+        if time.monotonic() > deadline:
+            break
+        fault = None
+        if not os.path.getsize(path):
+            empty.append(path)
+        elif record_files.is_gzip(path) and b"GZIP" not in strings:
+            fault = "is compressed with gzip, but read as if it were not" if is_sure else None
+        elif is_sure or record_files.is_record_file(path):
+            fault = record_files.find_fault(path, deadline=deadline)
+        if fault is None:
+            continue
+        if "IgnoreErrorsDataset" not in operations:
+            raise errors.DataError(f"{path}: {fault}. Write the file again, or leave it out.")
+        _logger.warning("%s: %s.", path, fault)
+    if empty and is_sure:
+        more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
+        _logger.warning("There is no record in %s%s.", ", ".join(empty[:3]), more)
+
+
 def _list_files(source: Any) -> list[str]:
     """Returns the files of a data config, or those named in the graph of a dataset."""
     if isinstance(source, tf.data.Dataset):
-        graph = tf.compat.v1.GraphDef.FromString(source._as_serialized_graph().numpy())
-        functions = [node for function in graph.library.function for node in function.node_def]
-        nodes = [node for node in (*graph.node, *functions) if node.op == "Const"]
-        values = [node.attr["value"].tensor for node in nodes]
-        strings = [text for value in values for text in _decode_strings(value)]
-        return [path.decode() for path in strings if b"/" in path and _is_file(path)]
+        return _find_paths(_list_strings(_list_nodes(source)))
     if not isinstance(source, cfg.DataConfig):
         return []
     paths = source.input_path
@@ -129,6 +176,24 @@ def _list_files(source: Any) -> list[str]:
         if isinstance(part, str | list | tuple) and part
         for path in input_files.match_files(part)
     ]
+
+
+def _list_nodes(dataset: tf.data.Dataset) -> list[Any]:
+    """Returns the operations of a dataset and of its functions."""
+    graph = pipeline_inspection.serialize(dataset)
+    return [] if graph is None else list(pipeline_inspection.all_nodes(graph))
+
+
+def _list_strings(nodes: Iterable[Any]) -> list[bytes]:
+    """Returns the strings among the constants, each once."""
+    constants = [node.attr["value"].tensor for node in nodes if node.op == "Const"]
+    return list(dict.fromkeys(text for value in constants for text in _decode_strings(value)))
+
+
+def _find_paths(strings: Iterable[bytes]) -> list[str]:
+    """Returns the strings that name a file; a word without `/` and `.` is rather a feature."""
+    paths = [os.fsdecode(text) for text in strings if b"/" in text or b"." in text]
+    return [path for path in paths if _is_file(path)]
 
 
 def _decode_strings(tensor: Any) -> list[bytes]:
@@ -154,5 +219,7 @@ def _decode_strings(tensor: Any) -> list[bytes]:
     return strings
 
 
-def _is_file(path: bytes) -> bool:
+def _is_file(path: str) -> bool:
+    if whole_files.is_local(path):
+        return os.path.isfile(path)
     return bool(tf.io.gfile.exists(path)) and not tf.io.gfile.isdir(path)

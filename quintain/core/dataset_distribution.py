@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from quintain import orbit
-from quintain.core import base_task, runtime_environment, task_checks
+from quintain.core import base_task, data_faults, runtime_environment, task_checks
 from quintain.core import config_definitions as cfg
 from quintain.orbit import cluster
 
@@ -82,6 +82,7 @@ def create_task_builder(
     def build(input_context: tf.distribute.InputContext | None = None) -> Any:
         with _own_operation_seeds(f"{name}, {params.is_training}"):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
+        data_faults.check_files(dataset)
         if params.is_training:
             dataset = drop_partial_step(dataset, strategy)
         return runtime_environment.with_private_threads(

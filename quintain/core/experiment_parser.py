@@ -8,11 +8,12 @@ because it binds the arguments of the functions that the registered experiment m
 import dataclasses
 import importlib
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors
+from quintain import errors, user_errors
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory, run_files
@@ -172,10 +173,17 @@ def import_modules(names: Sequence[str]) -> None:
     if names and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     for name in names:
+        if "/" in name or name.startswith(".") or name.endswith(".py"):
+            raise errors.ConfigError(
+                f"import {name}: expected the name of a module, such as "
+                f"{pathlib.PurePath(name).stem!r}, in the directory where its file is."
+            )
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise errors.ConfigError(f"import {name}: {error}.") from error
+            place = user_errors.explain(error).place
+            where = f"\n  {place}" if place else ""
+            raise errors.ConfigError(f"import {name}: {error}.{where}") from error
 
 
 @dataclasses.dataclass(frozen=True)

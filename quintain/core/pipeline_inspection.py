@@ -183,8 +183,8 @@ class _Walk:
 
     def _check_opaque(self, dataset: Any) -> None:
         """Looks through a dataset of which only TensorFlow knows what it is made of."""
-        graph = _serialize(dataset)
-        for node in [] if graph is None else _all_nodes(graph):
+        graph = serialize(dataset)
+        for node in [] if graph is None else all_nodes(graph):
             if "Shuffle" in node.op:
                 graph = None
                 break
@@ -217,7 +217,7 @@ class _Walk:
     def _check_function(self, function: Any, name: str, *, is_parallel: bool) -> None:
         """Notes what a function of a dataset keeps, draws or calls."""
         graph = function.graph.as_graph_def()
-        nodes = list(_all_nodes(graph))
+        nodes = list(all_nodes(graph))
         is_parallel = is_parallel or any(node.op.startswith("Parallel") for node in nodes)
         for node in nodes:
             self._check_node(node, name, is_parallel=is_parallel)
@@ -318,12 +318,12 @@ def _read_deterministic(dataset: Any, kind: str) -> str:
     """Returns `true`, `false` or `default`; what can't be read counts as `false`."""
     if hasattr(dataset, "_deterministic"):
         return str(dataset._deterministic)
-    graph = _serialize(dataset)
+    graph = serialize(dataset)
     nodes = [node for node in graph.node if node.op.startswith(kind)] if graph else []
     return nodes[-1].attr["deterministic"].s.decode() if nodes else "false"
 
 
-def _serialize(dataset: Any) -> graph_pb2.GraphDef | None:
+def serialize(dataset: Any) -> graph_pb2.GraphDef | None:
     """Returns the graph of a dataset and all before it; None where there is none."""
     variant = dataset._variant_tensor
     if not tf.executing_eagerly():
@@ -337,7 +337,25 @@ def _serialize(dataset: Any) -> graph_pb2.GraphDef | None:
     return graph_pb2.GraphDef.FromString(serialized.numpy())
 
 
-def _all_nodes(graph: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
+def has_operation(dataset: Any, name: str) -> bool:
+    """Returns whether a dataset, one before it, or a function of one is of a kind.
+
+    Args:
+        dataset: The dataset; it is not serialized, as what it holds in memory may be large.
+        name: How the names of the kind begin.
+    """
+    if type(dataset).__name__.startswith(name):
+        return True
+    inner = getattr(dataset, "_dataset", None) or getattr(dataset, "_impl", None)
+    if inner is not None:
+        return has_operation(inner, name)
+    graphs = [wrapper.function.graph.as_graph_def() for wrapper in dataset._functions()]
+    if any(node.op.startswith(name) for graph in graphs for node in all_nodes(graph)):
+        return True
+    return any(has_operation(part, name) for part in dataset._inputs())
+
+
+def all_nodes(graph: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
     """Yields the nodes of a graph and of its functions."""
     yield from graph.node
     for function in graph.library.function:

@@ -64,11 +64,14 @@ def test_another_number_of_workers_is_no_exact_continuation(workers, caplog):
     saved = workers(0, STATES).serialize()
     workers(0, [b"alone"])
     foreign = []
-    state = cluster_checkpoints.PerWorkerState(None, State(b"kept"), foreign.append)
+    state = cluster_checkpoints.PerWorkerState(None, State(b"kept"), foreign.append, warns=True)
+    silent = cluster_checkpoints.PerWorkerState(None, State(b"kept"), foreign.append)
 
     with caplog.at_level(logging.WARNING):
         state.deserialize(saved)
+        silent.deserialize(saved)
 
-    assert foreign == [b"first"]
+    assert foreign == [b"first"] * 2
+    assert len(caplog.messages) == 1
     assert state._state.value == b"kept"
     assert "is of 3 workers, now there are 1: this run is not an exact" in caplog.text

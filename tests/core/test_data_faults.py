@@ -113,3 +113,81 @@ def test_an_error_of_something_else_stays_as_it_is(files):
 
     with pytest.raises(tf.errors.InvalidArgumentError), data_faults.naming(lambda: [read(files)]):
         raise error
+
+
+@pytest.mark.parametrize("num_left", [1, 11, 12, 30])
+def test_a_cut_is_found_before_the_first_step_however_little_is_left(files, num_left):
+    """TensorFlow takes what is shorter than a header for the end of the file."""
+    content = files[1].read_bytes()
+    length = len(content) // 5
+    files[1].write_bytes(content[: 2 * length + num_left])
+
+    with pytest.raises(errors.DataError) as caught:
+        data_faults.check_files(read(files).repeat())
+
+    assert str(caught.value).startswith(f"{files[1]}: record 3, at byte {2 * length}, is ")
+
+
+@pytest.mark.parametrize("text", [b"hello world", b"hello world, and more of it"])
+def test_a_text_is_found_before_the_first_step(files, text):
+    files[1].write_bytes(text)
+
+    with pytest.raises(errors.DataError, match=r"part-1.tfrecord: is no TFRecord file"):
+        data_faults.check_files(read(files))
+
+
+@pytest.mark.parametrize("num_lost", [1, 8, 12, 45])
+def test_a_cut_in_a_compressed_file_is_found_before_the_first_step(files, num_lost):
+    write(files[1], [float(number) for number in range(5)], compression="GZIP")
+    files[1].write_bytes(files[1].read_bytes()[:-num_lost])
+    dataset = tf.data.TFRecordDataset(str(files[1]), compression_type="GZIP")
+
+    with pytest.raises(errors.DataError, match=r"part-1.tfrecord: is damaged or cut"):
+        data_faults.check_files(dataset)
+
+
+def test_a_compressed_file_that_is_read_as_plain_is_found_before_the_first_step(files):
+    write(files[1], [1.0], compression="GZIP")
+
+    with pytest.raises(errors.DataError, match=r"part-1.tfrecord: is compressed with gzip, but"):
+        data_faults.check_files(read(files))
+
+
+def test_files_opened_in_a_function_are_looked_through_by_relative_names(files, monkeypatch):
+    monkeypatch.chdir(files[0].parent)
+    files[1].write_bytes(files[1].read_bytes()[:-3])
+    names = tf.data.Dataset.from_tensor_slices([path.name for path in files])
+
+    with pytest.raises(errors.DataError, match=r"^part-1.tfrecord: record 5"):
+        data_faults.check_files(names.interleave(tf.data.TFRecordDataset).batch(2))
+
+
+def test_empty_files_are_named_in_one_warning(files, caplog):
+    for path in files[:2]:
+        path.write_bytes(b"")
+
+    data_faults.check_files(read(files))
+
+    assert caplog.messages == [f"There is no record in {files[0]}, {files[1]}."]
+
+
+def test_damage_that_the_pipeline_ignores_is_a_warning(files, caplog):
+    files[1].write_bytes(files[1].read_bytes()[:-3])
+
+    data_faults.check_files(read(files).ignore_errors())
+
+    assert caplog.messages == [f"{files[1]}: record 5, at byte 132, is cut."]
+
+
+def test_other_files_of_a_pipeline_are_left_alone(files, tmp_path):
+    text = tmp_path / "words.txt"
+    text.write_text("hello", encoding="utf-8")
+    lines = tf.data.TextLineDataset(str(text))
+
+    data_faults.check_files(tf.data.Dataset.zip(read(files), lines))
+
+
+def test_a_pipeline_without_records_is_not_serialized(monkeypatch):
+    monkeypatch.setattr(data_faults.pipeline_inspection, "serialize", pytest.fail)
+
+    data_faults.check_files(tf.data.Dataset.range(3).map(lambda number: number + 1))

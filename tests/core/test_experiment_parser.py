@@ -232,3 +232,20 @@ def test_settings_that_are_cut_off_are_an_error_at_every_length(tmp_path):
 
     assert len(found) > 10
     assert all(found)
+
+
+def test_the_line_of_a_module_that_can_t_import_something_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "tasks_of_a_stranger.py"
+    path.write_text("import os\n\nfrom os import no_such_function\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(errors.ConfigError, match="import tasks_of_a_stranger: cannot") as caught:
+        experiment_parser.import_modules(["tasks_of_a_stranger"])
+
+    place = f"{path}:3, in <module>: from os import no_such_function"
+    assert str(caught.value).splitlines()[1].strip() == place
+
+
+def test_a_file_in_place_of_a_module_is_explained():
+    with pytest.raises(errors.ConfigError, match=r"the name of a module, such as 'my_tasks',"):
+        experiment_parser.import_modules(["./my_tasks.py"])

@@ -351,7 +351,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             items[f"data_position_{name}"] = per_worker(position, position.skip_batches)
         if self.train_dataset:
             items["recovery"] = self._loop_record.state
-            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState())
+            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState(), warns=True)
             items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
         return tf.train.Checkpoint(
             global_step=self._global_step,
