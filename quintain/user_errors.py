@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import inspect
 import linecache
+import os
 import pathlib
 import re
 import site
@@ -49,8 +50,11 @@ _MAPPED: Final = re.compile(r"Error in user-defined function passed to (\w+):?\S
 _NOISE: Final = re.compile(
     r"Error in user-defined function passed to .*? transformation with iterator: [^ ]+: "
     r"|^\s*\(\d+\) [A-Z_]+:\s+|\{\{function_node [^}]*\}\}\s*|\{\{node [^}]*\}\}\s*"
-    r"|\s*\[Op:[^\]]*\](?: name:.*)?|^\w*Error: (?=\w*Error: )",
+    r"|\s*\[Op:[^\]]*\](?: name:.*)?| goo\.gle/debug\w+|^\w*Error: (?=\w*Error: )",
     re.MULTILINE,
+)
+_PADDING: Final = re.compile(
+    r"\d+ root error\(s\) found|Stack trace for op definition|tf2xla conversion failed"
 )
 _DROPPED: Final = (
     "0 successful operations",
@@ -166,7 +170,7 @@ def find_cause(error: BaseException) -> str:
     text = text.partition("Traceback (most recent call last):")[0]
     text = _NOISE.sub("", text).strip()
     kept = [line.strip() for line in text.splitlines() if line.strip()]
-    kept = [line for line in kept if not re.match(r"\d+ root error\(s\) found", line)][:4]
+    kept = [line for line in kept if not _PADDING.match(line)][:4]
     first = kept[0] if kept else ""
     if first and not re.match(r"[A-Za-z_.]*(Error|Exception|Warning|Interrupt)\b", first):
         kept[0] = f"{kind}: {first}"
@@ -198,7 +202,17 @@ def _frames_of(error: BaseException) -> list[Frame]:
 
 def _quoted(message: str) -> list[Frame]:
     found = (_FRAME.match(line) for line in message.splitlines())
-    return [Frame(match["file"], int(match["line"]), match["name"]) for match in found if match]
+    return [
+        Frame(_restore_root(match["file"]), int(match["line"]), match["name"])
+        for match in found
+        if match
+    ]
+
+
+def _restore_root(file: str) -> str:
+    """Returns a path with the `/` that errors of XLA leave out at its beginning."""
+    rooted = f"/{file}"
+    return rooted if not os.path.exists(file) and os.path.isfile(rooted) else file
 
 
 def _drop_frames(text: str) -> str:
@@ -285,6 +299,7 @@ def _is_users(frame: Frame) -> bool:
 def _library_roots() -> tuple[pathlib.Path, ...]:
     roots = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     roots |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    roots.add(sysconfig.get_path("scripts"))  # where `quintain` itself is
     roots |= {*site.getsitepackages(), site.getusersitepackages()}
     for name in _LIBRARIES:
         spec = importlib.util.find_spec(name)

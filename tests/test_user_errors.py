@@ -1,5 +1,8 @@
 """Exceptions as TensorFlow and Keras raise them, with the frames cut to those that matter."""
 
+import pathlib
+import sysconfig
+
 import pytest
 
 from quintain import user_errors
@@ -188,3 +191,34 @@ def test_a_class_is_named_where_no_frame_is_the_user_s():
 
     error.__traceback__ = None
     assert user_errors.explain(error).place.endswith("class Task:")
+
+
+def test_an_error_of_xla_names_the_line_of_a_path_without_its_root(tmp_path):
+    path = tmp_path / "task.py"
+    path.write_text("one\ntwo\n", encoding="utf-8")
+    message = (
+        "Graph execution error:\n\nDetected at node MatMul defined at (most recent call last):\n"
+        "<stack traces unavailable>\nMatrix size-incompatible: In[0]: [1,2], In[1]: [3,1]\n\n"
+        f'Stack trace for op definition: \nFile "{str(path)[1:]}", line 2, in build_losses\n\n'
+        "\t [[{{node MatMul}}]]\n\ttf2xla conversion failed while converting __inference_f_2[]. "
+        "Run with TF_DUMP_GRAPH_PREFIX=/path/to/dump/dir [Op:__inference_train_3]"
+    )
+
+    found = user_errors.explain(ValueError(message))
+
+    assert found.lines == [
+        "ValueError: Matrix size-incompatible: In[0]: [1,2], In[1]: [3,1]",
+        f"  {path}:2, in build_losses: two",
+        "This was computing the loss.",
+    ]
+
+
+def test_the_installed_command_is_not_the_user_s_code():
+    script = pathlib.Path(sysconfig.get_path("scripts")) / "quintain"
+    code = compile("raise ValueError('no')", str(script), "exec")
+
+    with pytest.raises(ValueError, match="no") as caught:
+        exec(code)
+    error = caught.value.with_traceback(caught.tb.tb_next)
+
+    assert not user_errors.explain(error).place

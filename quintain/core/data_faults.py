@@ -139,6 +139,8 @@ def check_files(dataset: Any) -> None:
     nodes = _list_nodes(dataset)
     operations = {node.op for node in nodes}
     strings = _list_strings(nodes)
+    is_gzip_meant = b"GZIP" in strings
+    is_plain_meant = b"" in strings or not is_gzip_meant  # the package's readers know by the name
     is_sure = b"ZLIB" not in strings and not any(map(_OTHER_READERS.fullmatch, operations))
     deadline = time.monotonic() + CHECK_SECS
     empty = []
@@ -146,16 +148,19 @@ def check_files(dataset: Any) -> None:
         if time.monotonic() > deadline:
             break
         fault = None
+        is_gzip = record_files.is_gzip(path)
         if not os.path.getsize(path):
             empty.append(path)
-        elif record_files.is_gzip(path) and b"GZIP" not in strings:
-            fault = "is compressed with gzip, but read as if it were not" if is_sure else None
+        elif is_sure and is_gzip and not is_gzip_meant:
+            fault = "is compressed with gzip, but read as if it were not"
+        elif is_sure and not is_gzip and not is_plain_meant:
+            fault = "is read as if it were compressed with gzip, but it is not"
         elif is_sure or record_files.is_record_file(path):
             fault = record_files.find_fault(path, deadline=deadline)
         if fault is None:
             continue
         if "IgnoreErrorsDataset" not in operations:
-            raise errors.DataError(f"{path}: {fault}. Write the file again, or leave it out.")
+            raise errors.DataError(f"{path}: {fault}. Mend or leave out the file.")
         _logger.warning("%s: %s.", path, fault)
     if empty and is_sure:
         more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""

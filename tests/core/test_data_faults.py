@@ -153,6 +153,21 @@ def test_a_compressed_file_that_is_read_as_plain_is_found_before_the_first_step(
         data_faults.check_files(read(files))
 
 
+def test_a_plain_file_that_is_read_as_compressed_is_found_before_the_first_step(files):
+    dataset = tf.data.TFRecordDataset(str(files[1]), compression_type="GZIP")
+
+    with pytest.raises(errors.DataError, match=r"part-1.tfrecord: is read as if it were compr"):
+        data_faults.check_files(dataset)
+
+
+def test_compression_that_is_known_by_the_name_is_no_fault(files):
+    zipped = files[0].with_name("zipped.gz")
+    write(zipped, [1.0], compression="GZIP")
+    names = tf.data.Dataset.from_tensor_slices([str(path) for path in [*files, zipped]])
+
+    data_faults.check_files(names.flat_map(data_faults.input_files.read_records))
+
+
 def test_files_opened_in_a_function_are_looked_through_by_relative_names(files, monkeypatch):
     monkeypatch.chdir(files[0].parent)
     files[1].write_bytes(files[1].read_bytes()[:-3])
