@@ -121,11 +121,13 @@ def _release(path: str, descriptor: int) -> None:
 def _describe_self() -> dict[str, Any]:
     name = os.path.basename(sys.argv[0] or "python")
     command = shlex.join([name, *sys.argv[1:]])
+    if len(command) > _SHOWN_CHARACTERS:
+        command = f"{command[:_SHOWN_CHARACTERS]} ..."
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "command": command[:_SHOWN_CHARACTERS],
+        "command": command,
     }
 
 
