@@ -18,6 +18,7 @@ QuintainError
 |   `-- MasterUnreachableError           the master does not answer
 |-- UnauthorizedError                    the master does not accept the token
 |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
+|   `-- UnusableCheckpointError          what a trial starts from is damaged
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
@@ -132,6 +133,10 @@ class DataError(QuintainError, ValueError):
 
 class CheckpointError(QuintainError):
     """A checkpoint is missing, damaged, does not fit or can't be written."""
+
+
+class UnusableCheckpointError(CheckpointError):
+    """A trial can't begin: the checkpoint of another one that it starts from is damaged."""
 
 
 class NotFoundError(QuintainError, LookupError):

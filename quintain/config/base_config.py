@@ -321,10 +321,7 @@ Did you mean 'width'?
             # A restriction begins with the path of the field that it is about.
             raise errors.RestrictionError(
                 "\n".join(violated),
-                [
-                    errors.Problem(path, message)
-                    for path, _, message in (line.partition(" ") for line in violated)
-                ],
+                [errors.Problem(line.partition(" ")[0], line) for line in violated],
             )
 
     def lock(self) -> None:

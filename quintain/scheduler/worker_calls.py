@@ -40,7 +40,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             errors.StateError,
             errors.StoreError,
             errors.NotFoundError,
-            errors.CheckpointError,
+            errors.UnusableCheckpointError,
         ):
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
@@ -157,7 +157,7 @@ class WorkerCalls:
 
         if not is_own:
             core.write(write)
-            raise errors.CheckpointError(text)
+            raise errors.UnusableCheckpointError(text)
         event = {
             "kind": "damage",
             "request_id": live.request_id,

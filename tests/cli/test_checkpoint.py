@@ -70,7 +70,8 @@ def test_a_checkpoint_that_no_database_knows_is_exported_by_its_path(quintain, t
     assert (code, stdout) == (0, f"{tmp_path}/out/model.keras\n")
 
 
-def test_orphans_are_listed(quintain, calls_fake):
+def test_orphans_are_listed(quintain, calls_fake, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     code, stdout, _ = quintain("checkpoint", "orphans")
     assert code == 0
     assert "aaaa-1" in stdout

@@ -71,6 +71,7 @@ def test_a_run_that_fails_shows_what_it_was_bound_to(tmp_path, line_params, monk
     gin_io.parse_files_and_params([], ["create_trainer.checkpoint_exporter = None"])
 
     def fail(runner):
+        (tmp_path / "training.jsonl").touch()
         raise orbit.Interrupted(3, "SIGTERM")
 
     monkeypatch.setattr(experiment_runner.ExperimentRunner, "run", fail)

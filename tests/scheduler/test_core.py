@@ -7,6 +7,7 @@ import pytest
 from quintain import errors
 from quintain.records import states
 from quintain.scheduler import (
+    checkpoint_gc,
     core,
     entries,
     eta,
@@ -38,7 +39,7 @@ PLACES = {
     "metric": (worker_calls, "_describe"),
     "launch": (scheduling.Scheduling, "_prepare"),
     "exit": (scheduling.Scheduling, "_describe_exit"),
-    "garbage": (scheduling, "collect_garbage"),
+    "garbage": (checkpoint_gc, "collect_ended"),
 }
 
 

@@ -64,6 +64,9 @@ class NoLauncher:
     def read_logs(self):
         return []
 
+    def find_slowness(self):
+        return ""
+
 
 @pytest.fixture
 def store(home):

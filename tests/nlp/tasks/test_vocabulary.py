@@ -152,7 +152,7 @@ def test_a_record_that_is_damaged_is_an_error(prepare, tmp_path):
     prepare(model_dir=tmp_path / "run")
     (tmp_path / "run" / "vocabulary.json").write_text("{")
 
-    with pytest.raises(errors.DataError, match="is no JSON"):
+    with pytest.raises(errors.DamagedFileError, match=r"vocabulary\.json: can't be understood"):
         prepare(model_dir=tmp_path / "run")
 
 
