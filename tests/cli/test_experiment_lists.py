@@ -117,7 +117,7 @@ def test_the_code_is_copied(quintain, calls_fake, tmp_path):
 
     assert code == 0
     assert "Copied 3 files" in stdout
-    assert (tmp_path / "code" / "weights.h5").read_text() == "w"
+    assert (tmp_path / "code" / "weights.h5").read_text() == "w" * 2048
 
 
 def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
