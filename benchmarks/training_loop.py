@@ -16,15 +16,9 @@ import keras
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-from quintain.core import (
-    base_task,
-    base_trainer,
-    distribution,
-    exp_factory,
-    experiment_runner,
-    task_factory,
-)
+from quintain.core import base_task, base_trainer, exp_factory, experiment_runner, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
 
 EXPERIMENT = "translation/local"
 

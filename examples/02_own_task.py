@@ -10,8 +10,9 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from quintain.core import base_task, distribution, task_factory, train_lib
+from quintain.core import base_task, task_factory, train_lib
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
 
 
 @dataclasses.dataclass

@@ -21,7 +21,7 @@ else
   for part in train:"$train" validation:"$valid" test:"$test"; do
     python -c "
 import sys
-from quintain.nlp.data import bundled_corpora
+from quintain.nlp.data.corpora import bundled_corpora
 for pair in bundled_corpora.get_pairs('numbers_and_dates/${part%%:*}'):
     print(*pair, sep='\t')
 " > "${part#*:}"

@@ -56,7 +56,7 @@ def model_dir(tmp_path_factory):
 @pytest.fixture(scope="session")
 def make_classifier_run(tmp_path_factory):
     """Makes runs of sentence prediction as training leaves them, with changes of their task."""
-    vocabulary = importlib.import_module("quintain.nlp.data.bert_vocabulary")
+    vocabulary = importlib.import_module("quintain.nlp.data.masked.bert_vocabulary")
     tokenizers = importlib.import_module("quintain.nlp.data.tokenizers")
     vocab_file = str(tmp_path_factory.mktemp("vocabulary") / "v.model")
     texts = ["ein Haus am See", "a house by the lake", "une maison au bord du lac"]
@@ -98,7 +98,7 @@ def _write_run(experiment, task_fields, directory, *, num_checkpoints=1, is_nois
     tf = importlib.import_module("tensorflow")
     importlib.import_module("quintain.nlp.experiments")
     exp_factory = importlib.import_module("quintain.core.exp_factory")
-    run_files = importlib.import_module("quintain.core.run_files")
+    run_files = importlib.import_module("quintain.core.saving.run_files")
     task_factory = importlib.import_module("quintain.core.task_factory")
     params = exp_factory.get_exp_config(experiment)
     params.override({"task": task_fields})

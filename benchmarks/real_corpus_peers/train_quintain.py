@@ -14,15 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import (
-    base_trainer,
-    distribution,
-    exp_factory,
-    experiment_runner,
-    runtime_environment,
-    task_factory,
-)
+from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution, runtime_environment
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.modeling import decoding

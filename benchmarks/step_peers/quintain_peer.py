@@ -11,14 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import (
-    base_task,
-    base_trainer,
-    distribution,
-    experiment_runner,
-    runtime_environment,
-)
+from quintain.core import base_task, base_trainer, experiment_runner
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution, runtime_environment
 
 Named = dict[str, np.ndarray]
 

@@ -228,7 +228,7 @@ def average(
     if names and last is not None:
         raise errors.ConfigError(f"--last: got {last} and names of checkpoints; give one of both.")
     tensorflow_import.import_quietly()
-    from quintain.core import checkpoint_average
+    from quintain.core.saving import checkpoint_average
 
     if names:
         paths = checkpoint_average.find_named(names, model_dir)

@@ -48,7 +48,8 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
     """Show the config that an experiment, files and overrides give."""
     parse_options = options.build_parse_options(**flags)
     from quintain.config import yaml_io
-    from quintain.core import experiment_parser, run_files
+    from quintain.core import experiment_parser
+    from quintain.core.saving import run_files
 
     parsed = experiment_parser.parse(parse_options)
     params = parsed.params.as_dict()
@@ -69,7 +70,8 @@ def schema(output: str | None, **flags: Any) -> None:
     """Write the JSON Schema of an experiment, with which editors complete YAML."""
     parse_options = options.build_parse_options(**flags)
     from quintain.config import json_schema
-    from quintain.core import exp_factory, run_files
+    from quintain.core import exp_factory
+    from quintain.core.saving import run_files
 
     if not flags["experiment"]:
         raise click.UsageError("--experiment: missing; `quintain config list` shows the names.")
@@ -159,7 +161,7 @@ def _load(name: str, other: str) -> dict[str, Any]:
 
 def _find_file(name: str) -> str | None:
     """Returns the YAML file that `name` means, or None if it is the name of an experiment."""
-    from quintain.core import run_files
+    from quintain.core.saving import run_files
 
     if os.path.isdir(name):
         return run_files.params_path(name)
@@ -169,7 +171,8 @@ def _find_file(name: str) -> str | None:
 def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:
     """Returns the experiment that a file names, its values, and where each of them stands."""
     from quintain.config import yaml_io
-    from quintain.core import experiment_parser, run_files
+    from quintain.core import experiment_parser
+    from quintain.core.saving import run_files
 
     values, lines = yaml_io.load_file_with_lines(path)
     experiment_parser.import_modules(values.pop(run_files.IMPORTS_KEY, None) or ())

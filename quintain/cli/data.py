@@ -148,7 +148,7 @@ def mlm(
         --vocab_file=v.model --output=records/both --num_shards=8
     """
     tensorflow_import.import_quietly()
-    from quintain.nlp.data import bert_vocabulary, masking, mlm_records
+    from quintain.nlp.data.masked import bert_vocabulary, masking, mlm_records
 
     vocabulary = bert_vocabulary.load(
         vocab_file, tokenization, lower_case=lower_case, field="--vocab_file"

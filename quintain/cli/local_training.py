@@ -49,7 +49,8 @@ def run(
     Raises:
         ConfigError: If the experiment can't be trained this way.
     """
-    from quintain.core import experiment_parser, experiment_runner, run_files
+    from quintain.core import experiment_parser, experiment_runner
+    from quintain.core.saving import run_files
 
     parsed = experiment_parser.parse(parse_options)
     parsed_mode = experiment_runner.parse_mode(mode)

@@ -59,7 +59,7 @@ def predict(
             "nothing to predict; give texts as arguments, or lines on standard input."
         )
     tensorflow_import.import_quietly()
-    from quintain.nlp import classifier
+    from quintain.nlp.serving import classifier
 
     model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
     num_fields = model.num_fields

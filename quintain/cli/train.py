@@ -152,7 +152,7 @@ def train(
         if dry_run:
             _dry_run(parsed, mode, display)
             return
-        from quintain.core import parameter_servers
+        from quintain.core.devices import parameter_servers
 
         if parameter_servers.is_server(parsed.params.runtime):
             display.stop()
@@ -188,7 +188,7 @@ def train(
             profile=profile_range,
         )
     if as_json:
-        from quintain.core import evaluation_log
+        from quintain.core.saving import evaluation_log
 
         click.echo(json.dumps({"step": result.step, **evaluation_log.to_plain(result.logs)}))
         return
@@ -206,7 +206,8 @@ def _parse_profile(text: str, mode: str, *, is_dry: bool) -> Any:
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    from quintain.core import experiment_runner, step_profile
+    from quintain.core import experiment_runner
+    from quintain.core.events import step_profile
 
     steps = step_profile.StepRange.parse(text)
     is_one_training = experiment_runner.parse_mode(mode).is_training and mode != _FINETUNE_MODE
@@ -239,7 +240,7 @@ def _finetune(parsed: Any, model_dir: str, **settings: Any) -> Any:
 
 
 def _show_finetuned(logs: Any, model_dir: str, *, as_json: bool, quiet: bool) -> None:
-    from quintain.core import evaluation_log
+    from quintain.core.saving import evaluation_log
 
     if as_json:
         click.echo(json.dumps(evaluation_log.to_plain(logs)))
@@ -302,7 +303,7 @@ def _show_result(
     parsed: Any, result: Any, model_dir: str, mode: str, secs: float, *, gin_flags: str
 ) -> None:
     if result.logs:
-        from quintain.core import evaluation_log
+        from quintain.core.saving import evaluation_log
 
         flat = evaluation_log.flatten(result.logs)
         _show_rows([(name, _format_metric(value)) for name, value in flat.items()])

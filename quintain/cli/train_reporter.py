@@ -76,7 +76,7 @@ class ProgressReporter(orbit.Reporter):
     @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
         """Prints the result."""
-        from quintain.core import evaluation_log
+        from quintain.core.saving import evaluation_log
 
         flat = evaluation_log.flatten(output)
         labels = _label(flat) or {name: name for name in flat if name != "steps_per_second"}

@@ -97,7 +97,7 @@ def translate(
             'quintain translate --model_dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
-    from quintain.nlp import translator
+    from quintain.nlp.serving import translator
 
     given = {name: value for name, value in settings.items() if value is not None}
     if n_best is not None:

@@ -1,19 +1,26 @@
 """Trains one model from one config: tasks, configs, trainer, checkpoints and the experiment driver.
 
-Modules load on first use, so that reading a config does not wait for TensorFlow.
+What programs name stands here; what it is made of, in rooms of its own. Modules load on first use,
+so that reading a config does not wait for TensorFlow.
 """
 
 import importlib
 from typing import Any
 
+_ROOMS = {
+    "checkpoint_fit": "saving",
+    "checkpoints": "saving",
+    "distribution": "devices",
+    "poisson_sampling": "input",
+    "privacy_accounting": "privacy",
+    "run_files": "saving",
+}
 _MODULES = frozenset(
     {
+        *_ROOMS,
         "base_task",
         "base_trainer",
-        "checkpoint_fit",
-        "checkpoints",
         "config_definitions",
-        "distribution",
         "dry_run",
         "exp_factory",
         "export_base",
@@ -23,9 +30,6 @@ _MODULES = frozenset(
         "input_reader",
         "multitask",
         "progressive",
-        "poisson_sampling",
-        "privacy_accounting",
-        "run_files",
         "run_kinds",
         "task_factory",
         "tf_example_builder",
@@ -38,7 +42,8 @@ _MODULES = frozenset(
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
+        room = f".{_ROOMS[name]}" if name in _ROOMS else ""
+        return importlib.import_module(f"{__name__}{room}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

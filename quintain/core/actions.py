@@ -1,6 +1,5 @@
 """What a config asks to happen after every training loop and every evaluation."""
 
-import abc
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -11,14 +10,10 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import (
-    base_trainer,
-    cluster_checkpoints,
-    evaluation_log,
-    recovery,
-    training_log,
-)
+from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
+from quintain.core.events import prepared_action, recovery
+from quintain.core.saving import cluster_checkpoints, evaluation_log, training_log
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
 
@@ -29,21 +24,6 @@ RecoveryCondition = recovery.RecoveryCondition
 
 EMA_DIRECTORY: Final = "ema_checkpoints"
 EMA_NAME: Final = "average_weights"
-
-
-class PreparedAction(abc.ABC):
-    """A train action that has something to do before the first loop of every start of a run."""
-
-    @abc.abstractmethod
-    def begin(self) -> None:
-        """Called when the newest checkpoint is restored, before the first loop."""
-
-    @abc.abstractmethod
-    def __call__(self, output: Mapping[str, Any]) -> None:
-        """Called with the output of every loop."""
-
-
-PreparedAction.register(recovery.LossRecovery)
 
 
 class EMACheckpointing:
@@ -113,7 +93,7 @@ class PruningAction:
         )
 
 
-class RecordTraining(PreparedAction):
+class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
     def __init__(self, trainer: base_trainer.Trainer, log: training_log.TrainingLog) -> None:

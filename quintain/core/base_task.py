@@ -14,13 +14,15 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit, model_metrics, private_training, task_checks
 from quintain.core import config_definitions as cfg
 from quintain.core.config_definitions import (
     DifferentialPrivacyConfig as DifferentialPrivacyConfig,
 )
 from quintain.core.config_definitions import RuntimeConfig as RuntimeConfig
 from quintain.core.config_definitions import TaskConfig as TaskConfig
+from quintain.core.privacy import private_training
+from quintain.core.saving import checkpoint_fit
+from quintain.core.steps import model_metrics, task_checks
 from quintain.optimization import (
     gradient_accumulation,
     loss_scaling,

@@ -15,31 +15,21 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import (
+from quintain.core import base_task
+from quintain.core import config_definitions as cfg
+from quintain.core.devices import (
     async_loops,
-    base_task,
-    checkpoint_fit,
-    checkpoint_state,
-    cluster_checkpoints,
-    dataset_distribution,
     distribution,
-    image_summaries,
-    input_watch,
-    loop_record,
-    loop_timing,
-    model_metrics,
-    pipeline_inspection,
-    privacy_accounting,
-    privacy_ledger,
-    random_watch,
     replica_seeds,
     replica_statistics,
     replica_steps,
-    task_state,
-    traced_errors,
-    trainer_setup,
 )
-from quintain.core import config_definitions as cfg
+from quintain.core.input import input_watch, pipeline_inspection, random_watch
+from quintain.core.loop import dataset_distribution, loop_record, loop_timing, trainer_setup
+from quintain.core.privacy import privacy_accounting, privacy_ledger
+from quintain.core.reports import image_summaries
+from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
+from quintain.core.steps import model_metrics, traced_errors
 from quintain.optimization import (
     ema,
     optimizer_wrapper,

@@ -13,13 +13,10 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import (
-    distribution,
-    evaluation_log,
-    experiment_runner,
-    poisson_sampling,
-    run_kinds,
-)
+from quintain.core import experiment_runner, run_kinds
+from quintain.core.devices import distribution
+from quintain.core.input import poisson_sampling
+from quintain.core.saving import evaluation_log
 from quintain.orbit import iterators
 
 _TIMED_STEPS: Final = 3

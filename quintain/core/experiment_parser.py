@@ -16,7 +16,8 @@ from typing import Any, Final
 from quintain import errors, user_errors
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
-from quintain.core import exp_factory, run_files
+from quintain.core import exp_factory
+from quintain.core.saving import run_files
 
 _CONFIGURABLE_MODULES: Final = (
     "quintain.core.experiment_runner",

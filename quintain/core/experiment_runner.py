@@ -1,5 +1,6 @@
 """Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
 
+import contextlib
 import enum
 import inspect
 import logging
@@ -12,23 +13,21 @@ import tensorflow as tf
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import (
-    actions,
-    base_task,
-    base_trainer,
+from quintain.core import actions, base_task, base_trainer
+from quintain.core import config_definitions as cfg
+from quintain.core.events import early_stopping, prepared_action, step_profile
+from quintain.core.privacy import privacy_accounting
+from quintain.core.reports import model_stats
+from quintain.core.saving import (
     best_checkpoint,
     checkpoint_files,
     checkpoints,
     cluster_checkpoints,
-    early_stopping,
     evaluation_log,
-    model_stats,
-    privacy_accounting,
     run_files,
-    step_profile,
-    task_checks,
+    run_lock,
 )
-from quintain.core import config_definitions as cfg
+from quintain.core.steps import task_checks
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
 
@@ -400,7 +399,7 @@ class ExperimentRunner:
             return (self._evaluation_log or self._history).get(step)
         self._check_metric_names()
         for action in self._controller.train_actions:
-            if isinstance(action, actions.PreparedAction):
+            if isinstance(action, prepared_action.PreparedAction):
                 action.begin()
         if not self._mode.has_evaluations:
             self._controller.train(steps=config.train_steps)
@@ -518,3 +517,15 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
             f"model_dir: got {model_dir!r}, which holds no checkpoint to evaluate. Train there "
             "first, or give the directory of a trained run."
         )
+
+
+def hold_lock(
+    model_dir: str | None, mode: str, strategy: tf.distribute.Strategy
+) -> contextlib.AbstractContextManager[None]:
+    """Returns the context that keeps other trainings out of a directory, for the chief.
+
+    Raises:
+        ConfigError: On entering it, if another run is there; if there is no such mode.
+    """
+    is_training = parse_mode(mode).is_training
+    return run_lock.hold(model_dir, is_needed=is_training and cluster.is_chief(strategy))

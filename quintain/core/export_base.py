@@ -29,7 +29,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit
+from quintain.core.saving import checkpoint_fit
 from quintain.orbit import literal_paths
 
 MAX_DIRECTORY_CREATION_ATTEMPTS: Final = 10

@@ -2,7 +2,7 @@
 
 Everything here is deterministic for a given seed, and every pipeline can save its position in a
 checkpoint and go on exactly: only serialisable operations, only explicit seeds. The exception is
-data that a tf.data service prepares, see `quintain.core.data_service`.
+data that a tf.data service prepares, see `quintain.core.input.data_service`.
 """
 
 import copy
@@ -13,14 +13,14 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import (
+from quintain.core import dataset_fn as dataset_fns
+from quintain.core.input import (
     data_service,
     input_files,
     input_sources,
     poisson_sampling,
     tfds_source,
 )
-from quintain.core import dataset_fn as dataset_fns
 
 DEFAULT_SEED: Final = 0
 """Seed of the order of examples where neither the data nor the runtime config gives one."""

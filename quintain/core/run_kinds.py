@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from quintain import user_errors
 from quintain.core import config_definitions as cfg
-from quintain.core import data_faults, experiment_runner, task_factory
+from quintain.core import experiment_runner, task_factory
+from quintain.core.input import data_faults
 from quintain.core.multitask import configs, multitask, multitask_runner
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.progressive import policies, staged_policy, train_lib

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import checkpoints
+from quintain.core.saving import checkpoints
 from quintain.orbit import literal_paths, saved_model_files, whole_files
 
 SAVED_MODULES_PATH_SUFFIX: Final = "saved_modules"

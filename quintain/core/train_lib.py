@@ -16,16 +16,14 @@ from quintain.core import (
     actions,
     base_task,
     base_trainer,
-    distribution,
     experiment_runner,
     orbit_experiment_runner,
-    preemption,
-    run_files,
     run_kinds,
-    run_lock,
-    step_profile,
 )
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution, runtime_environment
+from quintain.core.events import preemption, step_profile
+from quintain.core.saving import run_files, run_lock
 from quintain.orbit import cluster
 
 OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
@@ -93,8 +91,11 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
-    with hold_lock(model_dir, mode, distribution_strategy), distribution.precision(params.runtime):
-        set_seed(params.runtime)
+    with (
+        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
+        distribution.precision(params.runtime),
+    ):
+        runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
             task,
@@ -200,7 +201,7 @@ def train_from_config(
         stack.enter_context(
             run_kinds.explaining(params, lambda: runner.trainer if runner else None)
         )
-        set_seed(params.runtime)
+        runtime_environment.set_seed(params.runtime)
         runner = run_kinds.build_runner(
             strategy,
             mode,
@@ -289,24 +290,6 @@ def watch_signals(
     if trainer.preemption_on_demand_checkpoint:
         return orbit.Interruption()
     return contextlib.nullcontext()
-
-
-def hold_lock(
-    model_dir: str | None, mode: str, strategy: tf.distribute.Strategy
-) -> contextlib.AbstractContextManager[None]:
-    """Returns the context that keeps other trainings out of a directory, for the chief.
-
-    Raises:
-        ConfigError: On entering it, if another run is there; if there is no such mode.
-    """
-    is_training = experiment_runner.parse_mode(mode).is_training
-    return run_lock.hold(model_dir, is_needed=is_training and cluster.is_chief(strategy))
-
-
-def set_seed(runtime: cfg.RuntimeConfig) -> None:
-    """Seeds Python, NumPy and TensorFlow, so that weights and dropout start the same each time."""
-    if runtime.seed is not None:
-        keras.utils.set_random_seed(runtime.seed)
 
 
 def fix_seed(

@@ -6,8 +6,9 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, checkpoint_fit
+from quintain.core import base_task
 from quintain.core import config_definitions as cfg
+from quintain.core.saving import checkpoint_fit
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import literal_paths
 

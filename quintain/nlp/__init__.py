@@ -14,16 +14,19 @@ _SUBPACKAGES = (
     "losses",
     "metrics",
     "modeling",
+    "serving",
     "tasks",
-    "translator",
 )
+_SERVED = ("classifier", "translator")
 
 
 def __getattr__(name: str) -> ModuleType:
+    if name in _SERVED:
+        return importlib.import_module(f"{__name__}.serving.{name}")
     if name in _SUBPACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBPACKAGES])
+    return sorted([*globals(), *_SUBPACKAGES, *_SERVED])

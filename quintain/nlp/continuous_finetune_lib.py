@@ -18,19 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import (
-    actions,
-    checkpoints,
-    distribution,
-    evaluation_log,
-    experiment_runner,
-    recovery_state,
-    run_kinds,
-    run_lock,
-    train_lib,
-    training_log,
-)
+from quintain.core import actions, experiment_runner, run_kinds, train_lib
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution, runtime_environment
+from quintain.core.saving import checkpoints, evaluation_log, recovery_state, run_lock, training_log
 from quintain.orbit import checkpoint_watch, literal_paths, whole_files
 
 STATE_FILE: Final = "continuous_finetune.json"
@@ -302,7 +293,7 @@ def _finetune(
         _remove_run(model_dir)
         _write_state(model_dir, {**state, "step": step})
     reporter.on_message(f"Fine-tuning {path} (step {step} of the pretraining).")
-    train_lib.set_seed(params.runtime)
+    runtime_environment.set_seed(params.runtime)
     runner = run_kinds.build_runner(
         strategy,
         experiment_runner.Mode.TRAIN_AND_EVAL,

@@ -1,10 +1,10 @@
 """The Gaussian mechanism: noise that hides what one example adds to a sum of gradients.
 
 A private training step sums the clipped gradients of its examples on every replica (see
-`quintain.core.private_gradients`). The optimizer adds up the replicas' sums, and then, as the first
-of its gradient transformers, a `GaussianMechanism` adds the noise and divides. The noise is a
-function of a secret number and of the step, so every replica adds the same, and the weights of the
-replicas stay equal.
+`quintain.core.privacy.private_gradients`). The optimizer adds up the replicas' sums, and then, as
+the first of its gradient transformers, a `GaussianMechanism` adds the noise and divides. The noise
+is a function of a secret number and of the step, so every replica adds the same, and the weights of
+the replicas stay equal.
 
 Source:
     Abadi et al., 2016, algorithm 1 (https://arxiv.org/abs/1607.00133).

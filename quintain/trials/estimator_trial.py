@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import pipeline_inspection
+from quintain.core.input import pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import pipeline_inspection
+from quintain.core.input import pipeline_inspection
 from quintain.orbit import iterators, literal_paths
 from quintain.trials import base_trial
 

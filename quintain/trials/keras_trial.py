@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras.src.random import seed_generator
 
 from quintain import errors
-from quintain.core import data_faults
+from quintain.core.input import data_faults
 from quintain.orbit import literal_paths
 from quintain.trials import base_trial, callback_state, keras_data, keras_steps
 

@@ -17,21 +17,13 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.config import one_of
-from quintain.core import (
-    base_trainer,
-    checkpoint_fit,
-    checkpoints,
-    data_faults,
-    distribution,
-    exp_factory,
-    experiment_runner,
-    run_files,
-    runtime_environment,
-    task_factory,
-)
+from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution, runtime_environment
+from quintain.core.input import data_faults
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
+from quintain.core.saving import checkpoint_fit, checkpoints, run_files
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.trials import base_trial, trial_loader

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import pipeline_inspection
+from quintain.core.input import pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,

@@ -6,7 +6,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.data import bert_vocabulary, tokenizers
+from quintain.nlp.data import tokenizers
+from quintain.nlp.data.masked import bert_vocabulary
 
 GOOD = [f"the house number {number} is big" for number in range(40)]
 ODD = [

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from quintain.cli import main
-from quintain.nlp.data import bert_vocabulary, mlm_records, pretrain_dataloader, tokenizers
+from quintain.nlp.data import pretrain_dataloader, tokenizers
+from quintain.nlp.data.masked import bert_vocabulary, mlm_records
 
 GERMAN = [f"das Haus mit der Nummer {number}" for number in range(200)]
 FRENCH = [f"la maison {number}" for number in range(40)]

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from quintain.nlp import classifier, translator
+from quintain.nlp.serving import classifier, translator
 
 TRANSLATION = ["serve_n_best", "serve_single", "serve_tokens", "serving_default"]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from quintain.cli import main
-from quintain.nlp import classifier
+from quintain.nlp.serving import classifier
 
 
 class Measure:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from quintain.cli import main
-from quintain.nlp import translator
+from quintain.nlp.serving import translator
 
 
 class Backwards:

@@ -10,7 +10,7 @@ import quintain
 _ROOT = pathlib.Path(quintain.__file__).parent
 
 _MAY_GLOB = {
-    "core/input_files.py": "the user's own patterns of data files, which are only read",
+    "core/input/input_files.py": "the user's own patterns of data files, which are only read",
     "cli/checkpoint.py": "lists the models in a checkpoint below a directory taken as it is",
     "cli/export.py": "adds up the sizes of files below a directory taken as it is",
     "records/checkpoint_manifest.py": "hashes all files below a directory taken as it is",

@@ -3,7 +3,7 @@ import pathlib
 
 _PACKAGE = pathlib.Path(__file__).parents[2] / "quintain"
 _MAKER = "orbit/iterators.py"
-_OVER_OTHER_THINGS = {"core/private_gradients.py", "nlp/data/tokenizers.py"}
+_OVER_OTHER_THINGS = {"core/privacy/private_gradients.py", "nlp/data/tokenizers.py"}
 
 
 def _finds_iterator_made_here(source: str) -> bool:

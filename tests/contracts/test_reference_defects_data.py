@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
-from quintain.nlp.data import parallel_text, tokenizers, wmt_dataloader
+from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.nlp.data.pairs import parallel_text
 from quintain.nlp.tasks import translation
 
 _PAIRS = [(f"the number {i} and more", f"die Zahl {i} und mehr") for i in range(64)]

@@ -15,17 +15,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import (
-    base_task,
-    best_checkpoint,
-    checkpoints,
-    distribution,
-    exp_factory,
-    run_files,
-    task_factory,
-    train_lib,
-)
+from quintain.core import base_task, exp_factory, task_factory, train_lib
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
+from quintain.core.saving import best_checkpoint, checkpoints, run_files
 
 
 @dataclasses.dataclass

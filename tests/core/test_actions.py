@@ -8,14 +8,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import (
-    actions,
-    checkpoints,
-    distribution,
-    experiment_runner,
-    recovery,
-    task_factory,
-)
+from quintain.core import actions, experiment_runner, task_factory
+from quintain.core.devices import distribution
+from quintain.core.events import recovery
+from quintain.core.saving import checkpoints
 from quintain.optimization import ema
 
 

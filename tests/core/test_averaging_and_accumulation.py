@@ -6,14 +6,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import (
-    base_trainer,
-    checkpoint_fit,
-    distribution,
-    task_factory,
-    train_lib,
-    trained_weights,
-)
+from quintain.core import base_trainer, task_factory, train_lib, trained_weights
+from quintain.core.devices import distribution
+from quintain.core.saving import checkpoint_fit
 
 BOTH = {
     "trainer": {

@@ -4,8 +4,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, base_trainer, image_summaries, task_factory
+from quintain.core import base_task, base_trainer, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.reports import image_summaries
 from quintain.optimization import sgd
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")

@@ -8,8 +8,10 @@ import sys
 import pytest
 import tensorflow as tf
 
-from quintain.core import checkpoint_state, input_reader, pipeline_inspection
 from quintain.core import config_definitions as cfg
+from quintain.core import input_reader
+from quintain.core.input import pipeline_inspection
+from quintain.core.saving import checkpoint_state
 
 NUM_BATCHES = 12
 

@@ -3,7 +3,8 @@ import yaml
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.core import experiment_parser, run_files
+from quintain.core import experiment_parser
+from quintain.core.saving import run_files
 from quintain.orbit import whole_files
 
 

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, distribution, experiment_runner
+from quintain.core import base_task, experiment_runner
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
 
 
 @dataclasses.dataclass

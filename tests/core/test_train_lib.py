@@ -9,7 +9,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import checkpoints, distribution, task_factory, train_lib
+from quintain.core import task_factory, train_lib
+from quintain.core.devices import distribution
+from quintain.core.saving import checkpoints
 
 
 def run(params, mode, model_dir, **kwargs):

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
-from quintain.core import distribution
+from quintain.core.devices import distribution
 
 two = distribution.build_strategy(
     cfg.RuntimeConfig(distribution_strategy="mirrored", num_virtual_cpus=2)
@@ -25,7 +25,9 @@ one = tf.distribute.OneDeviceStrategy("/cpu:0")
 
 import keras
 
-from quintain.core import base_task, base_trainer, checkpoint_state, dataset_distribution
+from quintain.core import base_task, base_trainer
+from quintain.core.loop import dataset_distribution
+from quintain.core.saving import checkpoint_state
 from quintain.core import task_factory, train_lib
 from quintain.modeling import grad_utils, tf_utils
 from quintain.nlp.tasks import translation

@@ -10,15 +10,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import (
-    base_task,
-    checkpoints,
-    distribution,
-    run_files,
-    task_factory,
-    train_lib,
-)
+from quintain.core import base_task, task_factory, train_lib
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
+from quintain.core.saving import checkpoints, run_files
 from quintain.nlp import continuous_finetune_lib
 
 

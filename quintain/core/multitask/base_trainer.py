@@ -11,28 +11,21 @@ from typing_extensions import override
 
 from quintain import orbit
 from quintain.config import gin_io
-from quintain.core import (
+from quintain.core import base_task
+from quintain.core import config_definitions as cfg
+from quintain.core.devices import (
     async_loops,
-    base_task,
-    checkpoint_fit,
-    checkpoint_state,
-    cluster_checkpoints,
-    dataset_distribution,
     distribution,
-    loop_record,
-    loop_timing,
-    model_metrics,
-    pipeline_inspection,
-    random_watch,
     replica_seeds,
     replica_statistics,
     replica_steps,
-    task_state,
-    trainer_setup,
 )
-from quintain.core import config_definitions as cfg
+from quintain.core.input import pipeline_inspection, random_watch
+from quintain.core.loop import dataset_distribution, loop_record, loop_timing, trainer_setup
 from quintain.core.multitask import base_model, item_counters
 from quintain.core.multitask import multitask as multitask_lib
+from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
+from quintain.core.steps import model_metrics
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 from quintain.orbit import iterators
 

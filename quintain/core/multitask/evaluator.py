@@ -10,17 +10,14 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import (
-    base_task,
-    best_checkpoint,
-    checkpoint_fit,
-    dataset_distribution,
-    image_summaries,
-    model_metrics,
-    replica_steps,
-)
+from quintain.core import base_task
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import replica_steps
+from quintain.core.loop import dataset_distribution
 from quintain.core.multitask import base_model, base_trainer
+from quintain.core.reports import image_summaries
+from quintain.core.saving import best_checkpoint, checkpoint_fit
+from quintain.core.steps import model_metrics
 from quintain.optimization import ema
 
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import config_definitions as cfg
-from quintain.core import replica_steps
+from quintain.core.devices import replica_steps
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
 from quintain.optimization import norms

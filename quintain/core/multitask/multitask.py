@@ -8,9 +8,11 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, checkpoint_fit, task_checks, task_factory
+from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, configs
+from quintain.core.saving import checkpoint_fit
+from quintain.core.steps import task_checks
 from quintain.optimization.configs import optimization_config
 
 TOTAL_LOSS = "total_loss"

@@ -8,7 +8,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import orbit
-from quintain.core import base_task, base_trainer, experiment_runner, trainer_setup
+from quintain.core import base_task, base_trainer, experiment_runner
+from quintain.core.loop import trainer_setup
 from quintain.core.multitask import (
     base_model,
     configs,

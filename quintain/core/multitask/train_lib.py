@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.core import base_task, distribution
+from quintain.core import base_task, experiment_runner
 from quintain.core import base_trainer as base_trainer_lib
-from quintain.core import train_lib as core_train_lib
+from quintain.core.devices import distribution, runtime_environment
 from quintain.core.multitask import base_model, base_trainer, configs, multitask, multitask_runner
 
 TRAINERS = multitask_runner.TRAINERS
@@ -54,10 +54,10 @@ def run_experiment(
         Interrupted: If an interruption was requested; the run can be resumed.
     """
     with (
-        core_train_lib.hold_lock(model_dir, mode, distribution_strategy),
+        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
         distribution.precision(params.runtime),
     ):
-        core_train_lib.set_seed(params.runtime)
+        runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiTaskRunner(
             distribution_strategy,
             task,
@@ -117,10 +117,10 @@ def run_experiment_with_multitask_eval(
     """
     named = eval_tasks if isinstance(eval_tasks, Mapping) else {t.name: t for t in eval_tasks}
     with (
-        core_train_lib.hold_lock(model_dir, mode, distribution_strategy),
+        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
         distribution.precision(params.runtime),
     ):
-        core_train_lib.set_seed(params.runtime)
+        runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiEvalRunner(
             distribution_strategy,
             train_task,

@@ -8,8 +8,10 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import config_definitions as cfg
-from quintain.core import distribution, experiment_runner, run_lock
+from quintain.core import experiment_runner
+from quintain.core.devices import distribution
 from quintain.core.progressive import policies, trainer
+from quintain.core.saving import run_lock
 from quintain.orbit import cluster
 
 

@@ -10,15 +10,11 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import (
-    async_loops,
-    base_trainer,
-    checkpoint_fit,
-    checkpoints,
-    cluster_checkpoints,
-)
-from quintain.core import loop_record as loop_record_lib
+from quintain.core import base_trainer
+from quintain.core.devices import async_loops
+from quintain.core.loop import loop_record as loop_record_lib
 from quintain.core.progressive import configs, policies
+from quintain.core.saving import checkpoint_fit, checkpoints, cluster_checkpoints
 from quintain.optimization import learning_rate_scale
 
 ProgressiveTrainerConfig = configs.ProgressiveTrainerConfig

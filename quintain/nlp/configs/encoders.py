@@ -8,7 +8,7 @@ import keras
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
 from quintain.core import config_definitions as cfg
-from quintain.nlp.data import bert_vocabulary
+from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.modeling import encoder_scaffold
 
 # What gin files name as parts of an encoder has to be imported before they are read.

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from quintain import errors
-from quintain.nlp.data import bert_vocabulary
+from quintain.nlp.data.masked import bert_vocabulary
 
 
 class TextProcessor(tf.Module):

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import input_files
+from quintain.core.input import input_files
 from quintain.orbit import iterators
 
 LabelType = Literal["int", "float"]

@@ -18,14 +18,11 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_files, input_reader, input_sources, traced_errors
-from quintain.nlp.data import (
-    bert_inputs,
-    bert_vocabulary,
-    data_loader,
-    data_loader_factory,
-    labelled_files,
-)
+from quintain.core import input_reader
+from quintain.core.input import input_files, input_sources
+from quintain.core.steps import traced_errors
+from quintain.nlp.data import bert_inputs, data_loader, data_loader_factory, labelled_files
+from quintain.nlp.data.masked import bert_vocabulary
 from quintain.optimization.configs import ranges
 
 TextProcessor = bert_inputs.TextProcessor

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_files, input_sources, tfds_source
+from quintain.core.input import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
 from quintain.orbit import iterators, whole_files
 

@@ -28,11 +28,11 @@ from annotated_types import Ge, Lt
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import input_files, input_reader, input_sources
-from quintain.nlp.data import (
-    bundled_corpora,
-    data_loader,
-    data_loader_factory,
+from quintain.core import input_reader
+from quintain.core.input import input_files, input_sources
+from quintain.nlp.data import data_loader, data_loader_factory, tokenizers
+from quintain.nlp.data.corpora import bundled_corpora
+from quintain.nlp.data.pairs import (
     hub_pairs,
     length_buckets,
     packed_pairs,
@@ -40,7 +40,6 @@ from quintain.nlp.data import (
     pair_mixture,
     parallel_text,
     streamed_pairs,
-    tokenizers,
     translation_records,
 )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from quintain.core import replica_steps
+from quintain.core.devices import replica_steps
 
 
 class PackedRows:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 from quintain import errors
-from quintain.nlp import classifier as classifier_lib
-from quintain.nlp import translator as translator_lib
+from quintain.nlp.serving import classifier as classifier_lib
 from quintain.nlp.serving import exporter, trained_run
+from quintain.nlp.serving import translator as translator_lib
 from quintain.nlp.tasks import translation
 
 MAX_TEXT_BYTES: Final = 100_000

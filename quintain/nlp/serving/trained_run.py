@@ -9,10 +9,11 @@ import keras
 
 import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
-from quintain.core import base_task, checkpoints, experiment_parser, task_factory, trained_weights
+from quintain.core import base_task, experiment_parser, task_factory, trained_weights
 from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs
 from quintain.core.progressive import staged_policy
+from quintain.core.saving import checkpoints
 from quintain.nlp.tasks import translation, vocabulary
 
 _logger = logging.getLogger(__name__)

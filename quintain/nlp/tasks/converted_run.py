@@ -6,15 +6,9 @@ from typing import Final
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import (
-    base_task,
-    checkpoint_fit,
-    checkpoints,
-    run_files,
-    run_lock,
-    task_factory,
-)
+from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.saving import checkpoint_fit, checkpoints, run_files, run_lock
 from quintain.nlp.tasks import reference_checkpoint, sentence_prediction, translation
 
 _FIELD: Final = "--from"

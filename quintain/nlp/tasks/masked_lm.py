@@ -17,12 +17,8 @@ from typing_extensions import override
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
-from quintain.nlp.data import (
-    bert_vocabulary,
-    data_loader_factory,
-    pretrain_dataloader,
-    pretrain_text_dataloader,
-)
+from quintain.nlp.data import data_loader_factory, pretrain_dataloader, pretrain_text_dataloader
+from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.modeling import bert_pretrainer

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.core import checkpoint_fit, saved_graph
+from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.nlp.modeling import reference_layout
 
 _MARK: Final = "/_query_dense/kernel/"

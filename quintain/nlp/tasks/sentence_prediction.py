@@ -22,12 +22,8 @@ from quintain.core import config_definitions as cfg
 from quintain.modeling import tf_utils
 from quintain.nlp.configs import encoders
 from quintain.nlp.configs import sentence_prediction as config_module
-from quintain.nlp.data import (
-    bert_inputs,
-    bert_vocabulary,
-    data_loader_factory,
-    sentence_prediction_dataloader,
-)
+from quintain.nlp.data import bert_inputs, data_loader_factory, sentence_prediction_dataloader
+from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import classification_scores
 from quintain.nlp.modeling import bert_classifier
 from quintain.nlp.tasks import pretrained, sentence_predictor, vocabulary

@@ -24,7 +24,8 @@ from quintain import errors
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
-from quintain.nlp.data import length_buckets, tokenizers, wmt_dataloader
+from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.nlp.data.pairs import length_buckets
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity, token_accuracy
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks

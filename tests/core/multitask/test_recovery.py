@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import orbit
-from quintain.core import recovery_state
 from quintain.core.multitask import multitask_runner
+from quintain.core.saving import recovery_state
 
 
 class PoisonOnce:

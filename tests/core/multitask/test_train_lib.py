@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import distribution, train_lib
+from quintain.core import train_lib
+from quintain.core.devices import distribution
 from quintain.core.multitask import configs, multitask
 from quintain.core.multitask import train_lib as multitask_train_lib
 

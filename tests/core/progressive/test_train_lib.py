@@ -5,8 +5,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import checkpoints, distribution, run_kinds, train_lib
+from quintain.core import run_kinds, train_lib
+from quintain.core.devices import distribution, runtime_environment
 from quintain.core.progressive import train_lib as progressive_train_lib
+from quintain.core.saving import checkpoints
 
 
 class Collector(orbit.Reporter):
@@ -22,7 +24,7 @@ class Collector(orbit.Reporter):
 
 def run(params, mode, model_dir, **kwargs):
     strategy = distribution.build_strategy(params.runtime)
-    train_lib.set_seed(params.runtime)
+    runtime_environment.set_seed(params.runtime)
     with strategy.scope():
         policy = run_kinds.build_policy(params, str(model_dir))
     return progressive_train_lib.run_experiment(

@@ -3,7 +3,8 @@ import sentencepiece
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data import numbers_and_dates, tokenizers
+from quintain.nlp.data import tokenizers
+from quintain.nlp.data.corpora import numbers_and_dates
 
 _PAIRS = numbers_and_dates.validation_pairs()
 _LINES = [side for pair in _PAIRS for side in pair]

@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data import numbers_and_dates, parallel_text, tokenizers, wmt_dataloader
+from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.nlp.data.corpora import numbers_and_dates
+from quintain.nlp.data.pairs import parallel_text
 
 _PAIRS = numbers_and_dates.validation_pairs()
 

@@ -1,9 +1,6 @@
 from quintain.core import exp_factory, train_lib
-from quintain.nlp import (
-    experiments,  # noqa: F401  (registers)
-    translator,
-)
 from quintain.nlp.data import wmt_dataloader
+from quintain.nlp.serving import translator
 
 NAME = "multitask/translation_local"
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
-from quintain.core import replica_steps
+from quintain.core.devices import replica_steps
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.modeling import packed_rows, seq2seq_transformer, transformer_stacks
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit, checkpoint_state
+from quintain.core.saving import checkpoint_fit, checkpoint_state
 from quintain.nlp.modeling import attention, seq2seq_transformer, transformer_stacks
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 

@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp import translator
-from quintain.nlp.serving import exporter, served_model
+from quintain.nlp.serving import exporter, served_model, translator
 
 SENTENCES = ["red house", "green tree", "", "  ", "日本 😀"]
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit
+from quintain.core.saving import checkpoint_fit
 from quintain.nlp.configs import bert
 from quintain.nlp.modeling import (
     bert_classifier,

@@ -9,7 +9,8 @@ from sklearn import metrics as sklearn_metrics
 from quintain import errors
 from quintain.cli import main
 from quintain.nlp.configs import bert, encoders
-from quintain.nlp.data import bert_vocabulary, sentence_prediction_dataloader, tokenizers
+from quintain.nlp.data import sentence_prediction_dataloader, tokenizers
+from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.modeling import bert_pretrainer
 from quintain.nlp.tasks import pretrained, sentence_prediction
 

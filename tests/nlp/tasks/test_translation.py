@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import checkpoint_fit, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core import task_factory
+from quintain.core.saving import checkpoint_fit
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
 from quintain.optimization.configs import optimization_config

@@ -1,0 +1,1 @@
+"""Strategies, replicas and the hardware below them."""

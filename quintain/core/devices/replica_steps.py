@@ -1,0 +1,63 @@
+"""How the steps of a task run on one replica: compiled by XLA or not, with which options."""
+
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from quintain.core import config_definitions as cfg
+from quintain.core.devices import tpu
+
+_is_compiled: contextvars.ContextVar[bool] = contextvars.ContextVar("is_compiled", default=False)
+
+
+def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Callable[..., Any]:
+    """Returns a task's step as `runtime.enable_xla` asks: compiled by XLA, or as it is.
+
+    TPUs compile everything anyway.
+    """
+    is_tpu = runtime.distribution_strategy.lower() == "tpu"
+    if not runtime.enable_xla and not is_tpu:
+        return step_fn
+
+    def traced_step_fn(*args: Any, **kwargs: Any) -> Any:
+        token = _is_compiled.set(True)
+        try:
+            return step_fn(*args, **kwargs)
+        finally:
+            _is_compiled.reset(token)
+
+    if is_tpu:
+        return traced_step_fn
+    compiled: Callable[..., Any] = tf.function(traced_step_fn, jit_compile=True)
+    return compiled
+
+
+def is_compiled() -> bool:
+    """Returns whether the step being traced is compiled by XLA, which needs fixed shapes."""
+    return _is_compiled.get()
+
+
+def run(
+    strategy: tf.distribute.Strategy,
+    runtime: cfg.RuntimeConfig,
+    step_fn: Callable[[Any], Any],
+    inputs: Any,
+) -> Any:
+    """Runs a function on every replica.
+
+    Args:
+        strategy: The strategy.
+        runtime: How TPUs compile and split it.
+        step_fn: Takes one replica's share of `inputs`.
+        inputs: What the iterator of a distributed dataset gave.
+
+    Returns:
+        The outputs of all replicas, as `strategy.run` returns them.
+    """
+
+    def split_step_fn(replica_inputs: Any) -> Any:
+        return step_fn(tpu.split_inputs(strategy, runtime, replica_inputs))
+
+    return strategy.run(split_step_fn, args=(inputs,), options=tpu.run_options(runtime))

@@ -1,0 +1,1 @@
+"""What interrupts, ends or watches a training between its loops."""

@@ -1,0 +1,1 @@
+"""Where examples come from, in which order, and what is known of their place."""

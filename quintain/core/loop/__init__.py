@@ -1,0 +1,1 @@
+"""What the trainers share: how they are set up, fed and timed."""

@@ -1,0 +1,107 @@
+"""What a trainer checks and finds before it is built."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import base_task
+from quintain.core import config_definitions as cfg
+from quintain.core.input import poisson_sampling
+from quintain.core.steps import model_metrics
+from quintain.optimization import (
+    fused_optimizer,
+    gradient_accumulation,
+    norms,
+    optimizer_wrapper,
+)
+from quintain.orbit import iterators
+
+
+def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:
+    """Checks that a config has what a trainer needs.
+
+    Args:
+        config: The experiment.
+        needs_train: Whether its training data is needed.
+        needs_validation: Whether its evaluation data is needed.
+
+    Raises:
+        ConfigError: If a part is missing.
+    """
+    needed = ["trainer", "task"]
+    needed += ["task.train_data"] if needs_train else []
+    needed += ["task.validation_data"] if needs_validation else []
+    for path in needed:
+        value: Any = config
+        for part in path.split("."):
+            value = getattr(value, part, None)
+        if value is None:
+            raise errors.ConfigError(f"{path}: missing, but the trainer needs it.")
+
+
+def find_accumulation(
+    config: cfg.ExperimentConfig, optimizer: Any
+) -> gradient_accumulation.GradientAccumulation | None:
+    """Returns the wrapper that adds up gradients, if the config asks for it.
+
+    Raises:
+        ConfigError: If the optimizer and the config differ in that.
+    """
+    found = optimizer_wrapper.find_wrapper(optimizer, gradient_accumulation.GradientAccumulation)
+    asked = config.trainer.optimizer_config.gradient_accumulation_steps
+    if optimizer is not None and asked != (1 if found is None else found.num_batches):
+        raise errors.ConfigError(
+            f"trainer.optimizer_config.gradient_accumulation_steps: got {asked}, but the optimizer "
+            f"that was passed is {optimizer!r}. Build it by `Task.create_optimizer`, or wrap it in "
+            "`optimization.GradientAccumulation`."
+        )
+    return found
+
+
+def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | None:
+    """Makes the optimizer sum up norms, if the config asks for it.
+
+    Raises:
+        ConfigError: If the optimizer can't.
+    """
+    if not config.norm_summaries:
+        return None
+    found = optimizer_wrapper.find_wrapper(optimizer, fused_optimizer.FusedOptimizer)
+    if found is None:
+        raise errors.ConfigError(
+            f"trainer.norm_summaries: got True, but {type(optimizer).__name__} is not one of this "
+            "package's optimizers, which are the ones that measure norms."
+        )
+    return found.track_norms()
+
+
+def needs_batch(model: keras.Model, strategy: tf.distribute.Strategy) -> bool:
+    """Whether a model, or what it was compiled with, needs a batch to have its variables.
+
+    A traced step of several replicas can't make them.
+    """
+    has_replicas = strategy.num_replicas_in_sync > 1
+    return not model.built or (has_replicas and model_metrics.lacks_variables(model))
+
+
+def build_from_batch(
+    model: keras.Model, task: base_task.Task, dataset: Any, strategy: tf.distribute.Strategy
+) -> None:
+    """Makes the variables that a model, or what it was compiled with, has only after a batch.
+
+    Args:
+        model: The model.
+        task: Its task.
+        dataset: Data. The iterators of one dataset share the state of its shuffling, so this should
+            not be the one that is trained on.
+        strategy: The strategy.
+    """
+    batch = next(iterators.create(dataset), None)
+    if batch is None:
+        return
+    batch = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], batch)
+    features, labels = task.split_inputs(poisson_sampling.to_batch(batch).inputs)
+    outputs = task.inference_step(features, model)
+    model_metrics.build_compiled(model, task.process_compiled_metrics, labels, outputs)

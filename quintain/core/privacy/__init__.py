@@ -1,0 +1,1 @@
+"""Differentially private training: clipped gradients, and the account of what they spend."""

@@ -1,0 +1,99 @@
+"""What a trainer keeps of differential privacy: the epsilon spent, and that no step evades it."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from quintain.core import config_definitions as cfg
+from quintain.core.input import poisson_sampling
+from quintain.core.privacy import privacy_accounting
+from quintain.optimization import privacy
+
+logger = logging.getLogger(__name__)
+
+
+class PrivacyLedger:
+    """Epsilon as a function of the step, and the examples that found no room in a batch.
+
+    Nothing needs saving: a resumed run computes the same epsilon from its step.
+    """
+
+    def __init__(
+        self, params: cfg.ExperimentConfig, task: privacy_accounting.CountsExamples
+    ) -> None:
+        """Builds the accountant, if training is differentially private.
+
+        Raises:
+            ConfigError: If epsilon can't be computed with what the config gives.
+        """
+        self._dp_config = privacy_accounting.get_config(params)
+        self._accountant = privacy_accounting.build(params, task)
+        self._task_name = type(task).__name__
+        self._num_dropped: tf.Variable | None = None
+        if self._dp_config is not None:
+            self._num_dropped = tf.Variable(
+                0,
+                dtype=tf.int64,
+                trainable=False,
+                name="num_dropped",
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.SUM,
+            )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether training is differentially private."""
+        return self._dp_config is not None
+
+    def log_start(self, dataset: Any) -> None:
+        """Logs what a training run will spend.
+
+        Args:
+            dataset: The training data.
+        """
+        if self._accountant is not None:
+            privacy_accounting.log_start(
+                self._accountant, is_poisson_sampled=poisson_sampling.is_sampled(dataset)
+            )
+        elif self._dp_config is not None:
+            logger.warning(
+                "Differential privacy: no epsilon can be given without noise_multiplier and "
+                "num_examples in task.differential_privacy_config."
+            )
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Checks that the step inside limits what single examples do.
+
+        Raises:
+            ConfigError: If it applies gradients that are not sums of clipped ones.
+        """
+        if self._dp_config is None:
+            yield
+            return
+        with privacy.requiring_private_sum(f"{self._task_name}.train_step"):
+            yield
+
+    def take_real(self, inputs: Any) -> Any:
+        """Returns one replica's batch without padding, and counts examples left out of it."""
+        if isinstance(inputs, poisson_sampling.PoissonBatch) and self._num_dropped is not None:
+            self._num_dropped.assign_add(inputs.num_dropped)
+        return poisson_sampling.get_real(inputs)
+
+    def read_logs(self, step: int) -> dict[str, float]:
+        """Returns `epsilon` at a step, and `examples_dropped` since the last call if there are any.
+
+        Args:
+            step: Training steps done.
+        """
+        logs: dict[str, float] = {}
+        if self._accountant is not None:
+            logs["epsilon"] = self._accountant.epsilon(step)
+        if self._num_dropped is not None and (num_dropped := int(self._num_dropped.numpy())):
+            self._num_dropped.assign(0)
+            logs["examples_dropped"] = num_dropped
+            logger.warning("%d examples were drawn but found no room in a batch.", num_dropped)
+        return logs

@@ -1,0 +1,1 @@
+"""What one step of a task is checked and measured by."""

@@ -1,0 +1,1 @@
+"""The bundled example corpus, and the grammar that makes it."""

@@ -1,0 +1,1 @@
+"""Texts for masked language modelling: words, packing and masks."""

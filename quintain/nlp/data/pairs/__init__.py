@@ -1,0 +1,1 @@
+"""Sentences and their translations: where they are read, and how they become batches."""
