@@ -52,7 +52,7 @@ def run_child(kind: str, small_steps: int, steps: int) -> None:
     """Trains once, and prints one line of JSON for every evaluation."""
     import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain import orbit
-    from quintain.core import exp_factory, train_lib
+    from quintain.core import exp_factory, run_options, train_lib
     from quintain.core.progressive import configs
 
     eval_secs = [0.0, 0.0]
@@ -91,7 +91,11 @@ def run_child(kind: str, small_steps: int, steps: int) -> None:
     start = read_cpu_secs()
     with tempfile.TemporaryDirectory() as directory:
         train_lib.train_from_config(
-            params, "train_and_eval", directory, experiment="benchmark", reporter=Printer()
+            params,
+            "train_and_eval",
+            directory,
+            experiment="benchmark",
+            options=run_options.RunOptions(reporter=Printer()),
         )
 
 

@@ -49,17 +49,17 @@ def run(
     Raises:
         ConfigError: If the experiment can't be trained this way.
     """
-    from quintain.core import experiment_parser, experiment_runner
+    from quintain.core import experiment_parser, run_mode
     from quintain.core.saving import run_files
 
     parsed = experiment_parser.parse(parse_options)
-    parsed_mode = experiment_runner.parse_mode(mode)
+    parsed_mode = run_mode.parse_mode(mode)
     if not parsed_mode.is_training:
         raise errors.ConfigError(
             f"--local_workers: got {num_workers} with --mode={mode}; a cluster is for training. "
             "Leave --local_workers out to evaluate."
         )
-    experiment_runner.check_run(parsed.params, parsed_mode, model_dir)
+    run_mode.check_run(parsed.params, parsed_mode, model_dir)
     is_asynchronous = parsed.params.runtime.distribution_strategy.lower() == _PARAMETER_SERVER
     strategy = _PARAMETER_SERVER if is_asynchronous else _SYNCHRONOUS
     run_files.check_model_dir(

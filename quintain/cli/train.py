@@ -159,17 +159,21 @@ def train(
             parameter_servers.serve()
             return
         from quintain.cli import train_reporter
-        from quintain.core import train_lib
+        from quintain.core import run_options, train_lib
 
-        reporter = train_reporter.ProgressReporter(display)
+        run = run_options.RunOptions(
+            run_post_eval=run_post_eval,
+            enable_async_checkpointing=enable_async_checkpointing,
+            reporter=train_reporter.ProgressReporter(display),
+            profile=profile_range,
+        )
         if mode == _FINETUNE_MODE:
             finetune_logs = _finetune(
                 parsed,
                 str(model_dir),
                 pretrain_steps=pretrain_steps,
-                reporter=reporter,
                 allow_config_change=allow_config_change,
-                enable_async_checkpointing=enable_async_checkpointing,
+                options=run,
             )
             display.stop()
             _show_finetuned(finetune_logs, str(model_dir), as_json=as_json, quiet=quiet)
@@ -181,11 +185,8 @@ def train(
             str(model_dir),
             experiment=parsed.name,
             imports=parsed.imports,
-            reporter=reporter,
-            run_post_eval=run_post_eval,
             allow_config_change=allow_config_change,
-            enable_async_checkpointing=enable_async_checkpointing,
-            profile=profile_range,
+            options=run,
         )
     if as_json:
         from quintain.core.saving import evaluation_log
@@ -206,11 +207,11 @@ def _parse_profile(text: str, mode: str, *, is_dry: bool) -> Any:
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    from quintain.core import experiment_runner
+    from quintain.core import run_mode
     from quintain.core.events import step_profile
 
     steps = step_profile.StepRange.parse(text)
-    is_one_training = experiment_runner.parse_mode(mode).is_training and mode != _FINETUNE_MODE
+    is_one_training = run_mode.parse_mode(mode).is_training and mode != _FINETUNE_MODE
     if is_dry or not is_one_training:
         where = "--dry_run" if is_dry else f"--mode={mode}"
         raise errors.ConfigError(

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core import experiment_runner, run_kinds
+from quintain.core import run_kinds, run_mode, run_options
 from quintain.core.devices import distribution
 from quintain.core.input import poisson_sampling
 from quintain.core.saving import evaluation_log
@@ -73,9 +73,9 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
     Raises:
         QuintainError: For whatever would stop the real run before its first step.
     """
-    parsed_mode = experiment_runner.parse_mode(mode)
-    experiment_runner.check_run(params, experiment_runner.Mode.TRAIN, scratch_dir)
-    evaluate = parsed_mode is not experiment_runner.Mode.TRAIN
+    parsed_mode = run_mode.parse_mode(mode)
+    run_mode.check_run(params, run_mode.Mode.TRAIN, scratch_dir)
+    evaluate = parsed_mode is not run_mode.Mode.TRAIN
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():
         if params.runtime.seed is not None:
@@ -85,7 +85,7 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
             "train_and_eval" if evaluate else "train",
             params,
             scratch_dir,
-            save_summary=False,
+            run_options.RunOptions(save_summary=False),
         )
         trainer = runner.trainer
         counts = _count_items(trainer)

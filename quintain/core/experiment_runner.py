@@ -1,11 +1,9 @@
 """Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
 
-import contextlib
-import enum
 import inspect
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,7 +11,7 @@ import tensorflow as tf
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import actions, base_task, base_trainer
+from quintain.core import actions, base_task, base_trainer, run_mode, run_options
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, prepared_action, step_profile
 from quintain.core.privacy import privacy_accounting
@@ -25,58 +23,12 @@ from quintain.core.saving import (
     cluster_checkpoints,
     evaluation_log,
     run_files,
-    run_lock,
 )
 from quintain.core.steps import task_checks
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
 
 logger = logging.getLogger(__name__)
-
-
-class Mode(enum.StrEnum):
-    """What a run does."""
-
-    TRAIN = "train"
-    EVAL = "eval"
-    TRAIN_AND_EVAL = "train_and_eval"
-    TRAIN_AND_POST_EVAL = "train_and_post_eval"
-    TRAIN_AND_VALIDATE = "train_and_validate"
-    CONTINUOUS_EVAL = "continuous_eval"
-    CONTINUOUS_TRAIN_AND_EVAL = "continuous_train_and_eval"
-
-    @property
-    def is_training(self) -> bool:
-        """Whether the weights change."""
-        return self not in (Mode.EVAL, Mode.CONTINUOUS_EVAL)
-
-    @property
-    def has_evaluations(self) -> bool:
-        """Whether the training is evaluated on the way."""
-        return self in (
-            Mode.TRAIN_AND_EVAL,
-            Mode.TRAIN_AND_VALIDATE,
-            Mode.CONTINUOUS_TRAIN_AND_EVAL,
-        )
-
-    @property
-    def has_post_eval(self) -> bool:
-        """Whether an evaluation follows the training."""
-        return self is Mode.TRAIN_AND_POST_EVAL
-
-
-def parse_mode(name: str) -> Mode:
-    """Returns the mode of this name.
-
-    Raises:
-        ConfigError: If there is none.
-    """
-    try:
-        return Mode(name)
-    except ValueError as error:
-        raise errors.ConfigError(
-            f"mode: got {name!r}, expected one of {', '.join(Mode)}.{errors.suggest(name, Mode)}"
-        ) from error
 
 
 class ExperimentRunner:
@@ -92,19 +44,7 @@ class ExperimentRunner:
         mode: str,
         params: cfg.ExperimentConfig,
         model_dir: str | None,
-        *,
-        run_post_eval: bool = False,
-        save_summary: bool = True,
-        train_actions: Sequence[actions.Action] | None = None,
-        eval_actions: Sequence[actions.Action] | None = None,
-        trainer: base_trainer.Trainer | None = None,
-        controller_cls: Callable[..., orbit.Controller] = orbit.Controller,
-        summary_manager: Any = None,
-        eval_summary_manager: Any = None,
-        enable_async_checkpointing: bool = True,
-        reporter: orbit.Reporter | None = None,
-        interruption: orbit.Interruption | None = None,
-        profile: step_profile.StepRange | None = None,
+        options: run_options.RunOptions = run_options.DEFAULTS,
     ) -> None:
         """Builds the parts; a run that can't succeed fails here, before a model is built.
 
@@ -114,100 +54,83 @@ class ExperimentRunner:
             mode: A `Mode` or its name.
             params: The experiment.
             model_dir: Directory of the run. None or empty keeps nothing.
-            run_post_eval: Whether to evaluate once more at the end.
-            save_summary: Whether to write TensorBoard summaries.
-            train_actions: Called with the output of each training loop, after the config's own.
-            eval_actions: Called with the output of each evaluation, after the config's own.
-            trainer: A trainer to use instead of the one `params` describes.
-            controller_cls: Class or function that builds the controller.
-            summary_manager: Writes training summaries elsewhere than to files.
-            eval_summary_manager: Writes evaluation summaries elsewhere than to files.
-            enable_async_checkpointing: Whether checkpoints are written in the background.
-            reporter: Told what happens; writes to the log if None.
-            interruption: Stops the run between two steps, with a checkpoint.
-            profile: Steps to profile, into the model directory.
+            options: How it goes about its work.
 
         Raises:
             ConfigError: If the mode is unknown, or the mode and the parameters don't fit together.
             CheckpointError: If mode `eval` finds no checkpoint.
         """
-        self._mode = parse_mode(mode)
-        if self._mode is Mode.CONTINUOUS_TRAIN_AND_EVAL:
+        self._mode = run_mode.parse_mode(mode)
+        if self._mode is run_mode.Mode.CONTINUOUS_TRAIN_AND_EVAL:
             raise errors.ConfigError(
                 f"mode: got {mode!r}, which is not one run but many; call "
                 "quintain.nlp.continuous_finetune_lib.run_continuous_finetune."
             )
         self._params = params
+        self._options = options
         self._model_dir = model_dir or ""
         self._strategy = distribution_strategy
         self._task_name = getattr(task, "name", type(task).__name__)
-        self._run_post_eval = run_post_eval or self._mode.has_post_eval
-        self._reporter = reporter or orbit.LogReporter()
-        check_run(params, self._mode, self._model_dir)
-        if self._mode is Mode.CONTINUOUS_EVAL and cluster.num_workers(distribution_strategy) > 1:
+        self._run_post_eval = options.run_post_eval or self._mode.has_post_eval
+        self._reporter = options.reporter or orbit.LogReporter()
+        run_mode.check_run(params, self._mode, self._model_dir)
+        self._is_chief = cluster.is_chief(distribution_strategy)
+        is_alone = cluster.num_workers(distribution_strategy) == 1
+        if self._mode is run_mode.Mode.CONTINUOUS_EVAL and not is_alone:
             raise errors.ConfigError(
                 "mode: got 'continuous_eval' on several workers, which would each wait for "
                 "checkpoints of their own; run it as one process, without TF_CONFIG."
             )
         with distribution_strategy.scope():
-            self._trainer = trainer or self.build_trainer(task)
+            self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
-        self._checkpoint_manager = self.build_checkpoint_manager(enable_async_checkpointing)
+        self._checkpoint_manager = self.build_checkpoint_manager()
         self._early_stopping = self._build_early_stopping()
-        self._profile_range = profile
-        self._profile = None
-        if profile is not None and self._mode.is_training and cluster.is_chief(self._strategy):
-            self._profile = step_profile.ProfileSteps(
-                profile, self._trainer.global_step, self._model_dir, self._reporter.on_message
-            )
+        self._profile = self._build_profile()
         self._is_stopped_early = False
         self._history = (
             self._evaluation_log
-            if self._evaluation_log is not None and cluster.is_chief(distribution_strategy)
+            if self._evaluation_log is not None and self._is_chief
             else evaluation_log.EvaluationLog(None)
         )
-        self._controller = self.build_controller(
-            controller_cls,
-            train_actions=[
-                *self._build_train_actions(),
-                *(() if self._profile is None else (self._profile,)),
-                *(train_actions or ()),
-            ],
-            eval_actions=[
-                *self._build_eval_actions(),
-                *(eval_actions or ()),
-            ],
-            summary_dir=(
-                self._model_dir if save_summary and cluster.is_chief(self._strategy) else ""
-            ),
-            summary_manager=summary_manager,
-            eval_summary_manager=eval_summary_manager,
-            interruption=interruption,
-        )
+        self._controller = self.build_controller()
 
     def _build_train_actions(self) -> list[actions.Action]:
-        """Returns the train actions that the config asks for."""
-        if not self._mode.is_training:
-            return []
-        return actions.get_train_actions(
-            self._params,
-            self._trainer,
-            self._model_dir or None,
-            self._checkpoint_manager,
-            report=self._reporter.on_message,
-        )
+        """Returns the train actions that the config asks for, then the caller's."""
+        built: list[actions.Action] = []
+        if self._mode.is_training:
+            built += actions.get_train_actions(
+                self._params,
+                self._trainer,
+                self._model_dir or None,
+                self._checkpoint_manager,
+                report=self._reporter.on_message,
+            )
+        if self._profile is not None:
+            built.append(self._profile)
+        return [*built, *(self._options.train_actions or ())]
 
     def _build_eval_actions(self) -> list[actions.Action]:
-        """Returns the eval actions that the config asks for."""
-        return actions.get_eval_actions(
+        """Returns the eval actions that the config asks for, then the caller's."""
+        built = actions.get_eval_actions(
             self._params,
             self._trainer,
             self._model_dir or None,
             self._history,
             is_training=self._mode.is_training,
+        )
+        return [*built, *(self._options.eval_actions or ())]
+
+    def _build_profile(self) -> step_profile.ProfileSteps | None:
+        """Returns what profiles steps, on the chief of a training that was asked to."""
+        steps = self._options.profile
+        if steps is None or not (self._mode.is_training and self._is_chief):
+            return None
+        return step_profile.ProfileSteps(
+            steps, self._trainer.global_step, self._model_dir, self._reporter.on_message
         )
 
     def _build_early_stopping(self) -> early_stopping.EarlyStopping | None:
@@ -218,7 +141,7 @@ class ExperimentRunner:
     def _find_stop_reason(self) -> str | None:
         """Returns why training should end at the present step, the same on all workers."""
         reason = None
-        if self._early_stopping is not None and cluster.is_chief(self._strategy):
+        if self._early_stopping is not None and self._is_chief:
             history = self._history.read(int(self._trainer.global_step.numpy()))
             reason = self._early_stopping.find_reason(history)
         if self._early_stopping is not None:
@@ -269,7 +192,7 @@ class ExperimentRunner:
     @property
     def _evaluates(self) -> bool:
         """Whether there will be an evaluation."""
-        return self._mode is not Mode.TRAIN or self._run_post_eval
+        return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
     def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
         """Builds the trainer with its model and optimizer, in the scope of the strategy."""
@@ -289,11 +212,11 @@ class ExperimentRunner:
         """Builds the exporter of the best checkpoint, if `params` asks for one."""
         return best_checkpoint.maybe_create_best_ckpt_exporter(self._params, self._model_dir)
 
-    def build_checkpoint_manager(self, enable_async: bool) -> checkpoints.CheckpointManager | None:
+    def build_checkpoint_manager(self) -> checkpoints.CheckpointManager | None:
         """Builds the checkpoint manager of `model_dir`."""
         if not self._model_dir:
             return None
-        if self._mode.is_training and cluster.is_chief(self._strategy):
+        if self._mode.is_training and self._is_chief:
             checkpoint_files.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
         return cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
@@ -303,46 +226,43 @@ class ExperimentRunner:
             step_counter=self._trainer.global_step,
             checkpoint_interval=self._params.trainer.checkpoint_interval,
             init_fn=self._trainer.initialize,
-            enable_async=enable_async,
+            enable_async=self._options.enable_async_checkpointing,
         )
 
     def get_steps_per_loop(self) -> int | Callable[[int], int]:
         """Returns the steps of a loop, or a function of the step at which the loop starts."""
         return self._params.trainer.steps_per_loop
 
-    def build_controller(
-        self,
-        controller_cls: Callable[..., orbit.Controller],
-        *,
-        summary_dir: str,
-        summary_manager: Any,
-        eval_summary_manager: Any,
-        **kwargs: Any,
-    ) -> orbit.Controller:
+    def build_controller(self) -> orbit.Controller:
         """Builds the controller, which restores the newest checkpoint or initialises the model."""
-        config = self._params.trainer
-        log, profile = self._evaluation_log, self._profile_range
-        return controller_cls(
+        config, options = self._params.trainer, self._options
+        has_summaries = bool(self._model_dir) and options.save_summary and self._is_chief
+        profile = options.profile
+        return options.controller_cls(
             strategy=self._strategy,
             trainer=self._trainer if self._mode.is_training else None,
             evaluator=self._evaluator,
             global_step=self._trainer.global_step,
             steps_per_loop=self.get_steps_per_loop(),
             checkpoint_manager=self._checkpoint_manager,
-            summary_dir=os.path.join(summary_dir, "train") if summary_dir else None,
+            train_actions=self._build_train_actions(),
+            eval_actions=self._build_eval_actions(),
+            summary_dir=os.path.join(self._model_dir, "train") if has_summaries else None,
             eval_summary_dir=(
-                os.path.join(summary_dir, config.validation_summary_subdir) if summary_dir else None
+                os.path.join(self._model_dir, config.validation_summary_subdir)
+                if has_summaries
+                else None
             ),
-            summary_interval=config.summary_interval if summary_dir else None,
-            summary_manager=summary_manager,
-            eval_summary_manager=eval_summary_manager,
+            summary_interval=config.summary_interval if has_summaries else None,
+            summary_manager=options.summary_manager,
+            eval_summary_manager=options.eval_summary_manager,
             reporter=self._reporter,
+            interruption=options.interruption,
             loop_position=self._trainer.loop_position,
-            evaluated=None if log is None else self._is_evaluated,
+            evaluated=None if self._evaluation_log is None else self._is_evaluated,
             **({} if self._early_stopping is None else {"stopping": self._find_stop_reason}),
             # On all workers alike, although only the chief profiles.
             **({} if profile is None else {"loop_boundaries": profile.boundaries}),
-            **kwargs,
         )
 
     def run(self) -> tuple[keras.Model, dict[str, Any]]:
@@ -359,14 +279,14 @@ class ExperimentRunner:
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
         with self._strategy.scope():
-            if self._mode is Mode.CONTINUOUS_EVAL:
+            if self._mode is run_mode.Mode.CONTINUOUS_EVAL:
                 logs = self._controller.evaluate_continuously(
                     steps=config.validation_steps,
                     timeout=config.continuous_eval_timeout,
                     every_checkpoint=True,
                     is_finished=lambda: int(self._trainer.global_step) >= config.train_steps,
                 )
-            elif self._mode is Mode.EVAL:
+            elif self._mode is run_mode.Mode.EVAL:
                 logs = self._controller.evaluate(steps=config.validation_steps)
             else:
                 try:
@@ -405,7 +325,7 @@ class ExperimentRunner:
             self._controller.train(steps=config.train_steps)
             return None
         interval: int | None = config.validation_interval
-        if self._mode is Mode.TRAIN_AND_VALIDATE:
+        if self._mode is run_mode.Mode.TRAIN_AND_VALIDATE:
             interval = config.checkpoint_interval or None
         logs = self._controller.train_and_evaluate(
             train_steps=config.train_steps,
@@ -486,46 +406,3 @@ def create_optimizer(
             "pass it on to super().create_optimizer."
         )
     return task.create_optimizer(config, params.runtime)
-
-
-def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
-    """Checks what can be known before anything is built.
-
-    Raises:
-        ConfigError: If there are no steps to train, or settings do not go together.
-        CheckpointError: If mode `eval` finds no checkpoint.
-    """
-    params.validate()
-    problems: list[str] = []
-    if mode.is_training:
-        problems += privacy_accounting.check(params)
-    if mode.is_training and params.trainer.train_steps < 1:
-        problems.append(
-            f"trainer.train_steps: got {params.trainer.train_steps}, expected at least 1 in mode "
-            f"{mode.value!r}."
-        )
-    metric = params.trainer.early_stopping.metric
-    if metric and mode.is_training and not mode.has_evaluations:
-        problems.append(
-            f"trainer.early_stopping.metric: got {metric!r}, but mode {mode.value!r} does not "
-            "evaluate on the way; use train_and_eval."
-        )
-    if problems:
-        raise errors.ConfigError("\n".join(problems))
-    if mode is Mode.EVAL and not checkpoints.list_checkpoints(model_dir):
-        raise errors.CheckpointError(
-            f"model_dir: got {model_dir!r}, which holds no checkpoint to evaluate. Train there "
-            "first, or give the directory of a trained run."
-        )
-
-
-def hold_lock(
-    model_dir: str | None, mode: str, strategy: tf.distribute.Strategy
-) -> contextlib.AbstractContextManager[None]:
-    """Returns the context that keeps other trainings out of a directory, for the chief.
-
-    Raises:
-        ConfigError: On entering it, if another run is there; if there is no such mode.
-    """
-    is_training = parse_mode(mode).is_training
-    return run_lock.hold(model_dir, is_needed=is_training and cluster.is_chief(strategy))

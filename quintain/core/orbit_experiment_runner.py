@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, base_trainer, experiment_runner
+from quintain.core import base_task, base_trainer, experiment_runner, run_options
 from quintain.core import config_definitions as cfg
 
 
@@ -31,7 +31,7 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
         model_dir: str | None,
         run_post_eval: bool = False,
         save_summary: bool = True,
-        **kwargs: Any,
+        **options: Any,
     ) -> None:
         """Builds the parts.
 
@@ -43,18 +43,17 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
             model_dir: Directory of the run.
             run_post_eval: Whether to evaluate once more at the end.
             save_summary: Whether to write TensorBoard summaries.
-            **kwargs: Those of `ExperimentRunner`.
+            **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
         """
-        self._enable_async = bool(kwargs.get("enable_async_checkpointing", True))
         super().__init__(
             distribution_strategy or tf.distribute.get_strategy(),
             task,
             mode,
             params,
             model_dir,
-            run_post_eval=run_post_eval,
-            save_summary=save_summary,
-            **kwargs,
+            run_options.RunOptions(
+                run_post_eval=run_post_eval, save_summary=save_summary, **options
+            ),
         )
 
     @property
@@ -73,7 +72,7 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
         return self._build_best_checkpoint_exporter()
 
     @override
-    def build_checkpoint_manager(self, enable_async: bool) -> Any:
+    def build_checkpoint_manager(self) -> Any:
         """Calls `_maybe_build_checkpoint_manager`."""
         return self._maybe_build_checkpoint_manager()
 
@@ -95,4 +94,4 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
 
     def _maybe_build_checkpoint_manager(self) -> Any:
         """Builds the checkpoint manager, or None. Override it for another one."""
-        return super().build_checkpoint_manager(self._enable_async)
+        return super().build_checkpoint_manager()

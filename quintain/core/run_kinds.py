@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from quintain import user_errors
 from quintain.core import config_definitions as cfg
-from quintain.core import experiment_runner, task_factory
+from quintain.core import experiment_runner, run_options, task_factory
 from quintain.core.input import data_faults
 from quintain.core.multitask import configs, multitask, multitask_runner
 from quintain.core.progressive import configs as progressive_configs
@@ -20,7 +20,7 @@ def build_runner(
     mode: str,
     params: cfg.ExperimentConfig,
     model_dir: str,
-    **kwargs: Any,
+    options: run_options.RunOptions,
 ) -> experiment_runner.ExperimentRunner:
     """Builds the tasks that a config describes, and what runs them.
 
@@ -29,7 +29,7 @@ def build_runner(
         mode: Name of the mode.
         params: The experiment.
         model_dir: Directory of the run.
-        **kwargs: Those of `ExperimentRunner`.
+        options: How the run goes about its work.
 
     Raises:
         QuintainError: If the run can't start.
@@ -37,18 +37,20 @@ def build_runner(
     if isinstance(params, configs.MultiTaskExperimentConfig):
         with strategy.scope():
             tasks = build_multi_task(params.task, model_dir)
-        return multitask_runner.MultiTaskRunner(strategy, tasks, mode, params, model_dir, **kwargs)
+        return multitask_runner.MultiTaskRunner(strategy, tasks, mode, params, model_dir, options)
     if isinstance(params.trainer, progressive_configs.ProgressiveTrainerConfig):
         with strategy.scope():
             policy = build_policy(params, model_dir)
-        return train_lib.ProgressiveRunner(strategy, policy, mode, params, model_dir, **kwargs)
+        return train_lib.ProgressiveRunner(strategy, policy, mode, params, model_dir, options)
     with strategy.scope():
         task = task_factory.get_task(params.task, logging_dir=model_dir)
     if isinstance(params, configs.MultiEvalExperimentConfig):
         with strategy.scope():
-            kwargs["eval_tasks"] = multitask.build_tasks(params.eval_tasks, model_dir)
-        return multitask_runner.MultiEvalRunner(strategy, task, mode, params, model_dir, **kwargs)
-    return experiment_runner.ExperimentRunner(strategy, task, mode, params, model_dir, **kwargs)
+            eval_tasks = multitask.build_tasks(params.eval_tasks, model_dir)
+        return multitask_runner.MultiEvalRunner(
+            strategy, task, mode, params, model_dir, options, eval_tasks=eval_tasks
+        )
+    return experiment_runner.ExperimentRunner(strategy, task, mode, params, model_dir, options)
 
 
 def list_tasks(params: cfg.ExperimentConfig) -> list[cfg.TaskConfig]:

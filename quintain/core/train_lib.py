@@ -19,10 +19,12 @@ from quintain.core import (
     experiment_runner,
     orbit_experiment_runner,
     run_kinds,
+    run_mode,
+    run_options,
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
-from quintain.core.events import preemption, step_profile
+from quintain.core.events import preemption
 from quintain.core.saving import run_files, run_lock
 from quintain.orbit import cluster
 
@@ -92,7 +94,7 @@ def run_experiment(
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
     with (
-        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
+        run_mode.hold_lock(model_dir, mode, distribution_strategy),
         distribution.precision(params.runtime),
     ):
         runtime_environment.set_seed(params.runtime)
@@ -102,17 +104,19 @@ def run_experiment(
             mode,
             params,
             model_dir,
-            run_post_eval=run_post_eval,
-            save_summary=save_summary,
-            train_actions=train_actions,
-            eval_actions=eval_actions,
-            trainer=trainer,
-            controller_cls=controller_cls,
-            summary_manager=summary_manager,
-            eval_summary_manager=eval_summary_manager,
-            enable_async_checkpointing=enable_async_checkpointing,
-            reporter=reporter,
-            interruption=interruption,
+            run_options.RunOptions(
+                run_post_eval=run_post_eval,
+                save_summary=save_summary,
+                train_actions=train_actions,
+                eval_actions=eval_actions,
+                trainer=trainer,
+                controller_cls=controller_cls,
+                summary_manager=summary_manager,
+                eval_summary_manager=eval_summary_manager,
+                enable_async_checkpointing=enable_async_checkpointing,
+                reporter=reporter,
+                interruption=interruption,
+            ),
         )
         return runner.run()
 
@@ -146,12 +150,8 @@ def train_from_config(
     *,
     experiment: str,
     imports: Sequence[str] = (),
-    reporter: orbit.Reporter | None = None,
-    run_post_eval: bool = False,
-    save_summary: bool = True,
     allow_config_change: bool = False,
-    enable_async_checkpointing: bool = True,
-    profile: step_profile.StepRange | None = None,
+    options: run_options.RunOptions = run_options.DEFAULTS,
 ) -> TrainResult:
     """Does a whole run from its config, and ends it in order on a signal.
 
@@ -161,19 +161,15 @@ def train_from_config(
         model_dir: Directory of the run; `params.yaml` is written there before the first step.
         experiment: Name of the registered experiment, recorded in `params.yaml`.
         imports: Modules that register it, recorded as well.
-        reporter: Told what happens; writes to the log if None.
-        run_post_eval: Whether to evaluate once more at the end.
-        save_summary: Whether to write TensorBoard summaries.
         allow_config_change: Whether a run that has checkpoints may go on with other settings.
-        enable_async_checkpointing: Whether checkpoints are written in the background.
-        profile: Steps to profile, into the model directory.
+        options: How the run goes about its work; its interruption is replaced by one for signals.
 
     Raises:
         Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
         QuintainError: If the run can't start or can't go on.
     """
-    parsed_mode = experiment_runner.parse_mode(mode)
-    experiment_runner.check_run(params, parsed_mode, model_dir)
+    parsed_mode = run_mode.parse_mode(mode)
+    run_mode.check_run(params, parsed_mode, model_dir)
     with contextlib.ExitStack() as stack:
         claim = functools.partial(
             claim_model_dir,
@@ -207,12 +203,7 @@ def train_from_config(
             mode,
             params,
             model_dir,
-            run_post_eval=run_post_eval,
-            save_summary=save_summary,
-            reporter=reporter,
-            interruption=interruption,
-            enable_async_checkpointing=enable_async_checkpointing,
-            profile=profile,
+            dataclasses.replace(options, interruption=interruption),
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
             write_config(params, model_dir, experiment=experiment, imports=imports)

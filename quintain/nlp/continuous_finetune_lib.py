@@ -6,6 +6,7 @@ starts over with the next.
 """
 
 import contextlib
+import dataclasses
 import gc
 import json
 import logging
@@ -18,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import actions, experiment_runner, run_kinds, train_lib
+from quintain.core import actions, run_kinds, run_mode, run_options, train_lib
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.saving import checkpoints, evaluation_log, recovery_state, run_lock, training_log
@@ -27,7 +28,7 @@ from quintain.orbit import checkpoint_watch, literal_paths, whole_files
 STATE_FILE: Final = "continuous_finetune.json"
 SUMMARY_SUBDIR: Final = "eval"
 _GLOBAL_STEP_KEY: Final = "global_step/.ATTRIBUTES/VARIABLE_VALUE"
-_MODE: Final = experiment_runner.Mode.CONTINUOUS_TRAIN_AND_EVAL
+_MODE: Final = run_mode.Mode.CONTINUOUS_TRAIN_AND_EVAL
 _RUN_FILES: Final = (
     "checkpoint",
     evaluation_log.FILE_NAME,
@@ -84,7 +85,7 @@ def run_continuous_finetune(
     """
     if mode != _MODE:
         raise errors.ConfigError(f"mode: got {mode!r}, expected {_MODE.value!r}.")
-    experiment_runner.check_run(params, _MODE, model_dir)
+    run_mode.check_run(params, _MODE, model_dir)
     _check_source(params.task.init_checkpoint)
     if not model_dir:
         raise errors.ConfigError("model_dir: missing; expected a directory for the metrics.")
@@ -93,9 +94,11 @@ def run_continuous_finetune(
             params,
             model_dir,
             pretrain_steps,
-            reporter=reporter or orbit.LogReporter(),
-            interruption=interruption,
-            enable_async_checkpointing=enable_async_checkpointing,
+            run_options.RunOptions(
+                reporter=reporter,
+                interruption=interruption,
+                enable_async_checkpointing=enable_async_checkpointing,
+            ),
         )
     return logs if run_post_eval else {}
 
@@ -104,28 +107,21 @@ def _finetune_all(
     params: cfg.ExperimentConfig,
     model_dir: str,
     pretrain_steps: int | None,
-    *,
-    reporter: orbit.Reporter,
-    interruption: orbit.Interruption | None,
-    enable_async_checkpointing: bool,
+    options: run_options.RunOptions,
 ) -> Mapping[str, Any]:
     """Does what `run_continuous_finetune` does; see there."""
     _check_own(model_dir)
     strategy = distribution.build_strategy(params.runtime)
+    reporter, interruption = options.reporter or orbit.LogReporter(), options.interruption
+    options = dataclasses.replace(
+        options, run_post_eval=False, save_summary=False, reporter=reporter
+    )
     wait = _create_wait(interruption)
     logs: dict[str, Any] = {}
     with distribution.precision(params.runtime):
         for path, step in _iterate_pretrained(params, model_dir, pretrain_steps, reporter, wait):
-            logs = _finetune(
-                strategy,
-                params,
-                model_dir,
-                path,
-                step,
-                reporter=reporter,
-                interruption=interruption,
-                enable_async_checkpointing=enable_async_checkpointing,
-            )
+            reporter.on_message(f"Fine-tuning {path} (step {step} of the pretraining).")
+            logs = _finetune(strategy, params, model_dir, path, step, options)
             # What a model and its iterators hold is freed by the collector only.
             gc.collect()
     if interruption is not None and interruption.requested:
@@ -140,9 +136,8 @@ def run_from_config(
     experiment: str,
     imports: Sequence[str] = (),
     pretrain_steps: int | None = None,
-    reporter: orbit.Reporter | None = None,
     allow_config_change: bool = False,
-    enable_async_checkpointing: bool = True,
+    options: run_options.RunOptions = run_options.DEFAULTS,
 ) -> Mapping[str, Any]:
     """Does what `run_continuous_finetune` does, with a `params.yaml`, and ends it on a signal.
 
@@ -152,9 +147,8 @@ def run_from_config(
         experiment: Name of the registered experiment, recorded in `params.yaml`.
         imports: Modules that register it, recorded as well.
         pretrain_steps: Last step of the pretraining.
-        reporter: Told what happens; writes to the log if None.
         allow_config_change: Whether a fine-tuning that was stopped may go on with other settings.
-        enable_async_checkpointing: Whether checkpoints are written in the background.
+        options: How it goes about its work; its interruption is replaced by one for signals.
 
     Returns:
         The metrics of the last evaluation.
@@ -163,7 +157,7 @@ def run_from_config(
         Interrupted: On SIGTERM or Ctrl-C.
         QuintainError: If it can't start or can't go on.
     """
-    experiment_runner.check_run(params, _MODE, model_dir)
+    run_mode.check_run(params, _MODE, model_dir)
     _check_source(params.task.init_checkpoint)
     with contextlib.ExitStack() as stack:
         train_lib.claim_model_dir(
@@ -176,14 +170,9 @@ def run_from_config(
         )
         params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
         train_lib.write_config(params, model_dir, experiment=experiment, imports=imports)
-        return _finetune_all(
-            params,
-            model_dir,
-            pretrain_steps,
-            reporter=reporter or orbit.LogReporter(),
-            interruption=stack.enter_context(train_lib.watch_signals(params.trainer)),
-            enable_async_checkpointing=enable_async_checkpointing,
-        )
+        interruption = stack.enter_context(train_lib.watch_signals(params.trainer))
+        options = dataclasses.replace(options, interruption=interruption)
+        return _finetune_all(params, model_dir, pretrain_steps, options)
 
 
 def read_global_step(path: str) -> int:
@@ -273,35 +262,20 @@ def _finetune(
     model_dir: str,
     path: str,
     step: int,
-    *,
-    reporter: orbit.Reporter,
-    **settings: Any,
+    options: run_options.RunOptions,
 ) -> dict[str, Any]:
-    """Trains from one checkpoint, and returns the metrics of the last evaluation.
-
-    Args:
-        strategy: Strategy to train under.
-        params: The experiment of one fine-tuning.
-        model_dir: Directory of the fine-tuning.
-        path: The checkpoint.
-        step: Its step.
-        reporter: Told what happens.
-        **settings: Those of `ExperimentRunner`.
-    """
+    """Trains from the checkpoint of a step, and returns the metrics of the last evaluation."""
     state = _read_state(model_dir)
     if state.get("step") != step:
         _remove_run(model_dir)
         _write_state(model_dir, {**state, "step": step})
-    reporter.on_message(f"Fine-tuning {path} (step {step} of the pretraining).")
     runtime_environment.set_seed(params.runtime)
     runner = run_kinds.build_runner(
         strategy,
-        experiment_runner.Mode.TRAIN_AND_EVAL,
+        run_mode.Mode.TRAIN_AND_EVAL,
         _start_from(params, path, step),
         model_dir,
-        save_summary=False,
-        reporter=reporter,
-        **settings,
+        options,
     )
     _, logs = runner.run()
     _write_metrics(model_dir, runner.task_name, step, logs)

@@ -8,7 +8,7 @@ import pytest
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.core import experiment_parser, experiment_runner
+from quintain.core import experiment_parser, run_mode
 
 LOCAL = "--experiment=translation/local"
 
@@ -268,7 +268,7 @@ def test_help_names_every_mode(quintain):
 
     assert code == 0
     text = " ".join(stdout.split())
-    for mode in experiment_runner.Mode:
+    for mode in run_mode.Mode:
         assert mode.value in text
     for flag in ("--profile", "--allow_config_change", "--local_workers", "--gin_file"):
         assert flag in text

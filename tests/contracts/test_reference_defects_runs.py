@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, exp_factory, task_factory, train_lib
+from quintain.core import base_task, exp_factory, run_options, task_factory, train_lib
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution
 from quintain.core.saving import best_checkpoint, checkpoints, run_files
@@ -235,7 +235,7 @@ def test_defect_18_sigterm_saves_a_checkpoint_from_which_the_run_ends_the_same(t
             "train_and_eval",
             str(tmp_path / name),
             experiment="test/sum",
-            reporter=reporter,
+            options=run_options.RunOptions(reporter=reporter),
         )
 
     with pytest.raises(orbit.Interrupted, match="SIGTERM"):

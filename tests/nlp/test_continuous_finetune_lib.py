@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, task_factory, train_lib
+from quintain.core import base_task, run_options, task_factory, train_lib
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution
 from quintain.core.saving import checkpoints, run_files
@@ -266,9 +266,9 @@ def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypa
     asked = []
     build = continuous_finetune_lib.run_kinds.build_runner
 
-    def record(*args, **kwargs):
-        asked.append(kwargs["enable_async_checkpointing"])
-        return build(*args, **kwargs)
+    def record(*args):
+        asked.append(args[-1].enable_async_checkpointing)
+        return build(*args)
 
     monkeypatch.setattr(continuous_finetune_lib.run_kinds, "build_runner", record)
     params = build_params()
@@ -279,7 +279,7 @@ def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypa
         str(tmp_path / "tuned"),
         experiment="test/sum",
         pretrain_steps=6,
-        enable_async_checkpointing=False,
+        options=run_options.RunOptions(enable_async_checkpointing=False),
     )
 
     assert asked == [False]

@@ -8,7 +8,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import orbit
-from quintain.core import base_task, base_trainer, experiment_runner
+from quintain.core import base_task, base_trainer, experiment_runner, run_options
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import (
     base_model,
@@ -41,10 +41,10 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
         mode: str,
         params: configs.MultiTaskExperimentConfig,
         model_dir: str | None,
+        options: run_options.RunOptions = run_options.DEFAULTS,
         *,
         model: keras.Model | base_model.MultiTaskBaseModel | None = None,
         best_ckpt_exporter_creator: ExporterCreator | None = None,
-        **kwargs: Any,
     ) -> None:
         """Builds the parts.
 
@@ -54,15 +54,15 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
             mode: A `Mode` or its name.
             params: The experiment.
             model_dir: Directory of the run. None or empty keeps nothing.
+            options: How it goes about its work.
             model: The model, made in the scope of the strategy. None lets `task` build it.
             best_ckpt_exporter_creator: Builds the exporter of the best checkpoint. None builds the
                 one that `params` asks for.
-            **kwargs: Those of `ExperimentRunner`.
         """
         self._given_model = model
         self._create_exporter = best_ckpt_exporter_creator
         self._multi_task = task
-        super().__init__(distribution_strategy, task, mode, params, model_dir, **kwargs)
+        super().__init__(distribution_strategy, task, mode, params, model_dir, options)
 
     @override
     def build_trainer(self, task: Any) -> Any:
@@ -115,10 +115,10 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
         mode: str,
         params: configs.MultiEvalExperimentConfig,
         model_dir: str | None,
+        options: run_options.RunOptions = run_options.DEFAULTS,
         *,
         eval_tasks: Mapping[str, base_task.Task],
         best_ckpt_exporter_creator: ExporterCreator | None = None,
-        **kwargs: Any,
     ) -> None:
         """Builds the parts.
 
@@ -128,14 +128,14 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
             mode: A `Mode` or its name.
             params: The experiment.
             model_dir: Directory of the run. None or empty keeps nothing.
+            options: How it goes about its work.
             eval_tasks: The tasks to evaluate, by name.
             best_ckpt_exporter_creator: Builds the exporter of the best checkpoint. None builds the
                 one that `params` asks for.
-            **kwargs: Those of `ExperimentRunner`.
         """
         self._eval_tasks = dict(eval_tasks)
         self._create_exporter = best_ckpt_exporter_creator
-        super().__init__(distribution_strategy, task, mode, params, model_dir, **kwargs)
+        super().__init__(distribution_strategy, task, mode, params, model_dir, options)
 
     @override
     def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:

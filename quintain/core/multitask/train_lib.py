@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.core import base_task, experiment_runner
+from quintain.core import base_task, run_mode, run_options
 from quintain.core import base_trainer as base_trainer_lib
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.multitask import base_model, base_trainer, configs, multitask, multitask_runner
@@ -26,7 +26,7 @@ def run_experiment(
     run_post_eval: bool = False,
     trainer: base_trainer.MultiTaskBaseTrainer | None = None,
     best_ckpt_exporter_creator: multitask_runner.ExporterCreator | None = None,
-    **kwargs: Any,
+    **options: Any,
 ) -> Any:
     """Trains and evaluates several tasks as a config says.
 
@@ -43,7 +43,7 @@ def run_experiment(
         trainer: A trainer to use instead of the one `params` describes.
         best_ckpt_exporter_creator: Builds the exporter of the best checkpoint from `params` and
             `model_dir`. None builds the one that `params` asks for.
-        **kwargs: Those of `ExperimentRunner`, such as `reporter` and `train_actions`.
+        **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
 
     Returns:
         The model; with `run_post_eval`, the model and the metrics of the last evaluation.
@@ -54,7 +54,7 @@ def run_experiment(
         Interrupted: If an interruption was requested; the run can be resumed.
     """
     with (
-        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
+        run_mode.hold_lock(model_dir, mode, distribution_strategy),
         distribution.precision(params.runtime),
     ):
         runtime_environment.set_seed(params.runtime)
@@ -64,11 +64,9 @@ def run_experiment(
             mode,
             params,
             model_dir,
+            run_options.RunOptions(run_post_eval=run_post_eval, trainer=trainer, **options),
             model=model,
-            run_post_eval=run_post_eval,
-            trainer=trainer,
             best_ckpt_exporter_creator=best_ckpt_exporter_creator,
-            **kwargs,
         )
         trained, logs = runner.run()
     return (trained, logs) if run_post_eval else trained
@@ -86,7 +84,7 @@ def run_experiment_with_multitask_eval(
     save_summary: bool = True,
     trainer: base_trainer_lib.Trainer | None = None,
     best_ckpt_exporter_creator: multitask_runner.ExporterCreator | None = None,
-    **kwargs: Any,
+    **options: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """Trains one task, and evaluates several.
 
@@ -104,7 +102,7 @@ def run_experiment_with_multitask_eval(
         trainer: A trainer to use instead of the one `params` describes.
         best_ckpt_exporter_creator: Builds the exporter of the best checkpoint from `params` and
             `model_dir`. None builds the one that `params` asks for.
-        **kwargs: Those of `ExperimentRunner`, such as `reporter` and `train_actions`.
+        **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
 
     Returns:
         The model, and the metrics of the last evaluation with `run_post_eval`, else an empty
@@ -117,7 +115,7 @@ def run_experiment_with_multitask_eval(
     """
     named = eval_tasks if isinstance(eval_tasks, Mapping) else {t.name: t for t in eval_tasks}
     with (
-        experiment_runner.hold_lock(model_dir, mode, distribution_strategy),
+        run_mode.hold_lock(model_dir, mode, distribution_strategy),
         distribution.precision(params.runtime),
     ):
         runtime_environment.set_seed(params.runtime)
@@ -127,12 +125,11 @@ def run_experiment_with_multitask_eval(
             mode,
             params,
             model_dir,
+            run_options.RunOptions(
+                run_post_eval=run_post_eval, save_summary=save_summary, trainer=trainer, **options
+            ),
             eval_tasks=named,
-            run_post_eval=run_post_eval,
-            save_summary=save_summary,
-            trainer=trainer,
             best_ckpt_exporter_creator=best_ckpt_exporter_creator,
-            **kwargs,
         )
         model, logs = runner.run()
     return model, (logs if run_post_eval else {})

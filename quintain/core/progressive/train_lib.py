@@ -8,7 +8,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import config_definitions as cfg
-from quintain.core import experiment_runner
+from quintain.core import experiment_runner, run_mode, run_options
 from quintain.core.devices import distribution
 from quintain.core.progressive import policies, trainer
 from quintain.core.saving import run_lock
@@ -25,7 +25,7 @@ class ProgressiveRunner(experiment_runner.ExperimentRunner):
         mode: str,
         params: cfg.ExperimentConfig,
         model_dir: str | None,
-        **kwargs: Any,
+        options: run_options.RunOptions = run_options.DEFAULTS,
     ) -> None:
         """Builds the parts.
 
@@ -35,10 +35,10 @@ class ProgressiveRunner(experiment_runner.ExperimentRunner):
             mode: A `Mode` or its name.
             params: The experiment; its trainer is a `ProgressiveTrainerConfig`.
             model_dir: Directory of the run. None or empty keeps nothing.
-            **kwargs: Those of `ExperimentRunner`.
+            options: How it goes about its work.
         """
         policy: Any = task
-        super().__init__(distribution_strategy, policy, mode, params, model_dir, **kwargs)
+        super().__init__(distribution_strategy, policy, mode, params, model_dir, options)
 
     @override
     def build_trainer(self, task: Any) -> trainer.ProgressiveTrainer:
@@ -73,7 +73,7 @@ def run_experiment(
     model_dir: str | None,
     run_post_eval: bool = False,
     save_summary: bool = True,
-    **kwargs: Any,
+    **options: Any,
 ) -> tuple[keras.Model, dict[str, Any]]:
     """Trains and evaluates the stages of a policy as a config says.
 
@@ -87,7 +87,7 @@ def run_experiment(
         model_dir: Directory of the run. None keeps nothing.
         run_post_eval: Whether to evaluate once more at the end, and to return the result.
         save_summary: Whether to write TensorBoard summaries.
-        **kwargs: Those of `ExperimentRunner`, such as `reporter` and `train_actions`.
+        **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
 
     Returns:
         The model of the stage that was reached, and the metrics of the last evaluation with
@@ -98,7 +98,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    is_training = experiment_runner.parse_mode(mode).is_training
+    is_training = run_mode.parse_mode(mode).is_training
     is_writer = is_training and cluster.is_chief(distribution_strategy)
     with (
         run_lock.hold(model_dir, is_needed=is_writer),
@@ -110,9 +110,9 @@ def run_experiment(
             mode,
             params,
             model_dir,
-            run_post_eval=run_post_eval,
-            save_summary=save_summary,
-            **kwargs,
+            run_options.RunOptions(
+                run_post_eval=run_post_eval, save_summary=save_summary, **options
+            ),
         )
         model, logs = runner.run()
     return model, (logs if run_post_eval else {})

@@ -10,7 +10,14 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import actions, base_task, experiment_runner, task_factory, train_lib
+from quintain.core import (
+    actions,
+    base_task,
+    experiment_runner,
+    run_options,
+    task_factory,
+    train_lib,
+)
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution
 from quintain.core.events import recovery
@@ -273,7 +280,12 @@ def test_a_checkpoint_with_values_that_are_not_finite_is_passed_over(tmp_path, b
     with strategy.scope():
         task = task_factory.get_task(params.task)
     runner = experiment_runner.ExperimentRunner(
-        strategy, task, "train", params, str(tmp_path), train_actions=[Poison()], reporter=reporter
+        strategy,
+        task,
+        "train",
+        params,
+        str(tmp_path),
+        run_options.RunOptions(train_actions=[Poison()], reporter=reporter),
     )
     runner.run()
 

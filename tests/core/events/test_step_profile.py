@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import train_lib
+from quintain.core import run_options, train_lib
 from quintain.core.events import step_profile
 
 
@@ -25,8 +25,9 @@ def train(params, model_dir, text):
         "train",
         str(model_dir),
         experiment="test/line",
-        reporter=reporter,
-        profile=step_profile.StepRange.parse(text),
+        options=run_options.RunOptions(
+            reporter=reporter, profile=step_profile.StepRange.parse(text)
+        ),
     )
     return reporter
 

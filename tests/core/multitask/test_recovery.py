@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain import orbit
+from quintain.core import run_options
 from quintain.core.multitask import multitask_runner
 from quintain.core.saving import recovery_state
 
@@ -33,8 +33,7 @@ def run(params, model_dir, task, train_actions=()):
         "train",
         params,
         str(model_dir),
-        train_actions=train_actions,
-        reporter=orbit.LogReporter(),
+        run_options.RunOptions(train_actions=train_actions),
     )
     for action in train_actions:
         action.trainer = runner.trainer
