@@ -12,7 +12,6 @@ from quintain.cli import local_cluster
 
 LOG_DIR: Final = "logs"
 OWN_FLAGS: Final = ("--local_workers", "--local_ps", "--max_restarts")
-_PARAMETER_SERVER: Final = "parameter_server"
 _SYNCHRONOUS: Final = "multi_worker_mirrored"
 
 
@@ -49,6 +48,7 @@ def run(
     Raises:
         ConfigError: If the experiment can't be trained this way.
     """
+    from quintain.core import config_definitions as cfg
     from quintain.core import experiment_parser, run_mode
     from quintain.core.saving import run_files
 
@@ -60,10 +60,12 @@ def run(
             "Leave --local_workers out to evaluate."
         )
     run_mode.check_run(parsed.params, parsed_mode, model_dir)
-    is_asynchronous = parsed.params.runtime.distribution_strategy.lower() == _PARAMETER_SERVER
-    strategy = _PARAMETER_SERVER if is_asynchronous else _SYNCHRONOUS
+    is_asynchronous = parsed.params.runtime.distribution is cfg.Distribution.PARAMETER_SERVER
+    params = parsed.params
+    if not is_asynchronous:
+        params = params.replace(runtime={"distribution_strategy": _SYNCHRONOUS})
     run_files.check_model_dir(
-        parsed.params.replace(runtime={"distribution_strategy": strategy}),
+        params,
         model_dir,
         experiment=parsed.name,
         writes=True,

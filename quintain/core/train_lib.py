@@ -180,7 +180,7 @@ def train_from_config(
             writes=parsed_mode.is_training,
             allow_config_change=allow_config_change,
         )
-        is_cluster = params.runtime.distribution_strategy.lower() == "multi_worker_mirrored"
+        is_cluster = params.runtime.distribution is cfg.Distribution.MULTI_WORKER_MIRRORED
         if not is_cluster:
             claim()
         strategy = distribution.build_strategy(params.runtime)

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,15 +13,6 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import parameter_servers, runtime_environment, tpu
-
-STRATEGIES: Final = (
-    "off",
-    "one_device",
-    "mirrored",
-    "multi_worker_mirrored",
-    "parameter_server",
-    "tpu",
-)
 
 
 def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
@@ -38,29 +29,24 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
         ConfigError: If the name is unknown, the cluster is not complete, or the machine has too few
             GPUs.
     """
-    name = runtime.distribution_strategy.lower()
+    distribution = runtime.distribution
     runtime_environment.prepare(runtime)
-    if name == "tpu":
-        return tpu.build_strategy(runtime)
-    if name == "multi_worker_mirrored":
-        return _build_multi_worker_mirrored(runtime)
-    if name == "parameter_server":
-        return parameter_servers.build_strategy(runtime)
-    _check_gpus(name, runtime.num_gpus)
+    match distribution:
+        case cfg.Distribution.TPU:
+            return tpu.build_strategy(runtime)
+        case cfg.Distribution.MULTI_WORKER_MIRRORED:
+            return _build_multi_worker_mirrored(runtime)
+        case cfg.Distribution.PARAMETER_SERVER:
+            return parameter_servers.build_strategy(runtime)
+    _check_gpus(distribution, runtime.num_gpus)
     device = "/cpu:0" if runtime.num_gpus == 0 else "/gpu:0"
-    if name == "off":
-        return tf.distribute.get_strategy()
-    if name == "one_device":
-        return tf.distribute.OneDeviceStrategy(device)
-    if name == "mirrored":
-        return _build_mirrored(runtime)
-    hint = errors.suggest(name, STRATEGIES)
-    if name in ("false", "no"):
-        hint = " Quote 'off' in YAML 1.1 files."
-    raise errors.ConfigError(
-        f"runtime.distribution_strategy: got {name!r}, expected one of "
-        f"{', '.join(STRATEGIES)}.{hint}"
-    )
+    match distribution:
+        case cfg.Distribution.OFF:
+            return tf.distribute.get_strategy()
+        case cfg.Distribution.ONE_DEVICE:
+            return tf.distribute.OneDeviceStrategy(device)
+        case cfg.Distribution.MIRRORED:
+            return _build_mirrored(runtime)
 
 
 @contextlib.contextmanager
@@ -79,12 +65,12 @@ def precision(runtime: cfg.RuntimeConfig) -> Iterator[None]:
         keras.config.set_dtype_policy(former)
 
 
-def _check_gpus(name: str, num_gpus: int) -> None:
-    limit = 1 if name in ("off", "one_device") else None
-    if limit is not None and num_gpus > limit:
+def _check_gpus(distribution: cfg.Distribution, num_gpus: int) -> None:
+    is_single = distribution in (cfg.Distribution.OFF, cfg.Distribution.ONE_DEVICE)
+    if is_single and num_gpus > 1:
         raise errors.ConfigError(
-            f"runtime.num_gpus: got {num_gpus}, expected at most {limit} with "
-            f"distribution_strategy={name!r}; use 'mirrored' for several GPUs."
+            f"runtime.num_gpus: got {num_gpus}, expected at most 1 with "
+            f"distribution_strategy={distribution.value!r}; use 'mirrored' for several GPUs."
         )
     if num_gpus and num_gpus > (found := len(tf.config.list_logical_devices("GPU"))):
         raise errors.ConfigError(

@@ -14,14 +14,13 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import config_definitions as cfg
 
-NAME = "parameter_server"
-
 logger = logging.getLogger(__name__)
 
 
 def is_server(runtime: cfg.RuntimeConfig) -> bool:
     """Whether this process only serves others: a `worker` or `ps` of a parameter-server cluster."""
-    return runtime.distribution_strategy.lower() == NAME and _read_task() in ("worker", "ps")
+    is_asynchronous = runtime.distribution is cfg.Distribution.PARAMETER_SERVER
+    return is_asynchronous and _read_task() in ("worker", "ps")
 
 
 def serve() -> None:

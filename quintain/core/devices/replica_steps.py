@@ -17,7 +17,7 @@ def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Cal
 
     TPUs compile everything anyway.
     """
-    is_tpu = runtime.distribution_strategy.lower() == "tpu"
+    is_tpu = runtime.distribution is cfg.Distribution.TPU
     if not runtime.enable_xla and not is_tpu:
         return step_fn
 
