@@ -5,9 +5,10 @@ or `eval_step`, which call the task once per replica. Everything the loop must n
 `Trainer.checkpoint`.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -19,29 +20,26 @@ from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import (
     async_loops,
-    distribution,
-    replica_seeds,
-    replica_statistics,
     replica_steps,
 )
-from quintain.core.input import input_watch, pipeline_inspection, random_watch
-from quintain.core.loop import dataset_distribution, loop_record, loop_timing, trainer_setup
+from quintain.core.input import input_watch
+from quintain.core.loop import (
+    dataset_distribution,
+    loop_record,
+    stateful_trainer,
+    trainer_setup,
+    trainer_state,
+)
 from quintain.core.privacy import privacy_accounting, privacy_ledger
 from quintain.core.reports import image_summaries
-from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
-from quintain.core.steps import model_metrics, traced_errors
-from quintain.optimization import (
-    ema,
-    optimizer_wrapper,
-)
+from quintain.core.steps import model_metrics
 from quintain.orbit import cluster, finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
-COUNTED_ITEMS: Final = ("examples", "tokens")
 
 
 @gin_io.configurable
-class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
+class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     """Implements the common trainer shared for TensorFlow models.
 
     Build it inside the scope of the strategy. Training logs are means over a loop; evaluation logs
@@ -81,25 +79,23 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         trainer_setup.check_config(
             config, train and train_dataset is None, evaluate and validation_dataset is None
         )
-        self._strategy = tf.distribute.get_strategy()
         self._config = config
         self._task = task
         self._model = model
         self._optimizer = optimizer
         self._checkpoint_exporter = checkpoint_exporter
-        self._global_step = orbit.utils.create_global_step()
+        self._state = trainer_state.TrainerState(
+            self,
+            config.trainer,
+            config.runtime,
+            count_used=self._count_used,
+            get_probe_dataset=self.get_probe_dataset if train_dataset is None else None,
+        )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
         self._validation_loss = keras.metrics.Mean("validation_loss", dtype="float32")
         self._train_metrics: list[keras.metrics.Metric] = []
         self._validation_metrics: list[keras.metrics.Metric] = []
-        self._item_counts = {name: _create_counter(name) for name in COUNTED_ITEMS}
-        self._loop_position = tf.Variable(0, dtype=tf.int64, trainable=False, name="loop_position")
-        self._timing = loop_timing.LoopTiming(
-            self.get_probe_dataset if train_dataset is None else None
-        )
-        self._loop_record = loop_record.LoopRecord(self, self._global_step, self._count_used)
         self._privacy = privacy_ledger.PrivacyLedger(config, task)
-        self._random_watch = random_watch.RandomWatch()
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
 
@@ -107,30 +103,15 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self, train: bool, train_dataset: Any, evaluate: bool, validation_dataset: Any
     ) -> None:
         """Prepares everything that depends on the model, the optimizer and the data."""
-        model, optimizer = self._model, self._optimizer
-        self._average = optimizer_wrapper.find_wrapper(optimizer, ema.ExponentialMovingAverage)
-        self._accumulation = trainer_setup.find_accumulation(self._config, optimizer)
-        self._norms = trainer_setup.track_norms(self._config.trainer, optimizer) if train else None
+        trainer_setup.check_accumulation(self._config, self._optimizer)
         if train:
             self._prepare_training(train_dataset)
         if evaluate:
             self._prepare_evaluation(validation_dataset)
-        if model.built and optimizer is not None:
-            if self._average is not None:
-                self._average.shadow_copy(model)
-            optimizer.build(model.trainable_variables)
-        self._statistics = replica_statistics.ReplicaStatistics(
-            self._strategy, model, self._average
+        self._state.follow(
+            self._model, self._optimizer, is_built=self._model.built, is_training=train
         )
-        if train:
-            distribution.pack_gradients(self._strategy, self._config.runtime, model)
-            replica_seeds.make_distinct(model, self._strategy)
         self._checkpoint = self._create_checkpoint(train)
-
-    @property
-    def strategy(self) -> tf.distribute.Strategy:
-        """The strategy in whose scope the trainer was built."""
-        return self._strategy
 
     @property
     def config(self) -> ExperimentConfig:
@@ -143,29 +124,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return self._task
 
     @property
+    @override
     def model(self) -> keras.Model:
         """The model."""
         return self._model
-
-    @property
-    def optimizer(self) -> keras.optimizers.Optimizer:
-        """The optimizer."""
-        return self._optimizer
-
-    @property
-    def global_step(self) -> tf.Variable:
-        """Scalar int64: training steps done."""
-        return self._global_step
-
-    @property
-    def loop_position(self) -> tf.Variable:
-        """Scalar int64: steps that an interrupted loop had left; 0 between two loops."""
-        return self._loop_position
-
-    @property
-    def loop_record(self) -> loop_record.LoopRecord:
-        """Where the running loop began, which batches were drawn, and the run's recoveries."""
-        return self._loop_record
 
     @property
     def train_loss(self) -> keras.metrics.Mean:
@@ -188,11 +150,6 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return self._validation_metrics
 
     @property
-    def checkpoint(self) -> tf.train.Checkpoint:
-        """Step, model, optimizer, data position, random state and the running loop's metrics."""
-        return self._checkpoint
-
-    @property
     def checkpoint_exporter(self) -> Any:
         """Exporter of checkpoints by their evaluation, or None."""
         return self._checkpoint_exporter
@@ -204,14 +161,13 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         Tasks may load a pretrained checkpoint from a directory other than the model directory.
         """
         self.task.initialize(self.model)
-        if self._average is not None:
-            self._average.shadow_copy(self.model)
+        self._state.restart_average()
 
     def init_async(self) -> None:
         """Prepares asynchronous training, where the strategy asks for it."""
         self._async = (
-            async_loops.AsyncTraining(self._strategy, self._global_step)
-            if async_loops.is_asynchronous(self._strategy)
+            async_loops.AsyncTraining(self.strategy, self.global_step)
+            if async_loops.is_asynchronous(self.strategy)
             else None
         )
 
@@ -224,7 +180,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         if self._async is None:
             raise errors.ConfigError(
                 "runtime.distribution_strategy: there is a coordinator only under "
-                f"'parameter_server', but got {type(self._strategy).__name__}."
+                f"'parameter_server', but got {type(self.strategy).__name__}."
             )
         return self._async.coordinator
 
@@ -254,7 +210,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             )
             return self._async.distribute_dataset(build)
         return dataset_distribution.distribute_dataset(
-            self._strategy, dataset_or_fn, *args, **kwargs
+            self.strategy, dataset_or_fn, *args, **kwargs
         )
 
     def create_train_loop_fn(self) -> Callable[..., Any]:
@@ -277,26 +233,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return super().create_eval_loop_fn(has_state)
 
     @override
-    @traced_errors.unwrapping()
-    def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Implements `num_steps` steps of training.
-
-        Args:
-            num_steps: Scalar integer tensor: calls of `train_step`.
-
-        Returns:
-            The output of `train_loop_end`; None if the loop was interrupted.
-        """
-        with cluster.explain_lost_workers(self._strategy):
-            logs = self._train_watched(num_steps)
-            self._statistics.synchronize()
-            return logs
-
-    def _train_watched(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+    def _watching_input(self) -> contextlib.AbstractContextManager[Any]:
         if not self._is_train_data_built:
-            return super().train(num_steps)
-        with input_watch.StallWatch(self.get_probe_dataset, lambda: int(self._global_step.numpy())):
-            return super().train(num_steps)
+            return contextlib.nullcontext()
+        return input_watch.StallWatch(self.get_probe_dataset, lambda: self._state.step)
 
     def get_probe_dataset(self) -> tf.data.Dataset:
         """Builds the training pipeline of one replica anew, to measure its stages.
@@ -311,13 +251,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     def train_loop_begin(self) -> None:
         """Called once at the beginning of the training loop, before the iterator is created."""
         self._put_weights_back()  # A best checkpoint, if restored, has the averages in their place.
-        self._timing.begin_loop(int(self._global_step.numpy()))
-        self._loop_record.begin_loop()
-
-    @property
-    def elements_per_step(self) -> int:
-        """Batches of a step: more than 1 where gradients are accumulated."""
-        return 1 if self._accumulation is None else self._accumulation.num_batches
+        self._state.begin_loop()
 
     def next_train_inputs(self, iterator: Any) -> Any:
         """Fetches the next inputs for the model during training.
@@ -334,25 +268,26 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
         With accumulation of gradients a step takes several batches; the last one updates weights.
         """
-        if self._accumulation is not None:
-            num_before = self._accumulation.num_batches - 1
+        accumulation = self._state.accumulation
+        if accumulation is not None:
+            num_before = accumulation.num_batches - 1
             is_preloaded = isinstance(iterator, finite_data.PreloadedIterator)
-            with self._accumulation.accumulating():
+            with accumulation.accumulating():
                 for _ in range(num_before) if is_preloaded else tf.range(num_before):
                     self._train_on(self._take_inputs(iterator))
         self._train_on(self._take_inputs(iterator))
-        self._global_step.assign_add(1)
+        self.global_step.assign_add(1)
 
     @override
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:
         """Takes the elements of a step of data that may end, and measures how long that takes."""
-        return self._timing.measure_next(take_fn)
+        return self._state.timing.measure_next(take_fn)
 
     def _take_inputs(self, iterator: Any) -> Any:
         """Fetches the next inputs, and measures how long that takes where it is possible."""
         if self._async is not None or isinstance(iterator, finite_data.PreloadedIterator):
             return self.next_train_inputs(iterator)
-        return self._timing.measure_next(lambda: self.next_train_inputs(iterator))
+        return self._state.timing.measure_next(lambda: self.next_train_inputs(iterator))
 
     def _train_on(self, inputs: Any) -> None:
         """Runs the task's `train_step` on every replica."""
@@ -374,11 +309,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             else:
                 async_loops.add_to_mean(self._train_loss, logs[self._task.loss])
             real_inputs = self._privacy.take_real(replica_inputs)
-            for name, count in self._task.count_items(real_inputs).items():
-                self._item_counts[name].assign_add(tf.cast(count, tf.int64))
+            self._state.count_items(self._task.count_items(real_inputs))
 
-        replica_steps.run(self._strategy, runtime, step_fn, inputs)
-        self._random_watch.check_traced()
+        replica_steps.run(self.strategy, runtime, step_fn, inputs)
+        self._state.random_watch.check_traced()
 
     def train_loop_end(self) -> dict[str, Any]:
         """Collects the means over the loop, resets them, and adds learning rate and rates.
@@ -389,17 +323,11 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             `epsilon`.
         """
         self.join()
-        logs: dict[str, Any] = {}
         compiled = model_metrics.compiled_metrics(self._model)
         metrics = [*self._train_metrics, compiled, self._train_loss]
-        logs.update(model_metrics.read(metrics))
+        logs = model_metrics.read(metrics)
         model_metrics.reset(metrics)
-        logs["learning_rate"] = self._current_learning_rate()
-        logs.update(self._timing.end_loop(int(self._global_step.numpy())))
-        logs.update(self._timing.read_rates(self._item_counts))
-        if self._norms is not None:
-            logs.update(self._norms.take_means())
-        return logs | self._privacy.read_logs(int(self._global_step.numpy()))
+        return logs | self._state.end_loop() | self._privacy.read_logs(self._state.step)
 
     @override
     def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
@@ -426,8 +354,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def eval_begin(self) -> None:
         """Resets the evaluation metrics, and puts averaged weights in place if there are any."""
-        if self._average is not None and not self._average.is_swapped:
-            self._average.swap_weights()
+        average = self._state.average
+        if average is not None and not average.is_swapped:
+            average.swap_weights()
         compiled = model_metrics.compiled_metrics(self._model)
         model_metrics.reset([*self._validation_metrics, compiled, self._validation_loss])
 
@@ -436,8 +365,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self._put_weights_back()
 
     def _put_weights_back(self) -> None:
-        if self._average is not None and self._average.is_swapped:
-            self._average.swap_weights()
+        average = self._state.average
+        if average is not None and average.is_swapped:
+            average.swap_weights()
 
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
         """Fetches the next inputs for the model during evaluation.
@@ -465,8 +395,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 self._update_validation_loss(logs[self._task.loss], replica_inputs)
             return logs
 
-        outputs = replica_steps.run(self._strategy, runtime, step_fn, inputs)
-        logs = tf.nest.map_structure(self._strategy.experimental_local_results, outputs)
+        outputs = replica_steps.run(self.strategy, runtime, step_fn, inputs)
+        logs = tf.nest.map_structure(self.strategy.experimental_local_results, outputs)
         if not passthrough_logs:
             return logs
         return {**passthrough_logs, **logs}
@@ -482,7 +412,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             The state for the next step; the last one goes to `eval_end`.
         """
         if type(self._task).aggregate_logs is not base_task.Task.aggregate_logs:
-            step_outputs = cluster.gather_logs(self._strategy, step_outputs)
+            step_outputs = cluster.gather_logs(self.strategy, step_outputs)
         return self._task.aggregate_logs(state, step_outputs)
 
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
@@ -508,19 +438,19 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             logs[self._validation_loss.name] = self._validation_loss.result()
         if aggregated_logs:
             logs.update(
-                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self._global_step)
+                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self.global_step)
                 or {}
             )
-        logs.update(self._privacy.read_logs(int(self._global_step.numpy())))
+        logs.update(self._privacy.read_logs(self._state.step))
         images = image_summaries.take_images(logs)
         if self._config.task.allow_image_summary:
-            image_summaries.write_images(images, int(self._global_step.numpy()))
+            image_summaries.write_images(images, self._state.step)
         logs.update(self._export_best(logs))
         return logs
 
     def _update_validation_loss(self, loss: tf.Tensor, inputs: Any) -> None:
         """Adds a replica's loss, unless its share of the last batch was empty."""
-        if self._strategy.num_replicas_in_sync == 1:
+        if self.strategy.num_replicas_in_sync == 1:
             self._validation_loss.update_state(loss)
             return
         sizes = [tf.shape(leaf)[0] for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
@@ -531,7 +461,6 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         )
 
     def _prepare_training(self, dataset: Any) -> None:
-        config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=True)),
@@ -546,15 +475,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         orbit.StandardTrainer.__init__(
             self,
             dataset,
-            orbit.StandardTrainerOptions(
-                use_tf_function=config.train_tf_function and not is_eager,
-                use_tf_while_loop=config.train_tf_while_loop and not is_eager,
-                use_tpu_summary_optimization=config.allow_tpu_summary and not is_eager,
-            ),
+            trainer_setup.train_options(self._config.trainer, self._config.runtime),
         )
 
     def _prepare_evaluation(self, dataset: Any) -> None:
-        config, is_eager = self._config.trainer, self._config.runtime.run_eagerly
         self._build_from_batch(self._config.task.validation_data, dataset)
         self._validation_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=False)),
@@ -565,25 +489,22 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         orbit.StandardEvaluator.__init__(
             self,
             dataset,
-            orbit.StandardEvaluatorOptions(
-                use_tf_function=config.eval_tf_function and not is_eager,
-                use_tf_while_loop=config.eval_tf_while_loop and not is_eager,
-            ),
+            trainer_setup.eval_options(self._config.trainer, self._config.runtime),
         )
 
     def _build_from_batch(self, params: cfg.DataConfig, dataset: Any) -> None:
         """Makes the variables that need a batch: of `dataset`, or of a pipeline of its own."""
-        if not trainer_setup.needs_batch(self._model, self._strategy):
+        if not trainer_setup.needs_batch(self._model, self.strategy):
             return
         if dataset is None:
             dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)
-        trainer_setup.build_from_batch(self._model, self._task, dataset, self._strategy)
+        trainer_setup.build_from_batch(self._model, self._task, dataset, self.strategy)
 
     def _build_dataset(self, params: cfg.DataConfig, *, is_evaluation: bool = False) -> Any:
         """Builds the task's dataset, with the run's seed where the data has none of its own."""
         params = privacy_accounting.with_sampling(params, self._config)
         build = dataset_distribution.create_task_builder(
-            self._strategy, self._task, params, self._config.runtime
+            self.strategy, self._task, params, self._config.runtime
         )
         if self._async is not None and is_evaluation:
             # The coordinator evaluates by itself, so that every example counts once.
@@ -591,55 +512,32 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         return self.distribute_dataset(build)
 
     def _create_checkpoint(self, train: bool) -> tf.train.Checkpoint:
-        per_worker = functools.partial(cluster_checkpoints.PerWorkerState, self._strategy)
-        items = checkpoint_fit.model_items(self._model)
-        if self._optimizer is not None:
-            items["optimizer"] = self._optimizer
-        if train:
-            items["recovery"] = self._loop_record.state
+        positions = {}
         if train and self._async is None:
-            is_external = (
-                self._is_train_data_built and self._config.task.train_data.enable_tf_data_service
-            )
-            inspection = pipeline_inspection.inspect(self._train_dataset)
-            if not is_external:
-                inspection.warn()
-            position = checkpoint_state.DataPosition(
+            positions["data_position"] = self._state.create_position(
+                self._train_dataset,
                 self.ensure_train_iterator,
-                self._loop_record.count_drawn,
                 self._restart_train_data,
-                inspection=inspection,
-                is_external=is_external,
+                is_external=(
+                    self._is_train_data_built
+                    and self._config.task.train_data.enable_tf_data_service
+                ),
             )
-            items["data_position"] = per_worker(position, position.skip_batches)
-            items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
-        if train:
-            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState(), warns=True)
-        return tf.train.Checkpoint(
-            global_step=self._global_step,
-            random_state=per_worker(checkpoint_state.RandomState(self._model)),
-            **task_state.checkpoint_items({"": self._task}, self._list_known, per_worker),
-            **items,
+        return self._state.create_checkpoint(
+            {"": self._task},
+            positions,
+            list_metrics=lambda: [*self._train_metrics, *self._validation_metrics],
+            list_loop_metrics=lambda: [*self._train_metrics, self._train_loss],
+            is_training=train,
         )
-
-    def _list_known(self) -> list[Any]:
-        """Returns the variables that are not the task's own, though it may hold them."""
-        metrics = [*self._train_metrics, *self._validation_metrics]
-        generators = checkpoint_state.seed_generators(self._model)
-        return [
-            *self._model.variables,
-            *(generator.state for generator in generators),
-            *(() if self._optimizer is None else self._optimizer.variables),
-            *(variable for metric in metrics for variable in metric.variables),
-        ]
 
     def _count_used(self) -> dict[str, int]:
         """Returns the batches that were trained on since the start of the run."""
-        return {loop_record.SINGLE: int(self._global_step.numpy()) * self.elements_per_step}
+        return {loop_record.SINGLE: self._state.step * self.elements_per_step}
 
     def _restart_train_data(self) -> Any:
         """Returns an iterator that stands at the beginning of the training data."""
-        if not self._loop_record.has_begun:
+        if not self.loop_record.has_begun:
             return self.ensure_train_iterator()
         if self._is_train_data_built:
             # A second iterator of the same dataset would shuffle in another order.
@@ -647,36 +545,14 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self.train_iterator = None
         return self.ensure_train_iterator()
 
-    def _loop_variables(self) -> list[Any]:
-        """What a loop has added up so far; not zero only in a checkpoint of an interrupted loop."""
-        metrics = [*self._train_metrics, self._train_loss]
-        return [self._loop_position, *(part for metric in metrics for part in metric.variables)]
-
-    def _current_learning_rate(self) -> Any:
-        schedule = getattr(self._optimizer, "learning_rate_schedule", None)
-        if schedule is not None:
-            return schedule(self._optimizer.iterations)
-        return self._optimizer.learning_rate
-
     def _export_best(self, logs: dict[str, Any]) -> dict[str, Any]:
         """Saves this step apart if `logs` are the best so far, and returns the best value."""
         exporter = self._checkpoint_exporter
         if exporter is None:
             return {}
-        exporter.maybe_export_checkpoint(self._checkpoint, logs, int(self._global_step.numpy()))
+        exporter.maybe_export_checkpoint(self._checkpoint, logs, self._state.step)
         name = self._config.trainer.best_checkpoint_eval_metric
         best: Any = exporter.best_ckpt_logs
         for part in name.split("|"):
             best = best.get(part) if isinstance(best, dict) else None
         return {} if best is None else {f"best_{name}": best}
-
-
-def _create_counter(name: str) -> tf.Variable:
-    return tf.Variable(
-        0,
-        dtype=tf.int64,
-        trainable=False,
-        name=f"num_{name}",
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.SUM,
-    )

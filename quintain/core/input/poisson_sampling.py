@@ -4,6 +4,11 @@ At every step each example is drawn with the same probability, independent of al
 other steps. So batches differ in size; they are padded to a size that is practically never
 exceeded.
 
+Shapes:
+    B  rows of a batch, filled up; `max_size`
+    N  examples that a replica draws from
+    D  examples drawn at a step, before they are cut to B
+
 Source:
     Abadi et al., 2016, section 3.1 (https://arxiv.org/abs/1607.00133).
 """
@@ -156,11 +161,11 @@ def sample(
         stream = step * share.num_replicas + share.pipeline * share.num_local + number
         chances = tf.random.stateless_uniform(
             [size], tf.stack([tf.constant(seed, tf.int64), stream]), dtype=tf.float64, alg="philox"
-        )
-        drawn = tf.reshape(tf.where(chances < rate), [-1])
+        )  # [N]
+        drawn = tf.reshape(tf.where(chances < rate), [-1])  # [D]
         num_drawn = tf.size(drawn, out_type=tf.int64)
         rows = tf.pad(drawn[:max_size], [[0, tf.maximum(0, max_size - tf.size(drawn))]])
-        rows = tf.ensure_shape(rows, [max_size])
+        rows = tf.ensure_shape(rows, [max_size])  # [B]
         return PoissonBatch(
             tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), part),
             is_real=tf.range(max_size, dtype=tf.int64) < num_drawn,

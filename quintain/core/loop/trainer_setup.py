@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, orbit
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.input import poisson_sampling
@@ -41,10 +41,31 @@ def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validati
             raise errors.ConfigError(f"{path}: missing, but the trainer needs it.")
 
 
-def find_accumulation(
-    config: cfg.ExperimentConfig, optimizer: Any
-) -> gradient_accumulation.GradientAccumulation | None:
-    """Returns the wrapper that adds up gradients, if the config asks for it.
+def train_options(
+    config: cfg.TrainerConfig, runtime: cfg.RuntimeConfig
+) -> orbit.StandardTrainerOptions:
+    """Returns how training loops run."""
+    is_compiled = not runtime.run_eagerly
+    return orbit.StandardTrainerOptions(
+        use_tf_function=config.train_tf_function and is_compiled,
+        use_tf_while_loop=config.train_tf_while_loop and is_compiled,
+        use_tpu_summary_optimization=config.allow_tpu_summary and is_compiled,
+    )
+
+
+def eval_options(
+    config: cfg.TrainerConfig, runtime: cfg.RuntimeConfig
+) -> orbit.StandardEvaluatorOptions:
+    """Returns how evaluations run."""
+    is_compiled = not runtime.run_eagerly
+    return orbit.StandardEvaluatorOptions(
+        use_tf_function=config.eval_tf_function and is_compiled,
+        use_tf_while_loop=config.eval_tf_while_loop and is_compiled,
+    )
+
+
+def check_accumulation(config: cfg.ExperimentConfig, optimizer: Any) -> None:
+    """Checks that an optimizer adds up gradients if, and only if, the config asks for it.
 
     Raises:
         ConfigError: If the optimizer and the config differ in that.
@@ -57,7 +78,6 @@ def find_accumulation(
             f"that was passed is {optimizer!r}. Build it by `Task.create_optimizer`, or wrap it in "
             "`optimization.GradientAccumulation`."
         )
-    return found
 
 
 def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | None:

@@ -1,7 +1,6 @@
 """`MultiTaskBaseTrainer`: every step trains on one batch of each task."""
 
 import functools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,18 +14,17 @@ from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import (
     async_loops,
-    distribution,
-    replica_seeds,
-    replica_statistics,
     replica_steps,
 )
-from quintain.core.input import pipeline_inspection, random_watch
-from quintain.core.loop import dataset_distribution, loop_record, loop_timing, trainer_setup
-from quintain.core.multitask import base_model, item_counters
+from quintain.core.loop import (
+    dataset_distribution,
+    stateful_trainer,
+    trainer_setup,
+    trainer_state,
+)
+from quintain.core.multitask import base_model
 from quintain.core.multitask import multitask as multitask_lib
-from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
 from quintain.core.steps import model_metrics
-from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 from quintain.orbit import iterators
 
 LOSS_NAME = "training_loss"
@@ -34,7 +32,7 @@ LOSS_NAME = "training_loss"
 
 
 @gin_io.configurable
-class MultiTaskBaseTrainer(orbit.StandardTrainer):
+class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
     """Trains the model of several tasks on the weighted sum of their losses.
 
     Build it inside the scope of the strategy. The training data of every task must be endless;
@@ -50,7 +48,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         train_datasets: Mapping[str, Any] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
-        norm_sums: norms.NormSums | None = None,
+        config: cfg.TrainerConfig | None = None,
     ) -> None:
         """Builds the data of all tasks; nothing is computed yet.
 
@@ -62,23 +60,20 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             trainer_options: How the loop runs.
             train_datasets: Training data of every task, instead of `Task.build_inputs`.
             runtime: Seed, compilation and threads. None takes the defaults.
-            norm_sums: What the optimizer's `track_norms` returned, to log the norms.
+            config: What is measured; `trainer_options` say how loops run. None takes the defaults.
 
         Raises:
-            ConfigError: Under a parameter-server strategy.
+            ConfigError: Under a parameter-server strategy, or if the optimizer can't measure the
+                norms that `config` asks for.
         """
-        self._strategy = tf.distribute.get_strategy()
-        async_loops.check_is_synchronous(self._strategy, "training several tasks")
+        async_loops.check_is_synchronous(tf.distribute.get_strategy(), "training several tasks")
         self._multi_task = multi_task
-        self._multi_task_model = multi_task_model
+        self._model = multi_task_model
         self._optimizer = optimizer
-        self._average = optimizer_wrapper.find_wrapper(optimizer, ema.ExponentialMovingAverage)
-        self._accumulation = optimizer_wrapper.find_wrapper(
-            optimizer, gradient_accumulation.GradientAccumulation
-        )
         self._runtime = runtime or cfg.RuntimeConfig()
-        self._global_step = orbit.utils.create_global_step()
-        self._loop_position = tf.Variable(0, dtype=tf.int64, trainable=False, name="loop_position")
+        self._state = trainer_state.TrainerState(
+            self, config or cfg.TrainerConfig(), self._runtime, count_used=self._count_used
+        )
         self._training_losses = {
             name: keras.metrics.Mean(LOSS_NAME, dtype="float32")
             for name in (multitask_lib.TOTAL_LOSS, *multi_task.tasks)
@@ -87,51 +82,39 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             name: build_metrics(task, multi_task_model, name, training=True)
             for name, task in multi_task.tasks.items()
         }
-        self._counters = item_counters.ItemCounters()
-        self._timing = loop_timing.LoopTiming(None)
-        self._random_watch = random_watch.RandomWatch()
-        self._norms = norm_sums
         self._is_train_data_built = train_datasets is None
-        self._loop_record = loop_record.LoopRecord(self, self._global_step, self._count_used)
         if train_datasets is None:
             train_datasets = {name: self._build_dataset(name) for name in multi_task.tasks}
         super().__init__(dict(train_datasets), trainer_options or orbit.StandardTrainerOptions())
         self._build_unbuilt_models()
-        if all(base_model.get_sub_model(multi_task_model, name).built for name in multi_task.tasks):
-            if self._average is not None:
-                self._average.shadow_copy(multi_task_model)
-            optimizer.build(multi_task_model.trainable_variables)
-        if train_datasets:
-            distribution.pack_gradients(self._strategy, self._runtime, multi_task_model)
-            replica_seeds.make_distinct(multi_task_model, self._strategy)
-        self._statistics = replica_statistics.ReplicaStatistics(
-            self._strategy, multi_task_model, self._average
+        self._state.follow(
+            multi_task_model,
+            optimizer,
+            is_built=all(
+                base_model.get_sub_model(multi_task_model, name).built for name in multi_task.tasks
+            ),
+            is_training=bool(train_datasets),
         )
         self._checkpoint = self._create_checkpoint()
 
     def _build_dataset(self, task_name: str) -> Any:
         task = self._multi_task.tasks[task_name]
         return dataset_distribution.build_task_dataset(
-            self._strategy, task, task.task_config.train_data, self._runtime
+            self.strategy, task, task.task_config.train_data, self._runtime
         )
 
     def _build_unbuilt_models(self) -> None:
         """Gives models without variables theirs, from the first batch of their task."""
-        model, tasks = self._multi_task_model, self._multi_task.tasks
+        model, tasks = self._model, self._multi_task.tasks
         datasets = dict(self.train_dataset)
         for name in datasets:
             params = tasks[name].task_config.train_data
             is_read_here = self._is_train_data_built and not params.enable_tf_data_service
             sub_model = base_model.get_sub_model(model, name)
-            if is_read_here and trainer_setup.needs_batch(sub_model, self._strategy):
+            if is_read_here and trainer_setup.needs_batch(sub_model, self.strategy):
                 # A second iterator of the same dataset would shuffle in another order.
                 datasets[name] = self._build_dataset(name)
-        build_from_batches(model, tasks, datasets, self._strategy)
-
-    @property
-    def strategy(self) -> tf.distribute.Strategy:
-        """The strategy in whose scope the trainer was built."""
-        return self._strategy
+        build_from_batches(model, tasks, datasets, self.strategy)
 
     @property
     def multi_task(self) -> multitask_lib.MultiTask:
@@ -141,32 +124,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
     @property
     def multi_task_model(self) -> keras.Model | base_model.MultiTaskBaseModel:
         """The model of all tasks."""
-        return self._multi_task_model
-
-    @property
-    def model(self) -> keras.Model | base_model.MultiTaskBaseModel:
-        """The model of all tasks, under the name that single-task trainers have for theirs."""
-        return self._multi_task_model
-
-    @property
-    def optimizer(self) -> keras.optimizers.Optimizer:
-        """The optimizer."""
-        return self._optimizer
-
-    @property
-    def global_step(self) -> tf.Variable:
-        """Scalar int64: training steps done."""
-        return self._global_step
-
-    @property
-    def loop_position(self) -> tf.Variable:
-        """Scalar int64: steps that an interrupted loop had left; 0 between two loops."""
-        return self._loop_position
-
-    @property
-    def loop_record(self) -> loop_record.LoopRecord:
-        """Where the running loop began, which batches were drawn, and the run's recoveries."""
-        return self._loop_record
+        return self._model
 
     @property
     def training_losses(self) -> dict[str, keras.metrics.Mean]:
@@ -183,34 +141,15 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         """Training metrics of each task."""
         return self._training_metrics
 
-    @property
-    def checkpoint(self) -> tf.train.Checkpoint:
-        """Step, model, optimizer, random state, and the data position of every task."""
-        return self._checkpoint
-
     def initialize(self) -> None:
         """Gives a new run its initial weights; called when there is no checkpoint."""
-        self._multi_task.initialize(self._multi_task_model)
-        if self._average is not None:
-            self._average.shadow_copy(self._multi_task_model)
-
-    @property
-    def average(self) -> ema.ExponentialMovingAverage | None:
-        """The optimizer's averages of the weights, if it keeps any."""
-        return self._average
-
-    @property
-    @override
-    def elements_per_step(self) -> int:
-        """Batches of a step: more than 1 where gradients are accumulated."""
-        return 1 if self._accumulation is None else self._accumulation.num_batches
+        self._multi_task.initialize(self._model)
+        self._state.restart_average()
 
     @override
     def train_loop_begin(self) -> None:
         """Starts the clock of the loop. The metrics were reset at the end of the last one."""
-        self._counters.start(time.perf_counter())
-        self._timing.begin_loop(int(self._global_step.numpy()))
-        self._loop_record.begin_loop()
+        self._state.begin_loop()
 
     def train_step(self, iterator_map: Mapping[str, Any]) -> None:
         """Trains on the next batch of every task.
@@ -226,19 +165,19 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
             with wait_for(inputs):
                 losses = joint_train_step(
                     inputs,
-                    multi_task_model=self._multi_task_model,
+                    multi_task_model=self._model,
                     optimizer=self._optimizer,
                     task_metrics=self._training_metrics,
                 )
                 for name, loss in losses.items():
                     self._training_losses[name].update_state(loss)
                 for name, task in self._multi_task.tasks.items():
-                    self._counters.add(task.count_items(inputs[name]))
+                    self._state.count_items(task.count_items(inputs[name]))
 
         self._run_step(
             step_fn,
             lambda: {name: next(iterator) for name, iterator in iterator_map.items()},
-            [self._global_step],
+            [self.global_step],
         )
 
     def _run_step(
@@ -258,20 +197,15 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
                 for counter in step_counters:
                     counter.assign_add(1)
 
-        take, run = functools.partial(self._timing.measure_next, get_inputs), replica_steps.run
-        if self._accumulation is not None:
-            with self._accumulation.accumulating():
-                for _ in tf.range(self._accumulation.num_batches - 1):
-                    run(self._strategy, self._runtime, step_fn, take())
-        run(self._strategy, self._runtime, last_step_fn, take())
-        self._random_watch.check_traced()
-
-    @override
-    def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Implements `num_steps` steps of training; see `StandardTrainer.train`."""
-        logs = super().train(num_steps)
-        self._statistics.synchronize()
-        return logs
+        take = functools.partial(self._state.timing.measure_next, get_inputs)
+        run = functools.partial(replica_steps.run, self.strategy, self._runtime)
+        accumulation = self._state.accumulation
+        if accumulation is not None:
+            with accumulation.accumulating():
+                for _ in tf.range(accumulation.num_batches - 1):
+                    run(step_fn, take())
+        run(last_step_fn, take())
+        self._state.random_watch.check_traced()
 
     @override
     def train_loop_end(self) -> dict[str, Any]:
@@ -288,17 +222,13 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         for name, loss in self._training_losses.items():
             model_metrics.reset([loss, *self._all_metrics(name)])
         logs[LOSS_NAME] = logs[multitask_lib.TOTAL_LOSS][LOSS_NAME]
-        logs["learning_rate"] = _get_learning_rate(self._optimizer)
-        logs.update(self._timing.end_loop(int(self._global_step.numpy())))
-        if self._norms is not None:
-            logs.update(self._norms.take_means())
-        return logs | self._counters.rates(time.perf_counter())
+        return logs | self._state.end_loop()
 
     def _all_metrics(self, name: str) -> list[keras.metrics.Metric | None]:
         """Returns the metrics of a task and those its model was compiled with."""
         if name not in self._training_metrics:
             return []
-        model = base_model.get_sub_model(self._multi_task_model, name)
+        model = base_model.get_sub_model(self._model, name)
         return [*self._training_metrics[name], model_metrics.compiled_metrics(model)]
 
     def _get_iterator(self, task_name: str) -> Any:
@@ -307,7 +237,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
     def _count_batches(self, task_name: str) -> int:
         """Returns the number of batches drawn from the data of a task."""
         del task_name
-        return int(self._global_step.numpy()) * self.elements_per_step
+        return self._state.step * self.elements_per_step
 
     def _count_used(self) -> dict[str, int]:
         """Returns the number of batches drawn from the data of every task."""
@@ -316,7 +246,7 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
     def _restart_train_data(self, task_name: str) -> Any:
         """Returns an iterator that stands at the beginning of the data of a task."""
         started = self.ensure_train_iterator()
-        if self._loop_record.has_begun:
+        if self.loop_record.has_begun:
             if self._is_train_data_built:
                 # A second iterator of the same dataset would shuffle in another order.
                 self.train_dataset[task_name] = self._build_dataset(task_name)
@@ -324,55 +254,32 @@ class MultiTaskBaseTrainer(orbit.StandardTrainer):
         return started[task_name]
 
     def _create_checkpoint(self) -> tf.train.Checkpoint:
-        items = checkpoint_fit.model_items(self._multi_task_model)
-        per_worker = functools.partial(cluster_checkpoints.PerWorkerState, self._strategy)
-        for name, dataset in self.train_dataset.items():
-            is_external = (
-                self._is_train_data_built
-                and self._multi_task.tasks[name].task_config.train_data.enable_tf_data_service
-            )
-            inspection = pipeline_inspection.inspect(dataset)
-            if not is_external:
-                inspection.warn(f"the training data of {name!r}")
-            position = checkpoint_state.DataPosition(
+        positions = {
+            f"data_position_{name}": self._state.create_position(
+                dataset,
                 functools.partial(self._get_iterator, name),
-                functools.partial(self._loop_record.count_drawn, name),
                 functools.partial(self._restart_train_data, name),
-                inspection=inspection,
-                is_external=is_external,
+                is_external=(
+                    self._is_train_data_built
+                    and self._multi_task.tasks[name].task_config.train_data.enable_tf_data_service
+                ),
+                name=name,
             )
-            items[f"data_position_{name}"] = per_worker(position, position.skip_batches)
-        if self.train_dataset:
-            items["recovery"] = self._loop_record.state
-            items["host_random_state"] = per_worker(checkpoint_state.HostRandomState(), warns=True)
-            items["loop_state"] = per_worker(checkpoint_state.variables_state(self._loop_variables))
-        return tf.train.Checkpoint(
-            global_step=self._global_step,
-            optimizer=self._optimizer,
-            random_state=per_worker(checkpoint_state.RandomState(self._multi_task_model)),
-            **task_state.checkpoint_items(self._multi_task.tasks, self._list_known, per_worker),
-            **items,
+            for name, dataset in self.train_dataset.items()
+        }
+        return self._state.create_checkpoint(
+            self._multi_task.tasks,
+            positions,
+            list_metrics=lambda: [
+                metric for metrics in self._training_metrics.values() for metric in metrics
+            ],
+            list_loop_metrics=lambda: [
+                metric
+                for name, loss in self._training_losses.items()
+                for metric in (loss, *self._training_metrics.get(name, ()))
+            ],
+            is_training=bool(self.train_dataset),
         )
-
-    def _list_known(self) -> list[Any]:
-        """Returns the variables that are not a task's own, though it may hold them."""
-        metrics = [metric for one in self._training_metrics.values() for metric in one]
-        generators = checkpoint_state.seed_generators(self._multi_task_model)
-        return [
-            *self._multi_task_model.variables,
-            *(generator.state for generator in generators),
-            *self._optimizer.variables,
-            *(variable for metric in metrics for variable in metric.variables),
-        ]
-
-    def _loop_variables(self) -> list[Any]:
-        """What a loop has added up so far; not zero only in a checkpoint of an interrupted loop."""
-        metrics = [
-            metric
-            for name, loss in self._training_losses.items()
-            for metric in (loss, *self._training_metrics.get(name, ()))
-        ]
-        return [self._loop_position, *(part for metric in metrics for part in metric.variables)]
 
 
 def build_metrics(
@@ -423,8 +330,3 @@ def wait_for(inputs: Any) -> Any:
     """
     leaves = tf.nest.flatten(inputs, expand_composites=True)
     return tf.control_dependencies([leaf for leaf in leaves if tf.is_tensor(leaf)])
-
-
-def _get_learning_rate(optimizer: keras.optimizers.Optimizer) -> Any:
-    schedule = getattr(optimizer, "learning_rate_schedule", None)
-    return optimizer.learning_rate if schedule is None else schedule(optimizer.iterations)

@@ -13,7 +13,6 @@ from quintain.core import config_definitions as cfg
 from quintain.core.devices import replica_steps
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
-from quintain.optimization import norms
 
 
 @gin_io.configurable
@@ -34,7 +33,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         train_datasets: Mapping[str, Any] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
-        norm_sums: norms.NormSums | None = None,
+        config: cfg.TrainerConfig | None = None,
     ) -> None:
         """Builds the data of all tasks; nothing is computed yet.
 
@@ -47,7 +46,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
             train_datasets: Training data of every task, instead of `Task.build_inputs`.
             runtime: Seed, also of the choice of tasks, compilation and threads. None takes the
                 defaults.
-            norm_sums: What the optimizer's `track_norms` returned, to log the norms.
+            config: What is measured. None takes the defaults.
 
         Raises:
             ConfigError: If the sampler is for other tasks.
@@ -69,7 +68,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
             trainer_options,
             train_datasets,
             runtime=runtime,
-            norm_sums=norm_sums,
+            config=config,
         )
 
     def task_step_counter(self, name: str) -> tf.Variable:
@@ -83,7 +82,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         Args:
             iterator_map: Iterator of the training data of every task.
         """
-        index = task_sampler_lib.draw_task(self._task_sampler, self._draw_seed, self._global_step)
+        index = task_sampler_lib.draw_task(self._task_sampler, self._draw_seed, self.global_step)
         tf.switch_case(
             index,
             [self._create_task_step(name, iterator_map[name]) for name in self._multi_task.tasks],
@@ -113,7 +112,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
     def _create_task_step(self, name: str, iterator: Any) -> Callable[[], None]:
         """Returns a function that trains on the next batch of one task."""
         task = self._multi_task.tasks[name]
-        model = base_model.get_sub_model(self._multi_task_model, name)
+        model = base_model.get_sub_model(self._model, name)
         train_step = replica_steps.compile_step(task.train_step, self._runtime)
 
         def step_fn(inputs: Any) -> None:
@@ -126,9 +125,9 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
                 )
                 self._training_losses[name].update_state(logs[task.loss])
                 self.train_loss.update_state(logs[task.loss])
-                self._counters.add(task.count_items(inputs))
+                self._state.count_items(task.count_items(inputs))
 
-        step_counters = [self._task_step_counters[name], self._global_step]
+        step_counters = [self._task_step_counters[name], self.global_step]
         return lambda: self._run_step(step_fn, lambda: next(iterator), step_counters)
 
     @override

@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import orbit
 from quintain.core import base_task, base_trainer, experiment_runner, run_options
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import (
@@ -19,7 +18,6 @@ from quintain.core.multitask import (
     task_sampler,
 )
 from quintain.core.multitask import base_trainer as multitask_trainer
-from quintain.optimization import ema, optimizer_wrapper
 
 ExporterCreator = Callable[[Any, str], Any]
 """Takes the experiment and the model directory; returns an exporter of checkpoints, or None."""
@@ -74,17 +72,14 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
             params.runtime,
             params.task.differential_privacy_config,
         )
-        is_training = self._mode.is_training
         options: dict[str, Any] = {
             "multi_task": task,
             "multi_task_model": task.build_multitask_model() if model is None else model,
             "optimizer": optimizer,
-            "trainer_options": _build_trainer_options(params),
-            "train_datasets": None if is_training else {},
+            "trainer_options": trainer_setup.train_options(params.trainer, params.runtime),
+            "train_datasets": None if self._mode.is_training else {},
             "runtime": params.runtime,
-            "norm_sums": (
-                trainer_setup.track_norms(params.trainer, optimizer) if is_training else None
-            ),
+            "config": params.trainer,
         }
         if params.trainer.trainer_type == "interleaving":
             options["task_sampler"] = task_sampler.get_task_sampler(
@@ -161,7 +156,6 @@ def _build_evaluator(
     create_exporter: ExporterCreator | None,
 ) -> evaluator.MultiTaskEvaluator:
     params = runner.params
-    is_eager = params.runtime.run_eagerly
     return evaluator.MultiTaskEvaluator(
         tasks,
         runner.trainer.model,
@@ -172,22 +166,8 @@ def _build_evaluator(
             if create_exporter is not None
             else runner.build_best_checkpoint_exporter()
         ),
-        options=orbit.StandardEvaluatorOptions(
-            use_tf_function=params.trainer.eval_tf_function and not is_eager,
-            use_tf_while_loop=params.trainer.eval_tf_while_loop and not is_eager,
-        ),
+        options=trainer_setup.eval_options(params.trainer, params.runtime),
         checkpoint=runner.trainer.checkpoint,
         runtime=params.runtime,
-        average=optimizer_wrapper.find_wrapper(
-            runner.trainer.optimizer, ema.ExponentialMovingAverage
-        ),
-    )
-
-
-def _build_trainer_options(params: configs.MultiTaskExperimentConfig) -> Any:
-    is_eager = params.runtime.run_eagerly
-    return orbit.StandardTrainerOptions(
-        use_tf_function=params.trainer.train_tf_function and not is_eager,
-        use_tf_while_loop=params.trainer.train_tf_while_loop and not is_eager,
-        use_tpu_summary_optimization=params.trainer.allow_tpu_summary and not is_eager,
+        average=runner.trainer.average,
     )

@@ -44,7 +44,7 @@ class SummedGradient:
         self.tensors: tuple[tf.Tensor, ...]
         if isinstance(gradient, tf.IndexedSlices):
             width = math.prod(self._shape[1:])
-            values = tf.cast(tf.reshape(gradient.values, [-1, width]), tf.float32)
+            values = tf.cast(tf.reshape(gradient.values, [-1, width]), tf.float32)  # [L, D]
             self.kind = "rows"
             self.tensors = (tf.reshape(gradient.indices, [-1]), values)
             return
@@ -58,7 +58,7 @@ class SummedGradient:
             return _square_of_rows(*self.tensors)
         if self.kind == "dense":
             return tf.reduce_sum(tf.square(self.tensors[0]))
-        left, right = self.tensors
+        left, right = self.tensors  # [L, I], [L, O]
         if left.shape[0] == 1:
             return tf.reduce_sum(tf.square(left)) * tf.reduce_sum(tf.square(right))
         # Summing products of positions would be cheaper for short examples, but loses the small
@@ -80,12 +80,13 @@ class SummedGradient:
         last = _keep(last, is_used) * _expand(weights, last)
         if self.kind == "dense":
             return tf.reduce_sum(last, axis=0)
-        flat = _stack_positions(last)
+        flat = _stack_positions(last)  # [M * L, O] or [M * L, D]
         if self.kind == "rows":
-            total = tf.math.unsorted_segment_sum(flat, tf.reshape(plain[0], [-1]), self._shape[0])
+            indices = tf.reshape(plain[0], [-1])  # [M * L]
+            total = tf.math.unsorted_segment_sum(flat, indices, self._shape[0])  # [V, D]
         else:
             left = _keep(plain[0], is_used)
-            total = tf.matmul(_stack_positions(left), flat, transpose_a=True)
+            total = tf.matmul(_stack_positions(left), flat, transpose_a=True)  # [I, O]
         return tf.reshape(total, self._shape)
 
 
@@ -101,20 +102,20 @@ def _find_factors(gradient: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]
         return None
     left, right = (tf.reshape(part, tf.shape(part)[-2:]) for part in (left, right))
     is_left_turned, is_right_turned = map(operation.get_attr, _PRODUCTS[operation.type])
-    left = left if is_left_turned else tf.transpose(left)
-    right = tf.transpose(right) if is_right_turned else right
+    left = left if is_left_turned else tf.transpose(left)  # [L, I]
+    right = tf.transpose(right) if is_right_turned else right  # [L, O]
     return tf.cast(left, tf.float32), tf.cast(right, tf.float32)
 
 
 def _square_of_rows(indices: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Returns the squared norm of rows `[L, D]` added up by their indices `[L]`."""
-    is_equal = tf.equal(indices[:, tf.newaxis], indices[tf.newaxis, :])
-    summed = tf.matmul(tf.cast(is_equal, values.dtype), values)
+    is_equal = tf.equal(indices[:, tf.newaxis], indices[tf.newaxis, :])  # [L, L]
+    summed = tf.matmul(tf.cast(is_equal, values.dtype), values)  # [L, D]
     is_before = tf.linalg.band_part(tf.ones_like(is_equal, tf.float32), -1, 0) - tf.eye(
         tf.shape(indices)[0]
     )
-    is_repeated = tf.reduce_any(tf.logical_and(is_equal, is_before > 0), axis=1)
-    squares = tf.reduce_sum(tf.square(summed), axis=1)
+    is_repeated = tf.reduce_any(tf.logical_and(is_equal, is_before > 0), axis=1)  # [L]
+    squares = tf.reduce_sum(tf.square(summed), axis=1)  # [L]
     return tf.reduce_sum(tf.where(is_repeated, 0.0, squares))
 
 

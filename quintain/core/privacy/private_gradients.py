@@ -134,6 +134,7 @@ class ClippedGradients:
             if size == num_rows:
                 return self._sum_microbatch(batch)
         num_parts = -(-num_rows // size)
+        # [K, M, ...]
         parts = tf.nest.map_structure(lambda part: _split_rows(part, num_parts, size), batch)
         sum_microbatch = tf.function(self._sum_microbatch, autograph=False).get_concrete_function(
             tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape[1:], part.dtype), parts)
@@ -160,7 +161,7 @@ class ClippedGradients:
         _, sums, arrays = tf.while_loop(
             lambda index, *_: index < num_parts, add_microbatch, start, parallel_iterations=1
         )
-        losses, *flat = [_merge_rows(array.stack(), num_rows) for array in arrays]
+        losses, *flat = [_merge_rows(array.stack(), num_rows) for array in arrays]  # [B, ...]
         return sums, losses, tf.nest.pack_sequence_as(outputs, flat)
 
     def _sum_microbatch(self, microbatch: Any) -> tuple[list[tf.Tensor], tf.Tensor, Any]:
@@ -171,7 +172,7 @@ class ClippedGradients:
             features, labels, _, seeds = row
             features, labels = tf.nest.map_structure(
                 lambda part: part[tf.newaxis], (features, labels)
-            )
+            )  # [1, ...]
             loss, outputs, gradients = self._differentiate(features, labels, seeds)
             forms[:] = [
                 gradient_parts.SummedGradient(gradient, variable.shape)
@@ -191,11 +192,11 @@ class ClippedGradients:
         else:
             only = tf.nest.map_structure(lambda part: part[0], microbatch)
             results = tf.nest.map_structure(lambda part: part[tf.newaxis], differentiate(only))
-        losses, outputs, tensors, squares = results
-        norms = tf.sqrt(squares)
+        losses, outputs, tensors, squares = results  # [M, ...]
+        norms = tf.sqrt(squares)  # [M]
         is_used = tf.logical_and(is_real, tf.math.is_finite(norms))
         weights = tf.math.divide_no_nan(self._clipping_norm, tf.maximum(norms, self._clipping_norm))
-        weights = tf.where(is_used, weights, 0.0)
+        weights = tf.where(is_used, weights, 0.0)  # [M]
         sums = [form.sum(rows, weights, is_used) for form, rows in zip(forms, tensors, strict=True)]
         return sums, losses, tf.nest.map_structure(_drop_row_axis, outputs)
 
@@ -276,7 +277,7 @@ def _split_rows(part: tf.Tensor, num_parts: Any, size: Any) -> tf.Tensor:
     missing = num_parts * size - tf.shape(part)[0]
     padding = tf.concat([[[0, missing]], tf.zeros([part.shape.rank - 1, 2], tf.int32)], axis=0)
     shape = tf.concat([[num_parts, size], tf.shape(part)[1:]], axis=0)
-    split = tf.reshape(tf.pad(part, padding), shape)
+    split = tf.reshape(tf.pad(part, padding), shape)  # [K, M, ...]
     static_size = size if isinstance(size, int) else None
     return tf.ensure_shape(split, [None, static_size, *part.shape[1:]])
 

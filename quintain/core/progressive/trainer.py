@@ -120,11 +120,11 @@ class ProgressiveTrainer(base_trainer.Trainer):
         """
         output, num_left = None, int(num_steps)
         while num_left > 0:
-            step = int(self._global_step.numpy())
+            step = self._state.step
             in_stage = self._policy.count_steps_left(step)
             num_now = num_left if in_stage is None else min(num_left, in_stage)
             output = super().train(tf.constant(num_now, tf.int32))
-            num_done = int(self._global_step.numpy()) - step
+            num_done = self._state.step - step
             if output is None or num_done < num_now:
                 break
             num_left -= num_done
@@ -139,7 +139,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         """
         logs = super().train_loop_end()
         logs["stage"] = self._policy.cur_stage_id
-        step = int(self._global_step.numpy())
+        step = self._state.step
         self._maybe_export(step)
         if self._policy.is_stage_advancing(step):
             self._enter_stage(step, pass_old_model=True)
@@ -149,7 +149,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         """Changes model, optimizer, data and compiled loops to those of the stage of a step."""
         former_data = self._train_dataset if self._trains else None
         former_iterator = self._train_iterator if self._trains else None
-        with self._strategy.scope():
+        with self.strategy.scope():
             self._set_seed(self._policy.compute_stage_id(step))
             self._policy.update_pt_stage(step, pass_old_model=pass_old_model)
             self._task = self._policy.task
@@ -175,7 +175,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
 
     def _scale_learning_rate(self) -> None:
         """Lowers the rate of a new optimizer as earlier recoveries from blow-ups did."""
-        factor = self._loop_record.state.learning_rate_factor
+        factor = self.loop_record.state.learning_rate_factor
         if self._config.trainer.recovery_lr_factor != 1.0 or factor != 1.0:
             learning_rate_scale.prepare(self._optimizer)
             learning_rate_scale.scale(self._optimizer, factor=factor, previous=1.0)
@@ -202,12 +202,12 @@ class ProgressiveTrainer(base_trainer.Trainer):
 
     @override
     def _count_used(self) -> dict[str, int]:
-        num_steps = int(self._global_step.numpy()) - int(self._data_start.numpy())
+        num_steps = self._state.step - int(self._data_start.numpy())
         return {loop_record_lib.SINGLE: num_steps * self.elements_per_step}
 
     @override
     def _restart_train_data(self) -> Any:
-        if self._loop_record.has_begun:
+        if self.loop_record.has_begun:
             self._train_dataset = self._policy.get_train_dataset(self._policy.cur_stage_id)
             self._train_loop_fn = None
             self.train_iterator = None
@@ -229,15 +229,15 @@ class ProgressiveTrainer(base_trainer.Trainer):
         if not is_due and step != config.train_steps:
             return
         exported = tf.train.Checkpoint(
-            global_step=self._global_step,
+            global_step=self.global_step,
             optimizer=self._optimizer,
             **checkpoint_fit.model_items(self._model),
         )
         cluster_checkpoints.ClusterCheckpointManager(
-            self._strategy,
+            self.strategy,
             exported,
             self._export_dir,
             config.export_max_to_keep or config.max_to_keep,
-            step_counter=self._global_step,
+            step_counter=self.global_step,
             enable_async=False,
         ).save(check_interval=False)

@@ -1,0 +1,111 @@
+"""What evaluating one task takes, alone or among several."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain.core import base_task
+from quintain.core import config_definitions as cfg
+from quintain.core.devices import replica_steps
+from quintain.core.reports import image_summaries
+from quintain.core.steps import model_metrics
+from quintain.orbit import cluster
+
+
+class TaskEvaluation:
+    """Runs a task's validation steps, and gathers what they give."""
+
+    def __init__(
+        self,
+        task: base_task.Task,
+        model: keras.Model,
+        runtime: cfg.RuntimeConfig,
+        metrics: list[keras.metrics.Metric] | None = None,
+    ) -> None:
+        """Creates the mean of the loss, in the scope of the strategy.
+
+        Args:
+            task: The task.
+            model: Its model.
+            runtime: How steps are compiled.
+            metrics: Its evaluation metrics.
+        """
+        self._task = task
+        self._model = model
+        self._runtime = runtime
+        self._strategy = tf.distribute.get_strategy()
+        self.loss = keras.metrics.Mean("validation_loss", dtype="float32")
+        self.metrics = metrics or []
+
+    def begin(self) -> None:
+        """Resets loss and metrics."""
+        compiled = model_metrics.compiled_metrics(self._model)
+        model_metrics.reset([*self.metrics, compiled, self.loss])
+
+    def run_step(self, inputs: Any) -> dict[str, Any]:
+        """Runs the task's `validation_step` on every replica.
+
+        Args:
+            inputs: A batch, as the iterator of a distributed dataset gives it.
+
+        Returns:
+            The logs; each value a tuple with those of the replicas of this process.
+        """
+        validation_step = replica_steps.compile_step(self._task.validation_step, self._runtime)
+
+        def step_fn(replica_inputs: Any) -> dict[str, Any]:
+            logs = validation_step(replica_inputs, model=self._model, metrics=self.metrics)
+            if self._task.loss in logs:
+                self._update_loss(logs[self._task.loss], replica_inputs)
+            return logs
+
+        outputs = replica_steps.run(self._strategy, self._runtime, step_fn, inputs)
+        logs: dict[str, Any] = tf.nest.map_structure(
+            self._strategy.experimental_local_results, outputs
+        )
+        return logs
+
+    def reduce(self, state: Any, step_outputs: Any) -> Any:
+        """Folds the outputs of a step, on all workers, into a state as the task does."""
+        if type(self._task).aggregate_logs is not base_task.Task.aggregate_logs:
+            step_outputs = cluster.gather_logs(self._strategy, step_outputs)
+        return self._task.aggregate_logs(state, step_outputs)
+
+    def collect(
+        self, aggregated_logs: Any, global_step: tf.Variable, *, image_prefix: str = ""
+    ) -> dict[str, Any]:
+        """Returns what the evaluation came to, and writes its images if the task wants it.
+
+        Args:
+            aggregated_logs: The last state of `reduce`.
+            global_step: `[]` int64, the step of the model.
+            image_prefix: Comes before the names of images.
+
+        Returns:
+            The metrics, `validation_loss` if there was one, and what the task's
+            `reduce_aggregated_logs` gives.
+        """
+        compiled = model_metrics.compiled_metrics(self._model)
+        logs = model_metrics.read([*self.metrics, compiled])
+        if float(tf.convert_to_tensor(self.loss.count)):
+            logs[self.loss.name] = self.loss.result()
+        if aggregated_logs:
+            logs |= self._task.reduce_aggregated_logs(aggregated_logs, global_step=global_step) or {}
+        images = image_summaries.take_images(logs)
+        if self._task.task_config.allow_image_summary:
+            named = {f"{image_prefix}{name}": image for name, image in images.items()}
+            image_summaries.write_images(named, int(global_step.numpy()))
+        return logs
+
+    def _update_loss(self, loss: tf.Tensor, inputs: Any) -> None:
+        """Adds a replica's loss, unless its share of the last batch was empty."""
+        if self._strategy.num_replicas_in_sync == 1:
+            self.loss.update_state(loss)
+            return
+        sizes = [tf.shape(leaf)[0] for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
+        has_examples = tf.constant(True) if not sizes else sizes[0] > 0
+        self.loss.update_state(
+            tf.where(has_examples, loss, tf.zeros_like(loss)),
+            sample_weight=tf.cast(has_examples, tf.float32),
+        )
