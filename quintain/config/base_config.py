@@ -17,10 +17,10 @@ from quintain import errors
 from quintain.config import (
     class_definitions,
     field_types,
-    frozen,
     overrides,
     restrictions,
     type_words,
+    value_tree,
     yaml_io,
 )
 
@@ -35,7 +35,7 @@ class _ConfigMeta(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         names = class_definitions.field_names(cls)
         unknown = sorted(kwargs.keys() - {*names, "default_params", "restrictions"})
-        problems = [_unknown_name(cls, name, names) for name in unknown]
+        problems = [class_definitions.unknown_name(cls, name) for name in unknown]
         known = {name: value for name, value in kwargs.items() if name not in unknown}
         params = args[0] if args else known.get("default_params")
         missing = [name for name in class_definitions.required_names(cls) if name not in known]
@@ -43,12 +43,12 @@ class _ConfigMeta(type):
             if isinstance(params, Mapping) and name in params:
                 known[name] = params[name]
             else:
-                words = type_words.describe(field_types.annotations(cls)[name])
+                words = type_words.describe(class_definitions.annotations(cls)[name])
                 problems.append(errors.Problem(name, f"missing; expected {words}."))
         if missing and problems:
             given = params if isinstance(params, Mapping) else {}
             problems += [
-                _unknown_name(cls, str(name), names)
+                class_definitions.unknown_name(cls, str(name))
                 for name in given
                 if name not in (*names, *unknown)
             ]
@@ -59,7 +59,7 @@ class _ConfigMeta(type):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Config(metaclass=_ConfigMeta):
+class Config(value_tree.ValueTree, metaclass=_ConfigMeta):
     """Base of all configs; by itself, a container for any names.
 
     Example:
@@ -104,7 +104,7 @@ Did you mean 'width'?
         cls._local_names = class_definitions.find_local_names(cls, sys._getframe(1))
         # A class without `__hash__` can't be the default of a dataclass field. Configs are mutable
         # and not hashable, but copied for each instance, so they are safe as defaults.
-        setattr(cls, "__hash__", _refuse_to_hash)  # noqa: B010 - mypy refuses to have it assigned
+        setattr(cls, "__hash__", value_tree.refuse_to_hash)  # noqa: B010 - mypy refuses to have it assigned
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Creates an instance whose checks wait until `__init__` has run."""
@@ -138,57 +138,6 @@ Did you mean 'width'?
         converted = self._convert(name, value, name, problems)
         _raise_if_any(problems)
         vars(self)[name] = converted
-
-    def __delattr__(self, name: str) -> None:
-        self._check_unlocked(name)
-        if name.startswith("_") or name not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no field {errors.show(name)}.")
-        del vars(self)[name]
-        vars(self)["_deleted"] = self._deleted | {name}
-
-    def __getattribute__(self, name: str) -> Any:
-        # The default of a deleted field is an attribute of the class still, and shared.
-        if not name.startswith("_") and name in self._deleted and name not in vars(self):
-            raise AttributeError(f"{type(self).__name__}.{name} was deleted.")
-        return super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        known = [key for key in vars(self) if not key.startswith("_")]
-        raise AttributeError(
-            f"{type(self).__name__} has no field {errors.show(name)}.{errors.suggest(name, known)}"
-        )
-
-    def __contains__(self, name: str) -> bool:
-        return not name.startswith("_") and name in vars(self)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Config) or type(self) is not type(other):
-            return NotImplemented
-        return dict(self._items()) == dict(other._items())
-
-    def __hash__(self) -> int:
-        return _refuse_to_hash(self)
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={errors.show(value)}" for name, value in self._items())
-        return f"{type(self).__name__}({values})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        duplicate = object.__new__(type(self))
-        vars(duplicate).update(
-            {name: _copy_value(value, memo) for name, value in vars(self).items()}
-        )
-        return duplicate
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a field, or `default` if there is none of this name."""
-        return vars(self).get(key, default) if key in self else default
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the config and all below it as plain dictionaries, lists and scalars."""
-        return {name: _to_plain(value) for name, value in self._items()}
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any]) -> Self:
@@ -324,18 +273,6 @@ Did you mean 'width'?
                 [errors.Problem(line.partition(" ")[0], line) for line in violated],
             )
 
-    def lock(self) -> None:
-        """Makes this config and all below it read-only."""
-        self._set_locked(True)
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether the config is read-only."""
-        return bool(self._is_locked)
-
-    def _items(self) -> Iterator[tuple[str, Any]]:
-        return ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
-
     def _complete(self, problems: list[errors.Problem]) -> None:
         """Checks and converts all values once `__init__` has run; raises what is wrong."""
         for name in class_definitions.field_names(type(self)):
@@ -364,9 +301,7 @@ Did you mean 'width'?
             if not isinstance(name, str) or name.startswith("_"):
                 problems.append(errors.Problem(here, "unknown; names are words.", is_unknown=True))
             elif name not in vars(self) and is_strict:
-                problems.append(
-                    _unknown_name(type(self), name, class_definitions.field_names(type(self)), here)
-                )
+                problems.append(class_definitions.unknown_name(type(self), name, here))
             else:
                 self._apply_one(name, value, here, is_strict, problems)
 
@@ -381,7 +316,7 @@ Did you mean 'width'?
                 is_part_strict = is_strict and not self._is_open(part)
                 part._apply(new, f"{path}[{index}]", is_part_strict, problems)
         elif isinstance(current, dict) and isinstance(value, Mapping):
-            merged = overrides.merge(_to_plain(current), _to_plain(dict(value)))
+            merged = overrides.merge(value_tree.to_plain(current), value_tree.to_plain(dict(value)))
             vars(self)[name] = self._convert(name, merged, path, problems)
         else:
             is_new = name not in vars(self) and not is_strict
@@ -398,12 +333,10 @@ Did you mean 'width'?
     def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
         """Returns `value` as the field's annotation asks for it, or reports why it can't be."""
         if name in class_definitions.field_names(type(self)):
-            annotation = field_types.annotations(type(self)).get(name, Any)
+            annotation = class_definitions.annotations(type(self)).get(name, Any)
             return field_types.convert(annotation, value, path, problems)
         if type(self) is not Config and self._is_complete and name not in vars(self):
-            problems.append(
-                _unknown_name(type(self), name, class_definitions.field_names(type(self)), path)
-            )
+            problems.append(class_definitions.unknown_name(type(self), name, path))
             return value
         return field_types.convert(Any, value, path, problems)
 
@@ -420,27 +353,8 @@ Did you mean 'width'?
         for name, config in self._children():
             yield from config._find_misfits(f"{path}.{name}" if path else name)
 
-    def _children(self) -> Iterator[tuple[str, "Config"]]:
-        for name, value in self._items():
-            yield from _find_configs(name, value)
 
-    def _walk(self) -> Iterator["Config"]:
-        yield self
-        for _, child in self._children():
-            yield from child._walk()
-
-    def _set_locked(self, is_locked: bool) -> None:
-        for config in list(self._walk()):
-            vars(config)["_is_locked"] = is_locked
-            for name, value in list(config._items()):
-                if isinstance(value, list | tuple | dict):
-                    vars(config)[name] = frozen.freeze(value) if is_locked else frozen.thaw(value)
-
-    def _check_unlocked(self, name: str) -> None:
-        if self._is_locked:
-            raise errors.ConfigError(
-                f"{name}: {type(self).__name__} is locked; use `replace` to get a changed copy."
-            )
+value_tree.ValueTree._open_cls = Config
 
 
 def bind(config_cls: type[Config]) -> Callable[[B], B]:
@@ -477,28 +391,6 @@ def bind(config_cls: type[Config]) -> Callable[[B], B]:
     return decorate
 
 
-def _find_configs(path: str, value: Any) -> Iterator[tuple[str, Config]]:
-    if isinstance(value, Config):
-        yield path, value
-    elif isinstance(value, list | tuple):
-        for index, part in enumerate(value):
-            yield from _find_configs(f"{path}[{index}]", part)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _find_configs(f"{path}.{key}", part)
-
-
-def _unknown_name(
-    cls: type, name: str, known: Sequence[str], path: str | None = None
-) -> errors.Problem:
-    hint = errors.suggest(name, known)
-    if not hint and known:
-        hint = f" Its fields: {', '.join(known)}."
-    return errors.Problem(
-        path or name, f"unknown; {cls.__name__} has no such field.{hint}", is_unknown=True
-    )
-
-
 def _matches_element_wise(current: Sequence[Any], value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
@@ -508,28 +400,6 @@ def _matches_element_wise(current: Sequence[Any], value: Any) -> bool:
     )
 
 
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, Config):
-        return value.as_dict()
-    if isinstance(value, tuple):
-        return tuple(_to_plain(part) for part in value)
-    if isinstance(value, list):
-        return [_to_plain(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _to_plain(part) for key, part in value.items()}
-    return field_types.to_plain_scalar(value)
-
-
-def _copy_value(value: Any, memo: dict[int, Any]) -> Any:
-    if isinstance(value, Config | list | dict | tuple):
-        return copy.deepcopy(value, memo)
-    return value
-
-
 def _raise_if_any(problems: Sequence[errors.Problem]) -> None:
     if problems:
         raise errors.ConfigError.from_problems(problems)
-
-
-def _refuse_to_hash(config: Config) -> int:
-    raise TypeError(f"unhashable type: {errors.show(type(config).__name__)}")

@@ -3,8 +3,12 @@
 import dataclasses
 import functools
 import re
+import sys
 import types
+import typing
 from typing import Any
+
+from quintain import errors
 
 
 def find_local_names(cls: type, frame: types.FrameType | None) -> dict[str, Any]:
@@ -49,4 +53,46 @@ def required_names(cls: type) -> tuple[str, ...]:
         if field.init
         and field.default is dataclasses.MISSING
         and field.default_factory is dataclasses.MISSING
+    )
+
+
+@functools.cache
+def annotations(cls: type) -> dict[str, Any]:
+    """Returns the annotations of the fields of a config class, those in quotes resolved.
+
+    Raises:
+        ConfigError: If a name in a quoted annotation is not known.
+    """
+    found: dict[str, tuple[type, Any]] = {}
+    for base in reversed(cls.__mro__):
+        found |= {
+            name: (base, part) for name, part in vars(base).get("__annotations__", {}).items()
+        }
+    return {
+        field.name: _resolve(*found[field.name], field.name) for field in dataclasses.fields(cls)
+    }
+
+
+def _resolve(cls: type, annotation: Any, name: str) -> Any:
+    holder = types.SimpleNamespace(__annotations__={name: annotation})
+    known = {**vars(cls), **vars(cls).get("_local_names", {}), cls.__name__: cls}
+    module = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+    try:
+        return typing.get_type_hints(holder, module, known, include_extras=True)[name]
+    except NameError as error:
+        raise errors.ConfigError(
+            f"{cls.__qualname__}.{name}: the annotation {errors.show(annotation)} can't "
+            f"be resolved: {error}. "
+            "Define or import what it names before the class."
+        ) from error
+
+
+def unknown_name(cls: type, name: str, path: str | None = None) -> errors.Problem:
+    """Returns that a class has no field of this name, with the nearest one or all that it has."""
+    known = field_names(cls)
+    hint = errors.suggest(name, known)
+    if not hint and known:
+        hint = f" Its fields: {', '.join(known)}."
+    return errors.Problem(
+        path or name, f"unknown; {cls.__name__} has no such field.{hint}", is_unknown=True
     )

@@ -12,37 +12,18 @@ import dataclasses
 import enum
 import functools
 import json
-import os
-import sys
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Final, Union
 
 from quintain import errors
-from quintain.config import base_config, frozen, plain_data, type_words
+from quintain.config import frozen, plain_data, type_words, value_tree
 
 _EXACT: Final = (bool, int, float, str)
 _SEQUENCES: Final = (list, tuple, collections.abc.Sequence)
 _MAPPINGS: Final = (dict, collections.abc.Mapping)
 _INVALID: Final = object()
-
-
-@functools.cache
-def annotations(cls: type) -> dict[str, Any]:
-    """Returns the annotations of the fields of a config class, those in quotes resolved.
-
-    Raises:
-        ConfigError: If a name in a quoted annotation is not known.
-    """
-    found: dict[str, tuple[type, Any]] = {}
-    for base in reversed(cls.__mro__):
-        found |= {
-            name: (base, part) for name, part in vars(base).get("__annotations__", {}).items()
-        }
-    return {
-        field.name: _resolve(*found[field.name], field.name) for field in dataclasses.fields(cls)
-    }
 
 
 def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
@@ -65,31 +46,10 @@ def convert(annotation: Any, value: Any, path: str, problems: list[errors.Proble
         return _convert_sequence(annotation, value, path, problems)
     if origin in _MAPPINGS and isinstance(value, Mapping):
         return _convert_mapping(annotation, value, path, problems)
-    if isinstance(annotation, type) and isinstance(value, Mapping | base_config.Config):
+    if isinstance(annotation, type) and isinstance(value, Mapping | value_tree.ValueTree):
         return _convert_config(annotation, value, path, problems)
     problems.append(_misfit(annotation, value, path))
     return value
-
-
-def to_plain_scalar(value: Any) -> Any:
-    """Returns the value of an enum member, a path as a string, and anything else as it is."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _resolve(cls: type, annotation: Any, name: str) -> Any:
-    holder = types.SimpleNamespace(__annotations__={name: annotation})
-    known = {**vars(cls), **vars(cls).get("_local_names", {}), cls.__name__: cls}
-    module = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
-    try:
-        return typing.get_type_hints(holder, module, known, include_extras=True)[name]
-    except NameError as error:
-        raise errors.ConfigError(
-            f"{cls.__qualname__}.{name}: the annotation {errors.show(annotation)} can't "
-            f"be resolved: {error}. "
-            "Define or import what it names before the class."
-        ) from error
 
 
 @functools.cache
@@ -103,7 +63,7 @@ def _is_built_here(annotation: Any) -> bool:
 
 
 def _has_config(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, base_config.Config):
+    if isinstance(annotation, type) and issubclass(annotation, value_tree.ValueTree):
         return True
     return any(map(_has_config, _arguments(annotation)))
 
@@ -148,8 +108,8 @@ def _convert_union(annotation: Any, value: Any, path: str, problems: list[errors
 
 
 def _convert_any(value: Any, path: str, problems: list[errors.Problem]) -> Any:
-    if isinstance(value, base_config.Config | Mapping):
-        return _convert_config(base_config.Config, value, path, problems)
+    if isinstance(value, value_tree.ValueTree | Mapping):
+        return _convert_config(value_tree.ValueTree._open_cls, value, path, problems)
     if isinstance(value, list | tuple):
         return _convert_sequence(type(value), value, path, problems)
     problems += plain_data.find_faults(value, path)
@@ -186,15 +146,15 @@ def _convert_mapping(
 
 
 def _convert_config(
-    config_cls: type["base_config.Config"], value: Any, path: str, problems: list[errors.Problem]
+    config_cls: type[Any], value: Any, path: str, problems: list[errors.Problem]
 ) -> Any:
     """Builds a config from a mapping, or copies one."""
     if isinstance(value, config_cls):
         duplicate = copy.deepcopy(value)
         duplicate._set_locked(False)
         return duplicate
-    if isinstance(value, base_config.Config):
-        if type(value) is not base_config.Config:
+    if isinstance(value, value_tree.ValueTree):
+        if type(value) is not value_tree.ValueTree._open_cls:
             problems.append(_misfit(config_cls, value, path))
             return value
         value = value.as_dict()
@@ -210,7 +170,7 @@ def _convert_config(
 
 
 def _convert_leaf(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
-    is_container = type(value) is base_config.Config
+    is_container = type(value) is value_tree.ValueTree._open_cls
     converted = _validate(annotation, value.as_dict() if is_container else value)
     if converted is _INVALID:
         misfit = _misfit(annotation, value, path)
@@ -233,7 +193,7 @@ def _validate(annotation: Any, value: Any) -> Any:
     except pydantic.ValidationError:
         try:
             converted = adapter.validate_json(
-                json.dumps(value, default=to_plain_scalar), strict=True
+                json.dumps(value, default=value_tree.to_plain_scalar), strict=True
             )
         except (pydantic.ValidationError, TypeError, ValueError):
             return _INVALID
@@ -250,6 +210,6 @@ def _adapter(annotation: Any) -> Any:
 
 
 def _misfit(annotation: Any, value: Any, path: str) -> errors.Problem:
-    is_config = isinstance(value, base_config.Config)
+    is_config = isinstance(value, value_tree.ValueTree)
     shown = f"a {type(value).__name__}" if is_config else errors.show(value)
     return errors.Problem(path, f"got {shown}, expected {type_words.describe(annotation)}.")

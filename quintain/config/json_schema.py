@@ -15,7 +15,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final, Union
 
-from quintain.config import base_config, field_types, one_of
+from quintain.config import base_config, class_definitions, one_of, value_tree
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: Final = {
@@ -158,7 +158,7 @@ class _Builder:
         return {name: value for name, value in schema.items() if value != ""}
 
     def _describe_field(self, config: base_config.Config, name: str) -> dict[str, Any]:
-        annotation = field_types.annotations(type(config)).get(name, Any)
+        annotation = class_definitions.annotations(type(config)).get(name, Any)
         value = getattr(config, name)
         if isinstance(config, one_of.OneOfConfig) and name == "type":
             schema: dict[str, Any] = {"enum": [*config.choices(), None]}
@@ -260,4 +260,4 @@ def _to_json(value: Any) -> Any:
         return {str(name): _to_json(part) for name, part in value.items()}
     if isinstance(value, base_config.Config):
         return _to_json(value.as_dict())
-    return field_types.to_plain_scalar(value)
+    return value_tree.to_plain_scalar(value)

@@ -1,12 +1,11 @@
 """Annotations in words, for messages about values that do not fit them."""
 
 import collections.abc
+import dataclasses
 import enum
 import types
 import typing
 from typing import Any, Final, Union
-
-from quintain.config import base_config
 
 _WORDS: Final[dict[Any, tuple[str, str]]] = {
     Any: ("any value", "any values"),
@@ -47,7 +46,7 @@ def describe(annotation: Any, *, is_plural: bool = False) -> str:
     kind: Any = origin or annotation
     name = getattr(kind, "__name__", str(kind))
     other = (f"a {name}", f"{name} values")
-    if isinstance(kind, type) and issubclass(kind, base_config.Config):
+    if dataclasses.is_dataclass(kind):
         other = (f"a mapping for {name}", f"mappings for {name}")
     words = _WORDS.get(kind, other)[is_plural]
     if args and words.endswith(("list", "lists")):

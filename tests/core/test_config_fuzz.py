@@ -14,7 +14,7 @@ import pytest
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments
 from quintain import errors
-from quintain.config import base_config, field_types, gin_io, yaml_io
+from quintain.config import base_config, class_definitions, gin_io, yaml_io
 from quintain.core import exp_factory, experiment_parser
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
@@ -147,7 +147,7 @@ def test_every_number_in_every_config_has_both_bounds():
     unbounded = []
     for cls in _list_config_classes():
         for field in dataclasses.fields(cls):
-            for _, bounds in _find_numbers(field_types.annotations(cls)[field.name]):
+            for _, bounds in _find_numbers(class_definitions.annotations(cls)[field.name]):
                 is_bounded = _is_bounded(bounds, ("ge", "gt")) and _is_bounded(bounds, ("le", "lt"))
                 owner = {(base.__name__, field.name) for base in cls.__mro__}
                 if not is_bounded and not owner & UNLIMITED:
