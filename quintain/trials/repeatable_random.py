@@ -9,7 +9,6 @@ step.
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
-from unittest import mock
 
 import tensorflow as tf
 from tensorflow.python.ops import gen_random_ops, stateless_random_ops
@@ -32,7 +31,8 @@ def stepwise(step: tf.Tensor) -> Iterator[None]:
                 mixed = (seeds[0] * 1_000_003 + seeds[1]) % _MODULUS
                 return _build(tf.stack([tf.constant(mixed, tf.int64), step]), *args, **kwargs)
 
-            stack.enter_context(mock.patch.object(gen_random_ops, name, replacement))
+            stack.callback(setattr, gen_random_ops, name, getattr(gen_random_ops, name))
+            setattr(gen_random_ops, name, replacement)
         yield
 
 

@@ -26,7 +26,7 @@ from quintain.core.progressive import configs as progressive_configs
 from quintain.core.saving import checkpoint_fit, checkpoints, run_files
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, trial_loader
+from quintain.trials import base_trial, source_names, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -114,7 +114,7 @@ def _import_experiments(directory: pathlib.Path) -> None:
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
     for path in sorted(directory.glob("*.py")):
-        if "register_config_factory" in path.read_text(encoding="utf-8"):
+        if source_names.find_used(path, {"register_config_factory"}):
             importlib.import_module(path.stem)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.trials import base_trial
+from quintain.trials import base_trial, source_names
 
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
@@ -85,13 +85,12 @@ def load_trial(
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:
     """Gives code for graphs the names of TensorFlow 1 before it is imported."""
-    marks = ("TensorFlowTrial", "EstimatorTrial")
     files = (path for path in directory.rglob("*.py") if path.is_file())
-    texts = (path.read_text("utf-8", "replace") for path in files)
-    found = {mark for text in texts for mark in marks if mark in text}
-    if "EstimatorTrial" in found:
+    bases = {"EstimatorTrial", "TensorFlowTrial"}
+    used = {name for path in files for name in source_names.find_used(path, bases)}
+    if "EstimatorTrial" in used:
         importlib.import_module("quintain.trials.estimator_compat").load()
-    elif found:
+    elif used:
         importlib.import_module("quintain.trials.legacy_tensorflow").enable()
 
 

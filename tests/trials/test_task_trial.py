@@ -178,3 +178,11 @@ def test_an_experiment_that_is_not_registered_names_the_nearest(tmp_path):
 def test_an_experiment_of_several_tasks_is_refused():
     with pytest.raises(errors.ConfigError, match="one task in one stage"):
         task_trial.check(config("experiment:multitask/translation_local"))
+
+
+def test_files_that_only_speak_of_experiments_are_not_imported(spec, tmp_path):
+    (tmp_path / "notes.py").write_text("# register_config_factory is in the other file\n1 / 0\n")
+
+    params = task_trial.build_params(spec.experiment_config, spec.hparams, str(tmp_path))
+
+    assert params.task.units == 6

@@ -1,0 +1,24 @@
+import pytest
+
+from quintain.trials import source_names
+
+
+@pytest.mark.parametrize(
+    ("code", "used"),
+    [
+        ("import a.Mine\n", True),
+        ("from a import Mine as other\n", True),
+        ("@a.Mine('x')\ndef f(): pass\n", True),
+        ("class Other(Mine): pass\n", True),
+        ("# Mine\nx = 'Mine'\n", False),
+        ("MineToo = 1\n", False),
+        ("x = (  # Mine\n", True),
+        ("x = (\n", False),
+    ],
+    ids=["import", "from", "decorator", "base", "words", "longer", "broken", "broken elsewhere"],
+)
+def test_names_in_code_count_and_words_in_comments_and_texts_do_not(tmp_path, code, used):
+    path = tmp_path / "model.py"
+    path.write_text(code)
+
+    assert source_names.find_used(path, {"Mine", "Yours"}) == ({"Mine"} if used else set())
