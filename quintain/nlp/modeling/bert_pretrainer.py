@@ -15,7 +15,6 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.configs import bert
 from quintain.nlp.modeling import activations, classification_head
 from quintain.nlp.modeling.layer_normalization import LayerNormalization
 
@@ -30,7 +29,7 @@ class BertPretrainer(keras.Model):
     def __init__(
         self,
         encoder: keras.Model,
-        cls_heads: Sequence[bert.ClsHeadConfig] = (),
+        cls_heads: Sequence[classification_head.ClassificationHead] = (),
         mlm_activation: str = "gelu",
         **kwargs: Any,
     ) -> None:
@@ -38,8 +37,8 @@ class BertPretrainer(keras.Model):
 
         Args:
             encoder: Gives `sequence_output` and `pooled_output`, and has `get_embedding_table`.
-            cls_heads: Classifiers, on top of the pooled output or, where they have a dense layer of
-                their own, of one position.
+            cls_heads: Classifiers, each with its name: on top of the pooled output or, where they
+                have a dense layer of their own, of one position.
             mlm_activation: Keras' name of the activation in the head for masked words; `gelu` is
                 approximated by tanh.
             **kwargs: Arguments of a Keras model.
@@ -55,11 +54,11 @@ class BertPretrainer(keras.Model):
         self.output_bias = self.add_weight(
             shape=(vocab_size,), initializer="zeros", autocast=False, name="mlm_output_bias"
         )
-        self.head_layers = {config.name: _build_head(config) for config in cls_heads}
+        self.head_layers = {head.name: head for head in cls_heads}
         for name, head in self.head_layers.items():
             # Checkpoints follow attributes, and see no layers in dictionaries.
             setattr(self, f"{name}_head", head)
-        if all(config.inner_dim for config in cls_heads):
+        if all(head.inner_dim for head in cls_heads):
             classification_head.freeze_pooler(encoder)
         self._width = width
 
@@ -114,7 +113,3 @@ class BertPretrainer(keras.Model):
         products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)
         logits = tf.nn.bias_add(products, tf.convert_to_tensor(self.output_bias))
         return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])
-
-
-def _build_head(config: bert.ClsHeadConfig) -> classification_head.ClassificationHead:
-    return classification_head.ClassificationHead(**config.as_dict())

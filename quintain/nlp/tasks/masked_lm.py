@@ -21,7 +21,7 @@ from quintain.nlp.data import data_loader_factory, pretrain_dataloader, pretrain
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import token_accuracy
-from quintain.nlp.modeling import bert_pretrainer
+from quintain.nlp.modeling import bert_pretrainer, classification_head
 from quintain.nlp.tasks import reference_checkpoint, vocabulary
 
 TextConfig = pretrain_text_dataloader.BertPretrainTextDataConfig
@@ -79,7 +79,10 @@ class MaskedLMTask(base_task.Task):
         config = self._model_config
         model = bert_pretrainer.BertPretrainer(
             encoders.build_task_encoder(config.encoder, self.task_config),
-            cls_heads=config.cls_heads,
+            cls_heads=[
+                classification_head.ClassificationHead(**head.as_dict())
+                for head in config.cls_heads
+            ],
             mlm_activation=config.mlm_activation,
         )
         model.build()

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.saving import checkpoint_fit
-from quintain.nlp.configs import bert
 from quintain.nlp.modeling import (
     bert_classifier,
     bert_pretrainer,
+    classification_head,
     decoding,
     encoder_scaffold,
     seq2seq_transformer,
@@ -39,8 +39,8 @@ def build_encoder(**changes):
 
 
 def build_pretrainer(heads=("next_sentence",), **changes):
-    configs = [bert.ClsHeadConfig(inner_dim=16, num_classes=2, name=name) for name in heads]
-    model = bert_pretrainer.BertPretrainer(build_encoder(**changes), cls_heads=configs)
+    layers = [classification_head.ClassificationHead(16, 2, name=name) for name in heads]
+    model = bert_pretrainer.BertPretrainer(build_encoder(**changes), cls_heads=layers)
     model.build()
     return model
 

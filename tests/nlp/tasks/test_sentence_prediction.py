@@ -8,10 +8,10 @@ from sklearn import metrics as sklearn_metrics
 
 from quintain import errors
 from quintain.cli import main
-from quintain.nlp.configs import bert, encoders
+from quintain.nlp.configs import encoders
 from quintain.nlp.data import sentence_prediction_dataloader, tokenizers
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.modeling import bert_pretrainer
+from quintain.nlp.modeling import bert_pretrainer, classification_head
 from quintain.nlp.tasks import pretrained, sentence_prediction
 
 TINY = {
@@ -152,7 +152,7 @@ def test_scores_of_numbers_are_correlations():
 
 
 def save_pretraining(directory, *, inner_dim=0, **sizes):
-    heads = [bert.ClsHeadConfig(name="next_sentence", inner_dim=inner_dim)]
+    heads = [classification_head.ClassificationHead(inner_dim, 2, name="next_sentence")]
     model = bert_pretrainer.BertPretrainer(encoders.build_encoder(make_encoder(**sizes)), heads)
     model.build()
     checkpoint = tf.train.Checkpoint(model=model, **model.checkpoint_items)
