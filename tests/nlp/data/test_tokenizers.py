@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.data import tokenizers
-from quintain.nlp.data.corpora import numbers_and_dates
+from quintain.nlp.data.corpora import bundled_corpora
 
-_PAIRS = numbers_and_dates.validation_pairs()
+_PAIRS = bundled_corpora.get_pairs("numbers_and_dates/validation")
 _LINES = [side for pair in _PAIRS for side in pair]
 
 

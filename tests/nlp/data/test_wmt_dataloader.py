@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.data.corpora import numbers_and_dates
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import parallel_text
 
-_PAIRS = numbers_and_dates.validation_pairs()
+_PAIRS = bundled_corpora.get_pairs("numbers_and_dates/validation")
 
 
 @pytest.fixture(scope="module")

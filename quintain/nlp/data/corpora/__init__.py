@@ -1,1 +1,1 @@
-"""The bundled example corpus, and the grammar that makes it."""
+"""The corpora that come with the package."""

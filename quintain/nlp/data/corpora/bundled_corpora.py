@@ -1,39 +1,30 @@
-"""The corpora that come with the package, by name."""
+"""The corpora that come with the package, by name.
+
+`numbers_and_dates` is English and German: numbers, dates, times, prices and measures. Real
+language, free of licences, nothing to download. A small Transformer learns it in minutes, and a
+wrong digit is plain to see, which makes it the first thing to try and a good end-to-end check.
+`scripts/make_bundled_corpus.py` makes its files.
+"""
 
 import difflib
-import functools
-from collections.abc import Callable, Mapping
+import gzip
+import itertools
+import pathlib
 from typing import Final
 
 from quintain import errors
-from quintain.nlp.data.corpora import numbers_and_dates
 
 PREFIX: Final = "bundled:"
 """Start of an `input_path` that names a bundled corpus."""
 
-_SPLITS: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
-    "train": numbers_and_dates.train_pairs,
-    "validation": numbers_and_dates.validation_pairs,
-    "test": numbers_and_dates.test_pairs,
-}
-
-
-def _reverse(get_pairs: Callable[[], list[tuple[str, str]]]) -> list[tuple[str, str]]:
-    return [(target, source) for source, target in get_pairs()]
-
-
-_CORPORA: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
-    **{f"numbers_and_dates/{split}": get_pairs for split, get_pairs in _SPLITS.items()},
-    **{
-        f"numbers_and_dates_reversed/{split}": functools.partial(_reverse, get_pairs)
-        for split, get_pairs in _SPLITS.items()
-    },
-}
+_DIRECTORY: Final = pathlib.Path(__file__).parent
+_CORPORA: Final = ("numbers_and_dates", "numbers_and_dates_reversed")
+_SPLITS: Final = ("train", "validation", "test")
 
 
 def get_names() -> list[str]:
     """Returns the names of all bundled corpora, each "corpus/split"."""
-    return sorted(_CORPORA)
+    return sorted(map("/".join, itertools.product(_CORPORA, _SPLITS)))
 
 
 def get_pairs(name: str) -> list[tuple[str, str]]:
@@ -46,12 +37,17 @@ def get_pairs(name: str) -> list[tuple[str, str]]:
         ConfigError: If there is no such corpus.
 
     Example:
-        >>> len(get_pairs("numbers_and_dates/test"))
-        1000
+        >>> get_pairs("numbers_and_dates/validation")[0]
+        ('the nine hundred and twenty-eighth floor', 'der neunhundertachtundzwanzigste Stock')
     """
-    if name in _CORPORA:
-        return _CORPORA[name]()
-    near = difflib.get_close_matches(name, _CORPORA, n=1, cutoff=0.5)
-    hint = f" Did you mean {PREFIX + near[0]!r}?" if near else ""
-    known = ", ".join(repr(PREFIX + known) for known in get_names())
-    raise errors.ConfigError(f"input_path: got {PREFIX + name!r}, expected one of {known}.{hint}")
+    if name not in get_names():
+        near = difflib.get_close_matches(name, get_names(), n=1, cutoff=0.5)
+        hint = f" Did you mean {PREFIX + near[0]!r}?" if near else ""
+        known = ", ".join(repr(PREFIX + known) for known in get_names())
+        raise errors.ConfigError(
+            f"input_path: got {PREFIX + name!r}, expected one of {known}.{hint}"
+        )
+    file = _DIRECTORY / f"{name.replace('_reversed/', '/')}.tsv.gz"
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+    pairs = [(source, target) for source, _, target in (line.partition("\t") for line in lines)]
+    return [(target, source) for source, target in pairs] if "_reversed/" in name else pairs

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.data.corpora import numbers_and_dates
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import length_buckets, pair_mixture, parallel_text
 
-_ALL = numbers_and_dates.validation_pairs()[:400]
+_ALL = bundled_corpora.get_pairs("numbers_and_dates/validation")[:400]
 _PARTS = {"tsv": _ALL[:100], "text": _ALL[100:200], "entry": _ALL[200:300], "records": _ALL[300:]}
 
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core.saving import checkpoint_state
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.data.corpora import numbers_and_dates
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import parallel_text
 
-_PAIRS = numbers_and_dates.validation_pairs()[:200]
-_OTHERS = numbers_and_dates.validation_pairs()[200:300]
+_PAIRS = bundled_corpora.get_pairs("numbers_and_dates/validation")[:200]
+_OTHERS = bundled_corpora.get_pairs("numbers_and_dates/validation")[200:300]
 
 
 @pytest.fixture(scope="module")

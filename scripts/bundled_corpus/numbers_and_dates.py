@@ -1,8 +1,6 @@
 """A bundled English-German corpus of numbers, dates, times, prices and measures.
 
-Real language, free of licences, made on the spot: nothing to download, the same sentences on every
-machine and Python version. A small Transformer learns it in minutes, and a wrong digit is plain to
-see, which makes it the first thing to try and a good end-to-end check.
+The grammar draws the same sentences on every machine and Python version.
 
 Every English sentence has exactly one German translation. Where German has a choice, the English
 shows which is meant ("a hundred and one" is "hunderteins", "one hundred and one"
@@ -12,7 +10,7 @@ shows which is meant ("a hundred and one" is "hunderteins", "one hundred and one
 import functools
 from collections.abc import Callable
 
-from quintain.nlp.data.corpora import deterministic_draw, number_phrases, time_phrases
+from bundled_corpus import deterministic_draw, number_phrases, time_phrases
 
 NUM_TRAIN_PAIRS = 24_000
 NUM_VALIDATION_PAIRS = 500

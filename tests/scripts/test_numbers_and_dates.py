@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from quintain.nlp.data.corpora import deterministic_draw, numbers_and_dates, time_phrases
+from bundled_corpus import deterministic_draw, numbers_and_dates, time_phrases
 
 _TRAIN = numbers_and_dates.train_pairs()
 _VALIDATION = numbers_and_dates.validation_pairs()

@@ -1,6 +1,6 @@
 """English-German phrases with numbers, fractions, prices and measures."""
 
-from quintain.nlp.data.corpora import deterministic_draw, number_names
+from bundled_corpus import deterministic_draw, number_names
 
 Draw = deterministic_draw.Draw
 Pair = tuple[str, str]

@@ -2,7 +2,7 @@
 
 import datetime
 
-from quintain.nlp.data.corpora import deterministic_draw, number_names
+from bundled_corpus import deterministic_draw, number_names
 
 Draw = deterministic_draw.Draw
 Pair = tuple[str, str]

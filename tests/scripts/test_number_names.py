@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.nlp.data.corpora import number_names
+from bundled_corpus import number_names
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The grammar that makes the bundled corpus of numbers and dates."""
