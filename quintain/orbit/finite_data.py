@@ -123,29 +123,6 @@ def preload(iterator: Any, optionals: list[tf.experimental.Optional]) -> Preload
     return PreloadedIterator(iterator, *(part.get_value() for part in optionals))
 
 
-def end_together(step_fn: Callable[[Any], Any], num_elements: int = 1) -> Callable[[Any], None]:
-    """Returns a compiled step for several replicas, to be called from Python.
-
-    It raises StopIteration before it changes anything if any worker is out of data.
-
-    Args:
-        step_fn: Takes an iterator, and always takes at least `num_elements` elements of it.
-        num_elements: Elements that must be there for the step to run.
-    """
-
-    @tf.function
-    def compiled(iterator: Any, optionals: list[tf.experimental.Optional]) -> None:
-        step_fn(preload(iterator, optionals))
-
-    def guarded_step_fn(iterator: Any) -> None:
-        optionals = [iterator.get_next_as_optional() for _ in range(num_elements)]
-        if not bool(have_all(optionals)):
-            raise StopIteration
-        compiled(iterator, optionals)
-
-    return guarded_step_fn
-
-
 def next_of_any_worker(iterator: Any, spec: Any) -> Any:
     """Returns this worker's next element, for evaluation from Python.
 

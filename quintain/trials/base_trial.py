@@ -359,11 +359,6 @@ def describe_method(trial: Any, name: str) -> str:
     return f"{type(trial).__name__}.{name}(){_place(method)}"
 
 
-def describe_function(function: Callable[..., Any]) -> str:
-    """Returns a function of the user's with its place."""
-    return f"{function.__name__}(){_place(function)}"
-
-
 def _place(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:

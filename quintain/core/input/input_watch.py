@@ -263,26 +263,3 @@ class StallWatch:
                 "No training step for %.0f s: the input gives no batch. The stage to look at is "
                 "%s.", waited_secs, stage,
             )  # fmt: skip
-
-
-def warn_of_slow_input(
-    dataset: DatasetOrFn, wait_ratio: float, *, probe_secs: float = DEFAULT_PROBE_SECS
-) -> StageTime | None:
-    """Logs that training waits for its input, and for which stage of it.
-
-    Args:
-        dataset: The pipeline, or a function that builds it.
-        wait_ratio: Share of the time of a step spent waiting, in `[0, 1]`.
-        probe_secs: Seconds for which each stage may run.
-
-    Returns:
-        The stage named; None if there is none to name.
-    """
-    stage = find_slow_stage(dataset, probe_secs=probe_secs)
-    if stage is not None:
-        _logger.warning(
-            "Training waits for its input %.0f%% of the time. The slowest stage is %s. Make it "
-            "cheaper, prepare it beforehand, or set cache or a larger cycle_length.",
-            100 * wait_ratio, stage,
-        )  # fmt: skip
-    return stage

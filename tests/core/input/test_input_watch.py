@@ -170,14 +170,6 @@ def test_progress_is_no_stall(caplog):
     assert not looked.is_set()
 
 
-def test_slow_input_is_said_with_its_share_and_stage(make_dataset, caplog):
-    dataset = make_dataset(decoder_fn=lambda record: _to_number(_slowly(record)))
-
-    input_watch.warn_of_slow_input(dataset, 0.42, probe_secs=PROBE_SECS)
-
-    assert "waits for its input 42% of the time. The slowest stage is 'decode'" in caplog.text
-
-
 def _wait_for(condition, secs=10):
     end = time.monotonic() + secs
     while not condition() and time.monotonic() < end:
