@@ -4,28 +4,19 @@ What programs name stands here; what it is made of, in rooms of its own. Modules
 so that reading a config does not wait for TensorFlow.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_ROOMS = {
-    "checkpoint_fit": "saving",
-    "checkpoints": "saving",
-    "distribution": "devices",
-    "poisson_sampling": "input",
-    "privacy_accounting": "privacy",
-    "run_files": "saving",
-}
-_MODULES = frozenset(
-    {
-        *_ROOMS,
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    (
         "base_task",
         "base_trainer",
         "config_definitions",
         "dry_run",
         "exp_factory",
-        "export_base",
         "experiment_parser",
         "experiment_runner",
+        "export_base",
         "file_writers",
         "input_reader",
         "multitask",
@@ -36,16 +27,13 @@ _MODULES = frozenset(
         "tf_example_feature_key",
         "train_lib",
         "train_utils",
-    }
+    ),
+    doors={
+        "checkpoint_fit": "saving.checkpoint_fit",
+        "checkpoints": "saving.checkpoints",
+        "distribution": "devices.distribution",
+        "poisson_sampling": "input.poisson_sampling",
+        "privacy_accounting": "privacy.privacy_accounting",
+        "run_files": "saving.run_files",
+    },
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        room = f".{_ROOMS[name]}" if name in _ROOMS else ""
-        return importlib.import_module(f"{__name__}{room}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULES)

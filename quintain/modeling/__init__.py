@@ -3,17 +3,6 @@
 The modules load when they are first used.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_MODULES = ("grad_utils", "performance", "tf_utils")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"quintain.modeling.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULES)
+__getattr__, __dir__ = lazy_modules.attach(__name__, ("grad_utils", "performance", "tf_utils"))

@@ -3,18 +3,16 @@
 Names load their modules on first use: the configs do not wait for TensorFlow.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_CONFIGS = "quintain.optimization.configs"
 _HOMES = {
-    f"{_CONFIGS}.optimization_config": (
+    "configs.optimization_config": (
         "LrConfig",
         "OptimizationConfig",
         "OptimizerConfig",
         "WarmupConfig",
     ),
-    f"{_CONFIGS}.optimizer_config": (
+    "configs.optimizer_config": (
         "AdafactorConfig",
         "AdafactorKerasConfig",
         "AdagradConfig",
@@ -30,7 +28,7 @@ _HOMES = {
         "SGDConfig",
         "SGDExperimentalConfig",
     ),
-    f"{_CONFIGS}.keras_optimizer_config": (
+    "configs.keras_optimizer_config": (
         "AdadeltaConfig",
         "AdamaxConfig",
         "FtrlConfig",
@@ -38,7 +36,7 @@ _HOMES = {
         "MuonConfig",
         "NadamConfig",
     ),
-    f"{_CONFIGS}.learning_rate_config": (
+    "configs.learning_rate_config": (
         "ConstantLrConfig",
         "CosineLrConfig",
         "DirectPowerLrConfig",
@@ -52,39 +50,38 @@ _HOMES = {
         "WarmupStableDecayLrConfig",
         "StepwiseLrConfig",
     ),
-    "quintain.optimization.optimizer_factory": ("OptimizerFactory", "register_optimizer_cls"),
-    "quintain.optimization.lr_schedule": (
+    "optimizer_factory": ("OptimizerFactory", "register_optimizer_cls"),
+    "lr_schedule": (
         "CosineDecayWithOffset",
         "DirectPowerDecay",
         "ExponentialDecayWithOffset",
         "PiecewiseConstantDecayWithOffset",
         "PolynomialDecayWithOffset",
     ),
-    "quintain.optimization.phased_lr_schedule": (
+    "phased_lr_schedule": (
         "PowerAndLinearDecay",
         "PowerDecayWithOffset",
         "StepCosineDecayWithOffset",
         "WarmupStableDecay",
     ),
-    "quintain.optimization.lr_warmup": ("LinearWarmup", "PolynomialWarmUp"),
-    "quintain.optimization.adadelta": ("Adadelta",),
-    "quintain.optimization.adafactor": ("Adafactor", "AdafactorKeras"),
-    "quintain.optimization.adagrad": ("Adagrad",),
-    "quintain.optimization.adamax": ("Adamax",),
-    "quintain.optimization.ftrl": ("Ftrl",),
-    "quintain.optimization.lion": ("Lion",),
-    "quintain.optimization.muon": ("Muon",),
-    "quintain.optimization.nadam": ("Nadam",),
-    "quintain.optimization.lamb": ("LAMB",),
-    "quintain.optimization.lars": ("LARS",),
-    "quintain.optimization.rmsprop": ("RMSprop",),
-    "quintain.optimization.adam": ("Adam", "AdamW", "AdamWeightDecay"),
-    "quintain.optimization.ema": ("ExponentialMovingAverage",),
-    "quintain.optimization.gradient_accumulation": ("GradientAccumulation",),
-    "quintain.optimization.loss_scaling": ("FixedLossScaleOptimizer", "LossScaleOptimizer"),
-    "quintain.optimization.sgd": ("SGD",),
+    "lr_warmup": ("LinearWarmup", "PolynomialWarmUp"),
+    "adadelta": ("Adadelta",),
+    "adafactor": ("Adafactor", "AdafactorKeras"),
+    "adagrad": ("Adagrad",),
+    "adamax": ("Adamax",),
+    "ftrl": ("Ftrl",),
+    "lion": ("Lion",),
+    "muon": ("Muon",),
+    "nadam": ("Nadam",),
+    "lamb": ("LAMB",),
+    "lars": ("LARS",),
+    "rmsprop": ("RMSprop",),
+    "adam": ("Adam", "AdamW", "AdamWeightDecay"),
+    "ema": ("ExponentialMovingAverage",),
+    "gradient_accumulation": ("GradientAccumulation",),
+    "loss_scaling": ("FixedLossScaleOptimizer", "LossScaleOptimizer"),
+    "sgd": ("SGD",),
 }
-_NAMES = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = frozenset(
     {
         "adadelta",
@@ -113,14 +110,4 @@ _MODULES = frozenset(
     }
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*_NAMES, *_MODULES})
+__getattr__, __dir__ = lazy_modules.attach(__name__, _MODULES, names=_HOMES)

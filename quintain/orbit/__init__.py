@@ -4,8 +4,9 @@
 programs derive from `StandardTrainer` and `StandardEvaluator`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from quintain import lazy_modules
 
 if TYPE_CHECKING:
     from quintain.orbit import actions, controller, runner, standard_runner, utils
@@ -40,26 +41,19 @@ __all__ = [
     "utils",
 ]
 
-_MODULE_OF_NAME = {
-    "AbstractEvaluator": "runner",
-    "AbstractTrainer": "runner",
-    "Action": "controller",
-    "Controller": "controller",
-    "Interrupted": "interruption",
-    "Interruption": "interruption",
-    "LogReporter": "reporter",
-    "Reporter": "reporter",
-    "StandardEvaluator": "standard_runner",
-    "StandardEvaluatorOptions": "standard_runner",
-    "StandardTrainer": "standard_runner",
-    "StandardTrainerOptions": "standard_runner",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports what is asked for: TensorFlow is not loaded for the reporters."""
-    if name in {"actions", "controller", "runner", "standard_runner", "utils"}:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _MODULE_OF_NAME:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    ("actions", "controller", "runner", "standard_runner", "utils"),
+    names={
+        "controller": ("Action", "Controller"),
+        "interruption": ("Interrupted", "Interruption"),
+        "reporter": ("LogReporter", "Reporter"),
+        "runner": ("AbstractEvaluator", "AbstractTrainer"),
+        "standard_runner": (
+            "StandardEvaluator",
+            "StandardEvaluatorOptions",
+            "StandardTrainer",
+            "StandardTrainerOptions",
+        ),
+    },
+)

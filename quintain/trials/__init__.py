@@ -3,31 +3,25 @@
 Names load on first use, so that naming the package does not load TensorFlow.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_NAMES = {
-    "DistributedContext": "base_trial",
-    "EstimatorTrial": "estimator_trial",
-    "InvalidHP": "base_trial",
-    "KerasTrial": "keras_trial",
-    "TaskTrial": "task_trial",
-    "TensorFlowTrial": "tensorflow_trial",
-    "TrialContext": "base_trial",
-    "get_download_data_dir": "base_trial",
-    "get_experiment_config": "base_trial",
-    "get_hyperparameters": "base_trial",
-    "get_trial_seed": "base_trial",
-    "wrap_dataset": "base_trial",
-    "wrap_optimizer": "base_trial",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_NAMES])
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    names={
+        "base_trial": (
+            "DistributedContext",
+            "InvalidHP",
+            "TrialContext",
+            "get_download_data_dir",
+            "get_experiment_config",
+            "get_hyperparameters",
+            "get_trial_seed",
+            "wrap_dataset",
+            "wrap_optimizer",
+        ),
+        "estimator_trial": ("EstimatorTrial",),
+        "keras_trial": ("KerasTrial",),
+        "task_trial": ("TaskTrial",),
+        "tensorflow_trial": ("TensorFlowTrial",),
+    },
+)

@@ -3,11 +3,11 @@
 Modules load on first use, so that reading a config does not wait for TensorFlow.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_MODULES = frozenset(
-    {
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    (
         "base_model",
         "base_trainer",
         "configs",
@@ -17,15 +17,5 @@ _MODULES = frozenset(
         "multitask_runner",
         "task_sampler",
         "train_lib",
-    }
+    ),
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULES)

@@ -3,29 +3,14 @@
 Names load on first use, so that naming the package does not load TensorFlow.
 """
 
-import importlib
-from typing import Any
+from quintain import lazy_modules
 
-_MODULES = ("masked_lm", "sentence_prediction", "translation", "vocabulary")
-_NAMES = {
-    "MaskedLMConfig": "masked_lm",
-    "MaskedLMTask": "masked_lm",
-    "EncDecoder": "translation",
-    "ModelConfig": "translation",
-    "SentencePredictionConfig": "sentence_prediction",
-    "SentencePredictionTask": "sentence_prediction",
-    "TranslationConfig": "translation",
-    "TranslationTask": "translation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, *_NAMES])
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    ("masked_lm", "sentence_prediction", "translation", "vocabulary"),
+    names={
+        "masked_lm": ("MaskedLMConfig", "MaskedLMTask"),
+        "sentence_prediction": ("SentencePredictionConfig", "SentencePredictionTask"),
+        "translation": ("EncDecoder", "ModelConfig", "TranslationConfig", "TranslationTask"),
+    },
+)

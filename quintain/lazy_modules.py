@@ -1,0 +1,48 @@
+"""Names of a package that are imported when they are first used.
+
+So a package can offer all that programs name without making each of them wait for TensorFlow.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def attach(
+    package: str,
+    modules: Iterable[str] = (),
+    *,
+    doors: Mapping[str, str] | None = None,
+    names: Mapping[str, Iterable[str]] | None = None,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns the `__getattr__` and the `__dir__` of a package.
+
+    Args:
+        package: Name of the package, its `__name__`.
+        modules: Its modules and packages that are attributes of it.
+        doors: Names by which it also offers modules that are elsewhere below it, with their paths
+            from it, such as `{"checkpoints": "saving.checkpoints"}`.
+        names: What it offers of its modules, by their paths from it.
+
+    Example:
+        >>> __getattr__, __dir__ = attach(
+        ...     "quintain.config", ["yaml_io"], names={"one_of": ["OneOfConfig"]}
+        ... )
+        >>> __getattr__("OneOfConfig")
+        <class 'quintain.config.one_of.OneOfConfig'>
+    """
+    paths = {name: name for name in modules} | dict(doors or {})
+    owners = {name: path for path, offered in (names or {}).items() for name in offered}
+
+    def get(name: str) -> Any:
+        if name in paths:
+            return importlib.import_module(f"{package}.{paths[name]}")
+        if name in owners:
+            return getattr(importlib.import_module(f"{package}.{owners[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *paths, *owners})
+
+    return get, list_names
