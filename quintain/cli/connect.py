@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -93,7 +93,7 @@ def open_session(*, start: bool = True) -> Iterator["session.Session"]:
             raise errors.MasterUnreachableError(
                 f"No master runs for {home.path}; start one with `quintain master`."
             )
-        found = start_in_background(home, ["--idle_timeout", str(IDLE_TIMEOUT_SECS)])
+        found = start_in_background(home)
         click.echo(
             f"Started a master in the background (process {found.pid}); it ends by itself when "
             "there is nothing to do.",
@@ -110,16 +110,26 @@ def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "session.Ses
     return session.Session.connect(home, found.address)
 
 
-def start_in_background(home: home_lib.Home, arguments: Sequence[str]) -> master_file.MasterFile:
+def start_in_background(
+    home: home_lib.Home, *, num_slots: int | None = None, threads_per_slot: int | None = None
+) -> master_file.MasterFile:
     """Starts a master that outlives this command, and returns where it is.
+
+    It ends by itself when there has been nothing to do for a while.
 
     Args:
         home: The home directory.
-        arguments: Arguments of `quintain master start`.
+        num_slots: Trials that run at once; what fits the machine if None.
+        threads_per_slot: CPU threads of each; an equal share of all if None.
 
     Raises:
         MasterUnreachableError: If it ends at once, or does not answer; with its last words.
     """
+    arguments = ["--idle_timeout", str(IDLE_TIMEOUT_SECS)]
+    if num_slots is not None:
+        arguments += ["--slots", str(num_slots)]
+    if threads_per_slot is not None:
+        arguments += ["--threads_per_slot", str(threads_per_slot)]
     home.create()
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from typing import Final
+from typing import Final, TextIO
 
 _THIRD_PARTY: Final = ("absl", "tensorflow", "py.warnings")
 _SAMPLES: Final = "quintain.samples"
@@ -18,17 +18,23 @@ class _PlainFormatter(logging.Formatter):
         return f"{record.levelname.capitalize()}: {text}" if record.levelno > logging.INFO else text
 
 
-def set_up(
-    *, is_verbose: bool, show: logging.Handler | None = None, shows_samples: bool = False
-) -> None:
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at the moment: a live display puts itself in its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one record."""
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def set_up(*, is_verbose: bool, shows_samples: bool = False) -> None:
     """Shows the package's warnings on standard error, and with `is_verbose` all of the log.
 
     Args:
         is_verbose: Whether to show information and TensorFlow's own log as well.
-        show: Where to show it; standard error if None.
         shows_samples: Whether to show what evaluations make of a few examples.
     """
-    handler = show or logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
         if is_verbose

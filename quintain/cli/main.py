@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
     "data": ("quintain.cli.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
     "experiment": (
-        "quintain.cli.experiment:experiment",
+        "quintain.cli.experiment.group:experiment",
         "Search hyperparameters: create, show and steer experiments.",
     ),
     "export": (

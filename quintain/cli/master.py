@@ -46,25 +46,8 @@ def master(context: click.Context) -> None:
         context.invoke(start)
 
 
-def slot_options(command: Any) -> Any:
-    """Adds the flags that say what trials may use."""
-    command = click.option(
-        "--threads_per_slot",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="CPU threads of a slot; an equal share of all by default.",
-    )(command)
-    return click.option(
-        "--slots",
-        "num_slots",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Trials that run at once. By default one for each GPU, or shares of the CPU.",
-    )(command)
-
-
 @master.command(cls=FlagCommand)
-@slot_options
+@options.slot_options
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),

@@ -53,6 +53,23 @@ def experiment_options(command: F) -> F:
     return command
 
 
+def slot_options(command: F) -> F:
+    """Adds the flags that say what trials may use."""
+    command = click.option(
+        "--threads_per_slot",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="CPU threads of a slot; an equal share of all by default.",
+    )(command)
+    return click.option(
+        "--slots",
+        "num_slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Trials that run at once. By default one for each GPU, or shares of the CPU.",
+    )(command)
+
+
 def traceback_option(command: F) -> F:
     """Adds `--traceback`, which the border of the process looks for."""
     return click.option(

@@ -135,30 +135,37 @@ def train(
         _train_locally(mode, model_dir, dry_run, flags, **settings, **sizes)
         return
 
-    from quintain.cli import local_cluster, progress, standard_streams
+    from quintain.cli import local_cluster, standard_streams
+    from quintain.cli.display import screens, training_display
 
     standard_streams.outlive_readers()
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
     is_quiet = quiet or as_json
-    display = progress.create_display(is_quiet=is_quiet)
-    logs.set_up(is_verbose=alsologtostderr, show=display.log_handler(), shows_samples=not is_quiet)
-    with display:
+    screen = screens.open_screen(
+        is_quiet=is_quiet, refreshes_per_sec=training_display.REFRESHES_PER_SEC
+    )
+    display = training_display.TrainingDisplay(screen)
+    logs.set_up(is_verbose=alsologtostderr, shows_samples=not is_quiet)
+    with screen:
         display.show_phase("Starting TensorFlow")
         parse_options = options.build_parse_options(model_dir=model_dir, **flags)
         from quintain.core import experiment_parser
 
         parsed = experiment_parser.parse(parse_options)
         if dry_run:
-            _dry_run(parsed, mode, display)
+            display.show_phase("Building everything and running a few batches")
+            report = _dry_run(parsed, mode)
+            screen.stop()
+            _show_dry_run(parsed.name, report)
             return
         from quintain.core.devices import parameter_servers
 
         if parameter_servers.is_server(parsed.params.runtime):
-            display.stop()
+            screen.stop()
             parameter_servers.serve()
             return
-        from quintain.cli import train_reporter
+        from quintain.cli.display import train_reporter
         from quintain.core import run_options, train_lib
 
         run = run_options.RunOptions(
@@ -175,7 +182,7 @@ def train(
                 allow_config_change=allow_config_change,
                 options=run,
             )
-            display.stop()
+            screen.stop()
             _show_finetuned(finetune_logs, str(model_dir), as_json=as_json, quiet=quiet)
             return
         display.show_phase("Building data, model and optimizer")
@@ -273,16 +280,17 @@ def _train_locally(
     context.exit(code)
 
 
-def _dry_run(parsed: Any, mode: str, display: Any) -> None:
+def _dry_run(parsed: Any, mode: str) -> Any:
     """Builds and runs everything once, in a directory that is thrown away."""
     from quintain.core import dry_run
 
-    display.show_phase("Building everything and running a few batches")
     with tempfile.TemporaryDirectory() as scratch:
-        report = dry_run.dry_run(parsed.params, mode, scratch)
-    display.stop()
+        return dry_run.dry_run(parsed.params, mode, scratch)
+
+
+def _show_dry_run(experiment: str, report: Any) -> None:
     rows = [
-        ("experiment", parsed.name),
+        ("experiment", experiment),
         ("parameters", f"{report.num_parameters:,}"),
         ("checkpoint", _format_bytes(report.checkpoint_bytes)),
         ("peak memory", _format_bytes(report.peak_memory_bytes)),

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from quintain import errors
-from quintain.cli import line_progress, line_windows, logs, options, tensorflow_import, text_lines
+from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
+from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
 
 

@@ -195,7 +195,7 @@ def test_prefixes_come_one_way(run):
 
 
 def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypatch):
-    monkeypatch.setattr("quintain.cli.line_progress._PROGRESS_SECS", 0.0)
+    monkeypatch.setattr("quintain.cli.display.line_progress._PROGRESS_SECS", 0.0)
     assert "lines/s" not in run("ab")[2]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 

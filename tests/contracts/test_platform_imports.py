@@ -9,22 +9,18 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PLATFORM = ("records", "search", "store", "client", "scheduler", "server")
-COMMANDS = ("experiment", "trial", "checkpoint", "master", "connect", "foreground", "follow")
+COMMANDS = ("trial", "checkpoint", "checkpoint_orphans", "master", "connect")
 
 
 def find_modules():
     found = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for name in PLATFORM
+        for name in (*PLATFORM, "cli/experiment", "cli/display")
         for path in sorted((ROOT / "quintain" / name).rglob("*.py"))
         if "migrations" not in path.parts
     ]
-    commands = [
-        f"quintain.cli.{path.stem}"
-        for path in sorted((ROOT / "quintain" / "cli").glob("*.py"))
-        if path.stem.startswith(COMMANDS)
-    ]
-    return [name.removesuffix(".__init__") for name in found] + ["quintain.cli.main", *commands]
+    commands = [f"quintain.cli.{name}" for name in ("main", *COMMANDS)]
+    return [name.removesuffix(".__init__") for name in found] + commands
 
 
 def list_loaded(statement):
@@ -49,7 +45,7 @@ def test_cli_server_and_scheduler_load_no_tensorflow():
     ("module", "unwanted"),
     [
         ("quintain.cli.main", {"rich", "sqlalchemy", "fastapi", "numpy", "pydantic", "urllib3"}),
-        ("quintain.cli.experiment_lists", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.experiment.lists", {"rich", "sqlalchemy", "fastapi", "numpy"}),
         ("quintain.cli.trial", {"rich", "sqlalchemy", "fastapi", "numpy"}),
         ("quintain.cli.master", {"rich", "sqlalchemy", "fastapi", "numpy"}),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from quintain import errors
-from quintain.cli import experiment_file
+from quintain.cli.experiment import file as experiment_file
 from quintain.config import yaml_io
 from quintain.records import codec, experiment_config, experiment_schema
 from quintain.scheduler import commands

@@ -2,7 +2,8 @@ import sys
 
 import pytest
 
-from quintain.cli import line_progress, text_lines
+from quintain.cli import text_lines
+from quintain.cli.display import line_progress
 
 
 def test_files_are_measured(tmp_path):

@@ -7,20 +7,12 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output, printable
+from quintain.cli import connect, options, output
+from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import states
-
-EXIT_CODES: Final = {
-    states.ExperimentState.COMPLETED: 0,
-    states.ExperimentState.ERROR: 1,
-    states.ExperimentState.CANCELED: 3,
-    states.ExperimentState.PAUSED: 4,
-}
-"""What commands return that wait for an experiment, by how it ended."""
 
 MASTER_GRACE_SECS: Final = 20.0
 """How long `wait` waits for a master that was lost."""
@@ -89,7 +81,7 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
         return
     if len(experiment_ids) > 1:
         raise click.UsageError("--follow: got several experiments, expected one.")
-    from quintain.cli import foreground
+    from quintain.cli.experiment import foreground
 
     code, _ = foreground.run(lambda calls: calls.apply(experiment_ids[0], "activate"))
     raise click.exceptions.Exit(code)
@@ -157,8 +149,8 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
                 raise click.exceptions.Exit(5)
         alone_since_secs = _check_master(experiment, alone_since_secs)
         time.sleep(left_secs)
-    click.echo(describe_end(experiment))
-    raise click.exceptions.Exit(EXIT_CODES[experiment.state])
+    click.echo(endings.describe_end(experiment))
+    raise click.exceptions.Exit(endings.EXIT_CODES[experiment.state])
 
 
 @click.command(cls=FlagCommand)
@@ -169,7 +161,7 @@ def follow(experiment_id: int) -> None:
 
     Exits as `wait` does once it has ended.
     """
-    from quintain.cli import foreground
+    from quintain.cli.experiment import foreground
 
     raise click.exceptions.Exit(foreground.watch(experiment_id))
 
@@ -195,15 +187,6 @@ def _check_master(
     return now_secs if alone_since_secs is None else alone_since_secs
 
 
-def describe_end(experiment: experiment_lib.Experiment) -> str:
-    """Returns a line that says how an experiment ended."""
-    took = ""
-    if experiment.end_time is not None:
-        took = f" after {output.format_secs(experiment.end_time - experiment.start_time)}"
-    reason = f": {printable.clean(experiment.reason)}" if experiment.reason else "."
-    return f"Experiment {experiment.id} is {experiment.state.value}{took}{reason}"
-
-
 @click.command(cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--config_file", metavar="FILE", help="The new config; the other one's by default.")
@@ -220,7 +203,7 @@ def fork(
     """
     text = None
     if config_file is not None:
-        from quintain.cli import experiment_file
+        from quintain.cli.experiment import file as experiment_file
 
         text = experiment_file.load(config_file, assignments).text
     with connect.open_session() as session:

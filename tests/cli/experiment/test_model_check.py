@@ -3,7 +3,8 @@
 import pytest
 
 from quintain import errors
-from quintain.cli import experiment_file, model_check
+from quintain.cli.experiment import file as experiment_file
+from quintain.cli.experiment import model_check
 
 CONFIG = """
 name: x

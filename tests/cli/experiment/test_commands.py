@@ -121,7 +121,7 @@ def test_a_misspelt_command_names_the_nearest(quintain):
 
 
 def test_wait_does_not_wait_for_a_master_that_never_comes(quintain, calls_fake, monkeypatch):
-    monkeypatch.setattr("quintain.cli.experiment_commands.MASTER_GRACE_SECS", 0.02)
+    monkeypatch.setattr("quintain.cli.experiment.commands.MASTER_GRACE_SECS", 0.02)
 
     code, _, stderr = quintain("experiment", "wait", 2, "--polling-interval", 0.01)
 

@@ -203,9 +203,9 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
     from quintain.config import yaml_io
 
     if provenance and not original:
-        from quintain.cli import experiment_provenance
+        from quintain.cli.experiment import provenance as provenance_lib
 
-        click.echo(experiment_provenance.annotate(experiment), nl=False)
+        click.echo(provenance_lib.annotate(experiment), nl=False)
         return
     text = experiment.original_config if original else yaml_io.dump(experiment.config)
     click.echo(text, nl=not text.endswith("\n"))

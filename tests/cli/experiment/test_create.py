@@ -4,7 +4,7 @@ import types
 import pytest
 
 from quintain import errors
-from quintain.cli import experiment_create, model_check
+from quintain.cli.experiment import create, model_check
 from quintain.records import experiment_config
 
 CONFIG = """
@@ -149,7 +149,7 @@ def test_what_trials_will_not_have_is_told_before_the_start(tmp_path, capsys):
         (tmp_path / f"{number}.bin").write_text("")
     file = types.SimpleNamespace(config=experiment_config.ExperimentConfig())
 
-    experiment_create._check_files(file, tmp_path)
+    create._check_files(file, tmp_path)
 
     stderr = capsys.readouterr().err
     assert "do not have what is ignored: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin and 2 more." in stderr

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import experiment_file, options, output
+from quintain.cli import options, output
+from quintain.cli.experiment import file as experiment_file
 from quintain.cli.lazy_group import FlagCommand
 
 _SHOWN_TRIALS: Final = 20

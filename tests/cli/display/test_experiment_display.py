@@ -4,7 +4,7 @@ import io
 import pytest
 from rich import console
 
-from quintain.cli import follow, snapshot
+from quintain.cli.display import experiment_display, screens, snapshot
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def taken(calls_fake):
 
 
 def test_lines_tell_what_happened_and_only_once(taken, capsys):
-    display = follow.PlainDisplay()
+    display = experiment_display.ExperimentDisplay(screens.PlainScreen())
     display.show(taken)
     first = capsys.readouterr().err.splitlines()
     display.show(taken)
@@ -35,7 +35,7 @@ def test_lines_tell_what_happened_and_only_once(taken, capsys):
 
 
 def test_lines_tell_of_restarts_and_new_metrics(taken, capsys):
-    display = follow.PlainDisplay()
+    display = experiment_display.ExperimentDisplay(screens.PlainScreen())
     display.show(taken)
     capsys.readouterr()
     changed = dataclasses.replace(taken.trials[0], latest_metric=0.6, restarts=2, total_batches=300)
@@ -49,7 +49,7 @@ def test_lines_tell_of_restarts_and_new_metrics(taken, capsys):
 
 def test_the_table_shows_what_trials_do_and_marks_the_best(taken):
     text = io.StringIO()
-    console.Console(file=text, width=120).print(follow.build_table(taken, 10))
+    console.Console(file=text, width=120).print(experiment_display.build_table(taken, 10))
 
     lines = text.getvalue().splitlines()
     assert lines[0].startswith("Experiment 1  digits")
@@ -59,26 +59,14 @@ def test_the_table_shows_what_trials_do_and_marks_the_best(taken):
 
 def test_a_table_without_room_shows_what_runs_and_the_best(taken):
     text = io.StringIO()
-    console.Console(file=text, width=120).print(follow.build_table(taken, 1))
+    console.Console(file=text, width=120).print(experiment_display.build_table(taken, 1))
 
     assert "0.75*" in text.getvalue()
     assert "... and 2 more" in text.getvalue()
 
 
-def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(taken):
-    assert follow.describe_result(taken, "some-uuid") == [
-        "Trials: 2 completed, 1 error",
-        "Best: accuracy 0.75 (trial 2)",
-        "  lr: 0.05",
-        "  net.units: 16",
-        "Checkpoint: quintain checkpoint download some-uuid",
-        "Failed: trial 3: ValueError: no luck",
-        "  quintain trial logs 3 --tail 20",
-    ]
-
-
 def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
-    display = follow.PlainDisplay()
+    display = experiment_display.ExperimentDisplay(screens.PlainScreen())
     display.show(taken)
     capsys.readouterr()
     display.show(dataclasses.replace(taken, problem="The disk is full."))
@@ -88,5 +76,9 @@ def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
 
 def test_a_long_reason_is_shown_by_its_ends():
     lines = [f"line {number}" for number in range(30)]
-    assert follow.shorten("\n".join(lines)).splitlines() == [*lines[:4], "  ...", *lines[-4:]]
-    assert follow.shorten("a\nb") == "a\nb"
+    assert experiment_display.shorten("\n".join(lines)).splitlines() == [
+        *lines[:4],
+        "  ...",
+        *lines[-4:],
+    ]
+    assert experiment_display.shorten("a\nb") == "a\nb"

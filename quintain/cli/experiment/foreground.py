@@ -16,8 +16,10 @@ from typing import Any, Final, Self
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, experiment_commands, follow, standard_streams
-from quintain.cli import snapshot as snapshot_lib
+from quintain.cli import columns, connect, standard_streams
+from quintain.cli.display import experiment_display, screens
+from quintain.cli.display import snapshot as snapshot_lib
+from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.client import session as session_lib
@@ -133,20 +135,12 @@ def _run_embedded(
             server.kill_on_exit()
         goes_on = server.has_work() and not foreground.quits_now
     if goes_on:
-        found = connect.start_in_background(home, slot_arguments(num_slots, threads_per_slot))
+        found = connect.start_in_background(
+            home, num_slots=num_slots, threads_per_slot=threads_per_slot
+        )
         what = "The experiment goes" if foreground.is_detached else "Other experiments go"
         click.echo(f"{what} on in a master in the background (process {found.pid}).", err=True)
     return code, experiment
-
-
-def slot_arguments(num_slots: int | None, threads_per_slot: int | None) -> list[str]:
-    """Returns the arguments of `quintain master start` for a master that a command starts."""
-    arguments = ["--idle_timeout", str(connect.IDLE_TIMEOUT_SECS)]
-    if num_slots is not None:
-        arguments += ["--slots", str(num_slots)]
-    if threads_per_slot is not None:
-        arguments += ["--threads_per_slot", str(threads_per_slot)]
-    return arguments
 
 
 class _Foreground:
@@ -194,7 +188,7 @@ class _Foreground:
 
     def _finish(self, last: snapshot_lib.Snapshot) -> int:
         self._print_result(last)
-        return experiment_commands.EXIT_CODES[last.experiment.state]
+        return endings.EXIT_CODES[last.experiment.state]
 
     def _detach(self, interrupts: Interrupts) -> int:
         self.is_detached = True
@@ -203,7 +197,8 @@ class _Foreground:
 
     def follow(self, experiment_id: int, interrupts: Interrupts) -> snapshot_lib.Snapshot:
         """Shows the experiment until it has ended, a signal comes, or nobody looks any more."""
-        with follow.create_display(is_quiet=self._is_quiet) as display:
+        with screens.open_screen(is_quiet=self._is_quiet) as screen:
+            display = experiment_display.ExperimentDisplay(screen)
             while True:
                 start_secs = time.monotonic()
                 snapshot = snapshot_lib.take(self._calls, experiment_id)
@@ -279,8 +274,8 @@ class _Foreground:
         if last.best is not None:
             checkpoints = self._calls.list_checkpoints(trial_id=last.best.id)
             uuid = columns.to_best_row(last.best, checkpoints, last.searcher)["checkpoint"]
-        lines: Sequence[str] = follow.describe_result(last, uuid)
-        click.echo("\n".join([experiment_commands.describe_end(last.experiment), *lines]))
+        lines: Sequence[str] = endings.describe_result(last, uuid)
+        click.echo("\n".join([endings.describe_end(last.experiment), *lines]))
 
 
 def watch(experiment_id: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from quintain import orbit
-from quintain.cli import progress
+from quintain.cli.display import training_display
 
 _TRAIN_LABELS: Final = {"training_loss": "loss", "token_accuracy": "accuracy"}
 _RATE_LABELS: Final = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
@@ -25,7 +25,7 @@ _INPUT_BOUND_SHARE: Final = 0.3
 class ProgressReporter(orbit.Reporter):
     """Shows loss, speed and remaining time of training, and a line for each evaluation."""
 
-    def __init__(self, display: progress.Display) -> None:
+    def __init__(self, display: training_display.TrainingDisplay) -> None:
         """Stores where to show it."""
         self._display = display
         self._step_secs: float | None = None
@@ -58,7 +58,7 @@ class ProgressReporter(orbit.Reporter):
             self._is_compiled, self._step_secs = self._step_secs is not None, step_secs
         else:
             self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
-        values = progress.format_output(dict(output), _TRAIN_LABELS)
+        values = _format_output(dict(output), _TRAIN_LABELS)
         speed = f"{_rate(output)}{_input_note(output)}"
         left = _format_left(self._step_secs * (target_steps - step))
         self._display.show_training(step, target_steps, f"{values}  {speed}  ETA {left}")
@@ -80,7 +80,7 @@ class ProgressReporter(orbit.Reporter):
 
         flat = evaluation_log.flatten(output)
         labels = _label(flat) or {name: name for name in flat if name != "steps_per_second"}
-        values = progress.format_output(flat, labels)
+        values = _format_output(flat, labels)
         self._display.show_line(f"evaluated step {step}: {values}  ({secs:.0f} s)")
 
     @override
@@ -124,3 +124,16 @@ def _format_left(secs: float) -> str:
     minutes, seconds = divmod(int(secs), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _format_output(output: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Returns the values of some keys in one line, in the order of `names` (key to label)."""
+    return "  ".join(
+        f"{label} {float(output[name]):.{_digits(float(output[name]))}f}"
+        for name, label in names.items()
+        if name in output
+    )
+
+
+def _digits(value: float) -> int:
+    return 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3

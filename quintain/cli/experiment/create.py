@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from quintain import errors
-from quintain.cli import connect, experiment_file, model_check, options, output
-from quintain.cli import master as master_command
+from quintain.cli import connect, options, output
+from quintain.cli.experiment import file as experiment_file
+from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.records import experiment as experiment_lib
@@ -42,7 +43,7 @@ _NUM_NAMES = 5
 )
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the experiment as JSON at the end.")
-@master_command.slot_options
+@options.slot_options
 @options.traceback_option
 def create(
     config_file: str,
@@ -110,7 +111,7 @@ def create(
             elif not paused:
                 click.echo(f"  quintain experiment describe {experiment.id}", err=True)
             return
-        from quintain.cli import foreground
+        from quintain.cli.experiment import foreground
 
         code, experiment = foreground.run(
             begin,
@@ -172,9 +173,7 @@ def _create_only(begin: Any, num_slots: int | None, threads_per_slot: int | None
 
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
-        from quintain.cli import foreground
-
-        connect.start_in_background(home, foreground.slot_arguments(num_slots, threads_per_slot))
+        connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)
     with connect.open_session() as session:
         return begin(session)
 

@@ -1,4 +1,4 @@
-from quintain.cli import experiment_provenance
+from quintain.cli.experiment import provenance
 from quintain.records import experiment, experiment_config, states
 
 TEXT = """\
@@ -23,7 +23,7 @@ def test_each_value_says_what_has_set_it():
     }
     config = experiment_config.parse(content).as_dict()
     record = experiment.Experiment(1, states.ExperimentState.ACTIVE, config, TEXT, "/m")
-    lines = experiment_provenance.annotate(record).splitlines()
+    lines = provenance.annotate(record).splitlines()
     found = {line.partition("#")[0].strip(): line.partition("# ")[2] for line in lines}
     assert found["max_restarts: 4"] == "changed"
     assert found["metric: loss"] == "line 3"

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from quintain.cli import foreground, standard_streams
+from quintain.cli import standard_streams
+from quintain.cli.experiment import foreground
 from quintain.records import experiment, master_status, states
 
 

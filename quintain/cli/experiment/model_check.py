@@ -8,7 +8,7 @@ import threading
 from typing import Any, Final
 
 from quintain import errors
-from quintain.cli import experiment_file
+from quintain.cli.experiment import file as experiment_file
 from quintain.records import codec
 
 _TIMEOUT_SECS: Final = 300.0

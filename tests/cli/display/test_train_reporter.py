@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.cli import train_reporter
+from quintain.cli.display import train_reporter
 
 
 class Display:

@@ -1,0 +1,1 @@
+"""`quintain experiment`: searches over hyperparameters."""

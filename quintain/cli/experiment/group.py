@@ -1,0 +1,64 @@
+"""`quintain experiment`: creates, shows and steers searches over hyperparameters."""
+
+from typing import Final
+
+import click
+
+from quintain.cli.lazy_group import LazyGroup
+
+_COMMANDS: Final = {
+    "create": ("create:create", "Create an experiment, run it and follow it."),
+    "preview": ("preview:preview", "Show what a search would do, without running it."),
+    "list": ("lists:list_experiments", "List experiments."),
+    "describe": ("lists:describe", "Show an experiment."),
+    "list-trials": ("lists:list_trials", "List the trials of an experiment."),
+    "list-checkpoints": (
+        "lists:list_checkpoints",
+        "List the checkpoints of an experiment.",
+    ),
+    "best": ("lists:best", "Show the best trials of an experiment."),
+    "config": ("lists:config", "Print the config of an experiment."),
+    "schema": (
+        "schema:schema",
+        "Write the JSON Schema of an experiment's file, for editors.",
+    ),
+    "download-model-def": (
+        "lists:download_model_def",
+        "Copy the code of an experiment.",
+    ),
+    "pause": ("commands:pause", "Save the trials and free their slots."),
+    "activate": ("commands:activate", "Go on with a paused experiment."),
+    "cancel": ("commands:cancel", "End an experiment; its trials save themselves."),
+    "kill": ("commands:kill", "End an experiment at once."),
+    "archive": ("commands:archive", "Leave an ended experiment out of lists."),
+    "unarchive": ("commands:unarchive", "Show an archived experiment in lists again."),
+    "delete": ("commands:delete", "Delete an ended experiment and its checkpoints."),
+    "follow": (
+        "commands:follow",
+        "Show an experiment that runs in the background.",
+    ),
+    "wait": ("commands:wait", "Wait until an experiment has ended."),
+    "fork": ("commands:fork", "Create an experiment from another one."),
+    "continue": ("commands:continue_", "Go on with an ended experiment."),
+    "label": ("settings:label", "Add labels to an experiment or remove them."),
+    "set": ("settings:set_", "Change settings of an experiment while it runs."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_by_name={
+        name: (f"{__package__}.{place}", text) for name, (place, text) in _COMMANDS.items()
+    },
+)
+def experiment() -> None:
+    r"""Create, show and steer searches over hyperparameters.
+
+    \b
+    quintain experiment create adaptive.yaml model_dir/
+    quintain experiment list
+    quintain experiment best 1
+    """
+    from quintain.cli import logs
+
+    logs.set_up(is_verbose=False)

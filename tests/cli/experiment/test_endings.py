@@ -1,0 +1,27 @@
+import dataclasses
+
+from quintain.cli.display import snapshot
+from quintain.cli.experiment import endings
+from quintain.records import states
+
+
+def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_fake):
+    taken = snapshot.take(calls_fake, 1)
+
+    assert endings.describe_result(taken, "some-uuid") == [
+        "Trials: 2 completed, 1 error",
+        "Best: accuracy 0.75 (trial 2)",
+        "  lr: 0.05",
+        "  net.units: 16",
+        "Checkpoint: quintain checkpoint download some-uuid",
+        "Failed: trial 3: ValueError: no luck",
+        "  quintain trial logs 3 --tail 20",
+    ]
+
+
+def test_the_end_is_told_with_its_time_and_its_reason(calls_fake):
+    ended = calls_fake.get_experiment(1)
+    failed = dataclasses.replace(ended, state=states.ExperimentState.ERROR, reason="no\x07luck")
+
+    assert endings.describe_end(ended) == "Experiment 1 is COMPLETED after 1:30."
+    assert endings.describe_end(failed) == r"Experiment 1 is ERROR after 1:30: no\x07luck"
