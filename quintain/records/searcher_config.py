@@ -1,8 +1,12 @@
-"""Configs of the search methods, chosen by `searcher.name`."""
+"""Configs of the search methods, chosen by `searcher.name`.
+
+Each of them names the code of its method, which it does not import: reading a config needs none of
+it. To add one, write its class here, and what it names in `quintain/search/`.
+"""
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -23,9 +27,19 @@ MAX_BUDGET_STEPS: Final = 50_000
 MAX_SIMPLE_TRIALS: Final = 2_000
 
 
+SEARCHERS: Final[dict[str, type["SearcherConfig"]]] = {}
+"""Configs by `searcher.name`."""
+
+C = TypeVar("C", bound="type[SearcherConfig]")
+
+
 @dataclasses.dataclass
 class SearcherConfig(base_config.Config):
     """What all search methods share."""
+
+    METHOD: ClassVar[str] = ""
+    """`module:function` below `quintain.search` that builds the method from the space, a source of
+    random numbers, and the fields of the subclass."""
 
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     """Whole numbers that have to be set."""
@@ -63,6 +77,18 @@ class SearcherConfig(base_config.Config):
                 yield name, f"missing; the search method {errors.show(self.name)} needs it."
 
 
+def _searcher(name: str, method: str) -> Callable[[C], C]:
+    """Returns a decorator that makes a config one of `searcher.name`, and names its method."""
+
+    def declare(config: C) -> C:
+        config.METHOD = method
+        SEARCHERS[name] = config
+        return config
+
+    return declare
+
+
+@_searcher("single", "random_search:build_single")
 @dataclasses.dataclass
 class SingleConfig(SearcherConfig):
     """One trial."""
@@ -73,6 +99,7 @@ class SingleConfig(SearcherConfig):
     """Length to train the trial for."""
 
 
+@_searcher("random", "random_search:RandomSearch")
 @dataclasses.dataclass
 class RandomConfig(SearcherConfig):
     """Trials with hyperparameters drawn at random."""
@@ -89,6 +116,7 @@ class RandomConfig(SearcherConfig):
     """Trials at once; 0 for all."""
 
 
+@_searcher("grid", "random_search:GridSearch")
 @dataclasses.dataclass
 class GridConfig(SearcherConfig):
     """One trial for each point of a grid."""
@@ -116,6 +144,7 @@ class _BracketConfig(SearcherConfig):
     """Rungs of the largest bracket."""
 
 
+@_searcher("adaptive", "adaptive:build_adaptive")
 @dataclasses.dataclass
 class AdaptiveConfig(_BracketConfig):
     """Brackets of successive halving with a budget."""
@@ -143,6 +172,7 @@ class AdaptiveConfig(_BracketConfig):
             yield "budget", f"got {self.budget:,} steps, expected at most {MAX_BUDGET_STEPS:,}."
 
 
+@_searcher("adaptive_simple", "adaptive:build_adaptive_simple")
 @dataclasses.dataclass
 class AdaptiveSimpleConfig(_BracketConfig):
     """Brackets of successive halving with a number of trials."""
@@ -156,6 +186,7 @@ class AdaptiveSimpleConfig(_BracketConfig):
     """Trials in all."""
 
 
+@_searcher("sync_halving", "halving:build_halving")
 @dataclasses.dataclass
 class SyncHalvingConfig(SearcherConfig):
     """One bracket of successive halving with a budget."""
@@ -178,6 +209,7 @@ class SyncHalvingConfig(SearcherConfig):
     """Kept for old configs; a rung always waits for all of its trials."""
 
 
+@_searcher("async_halving", "asha:build_asha")
 @dataclasses.dataclass
 class AsyncHalvingConfig(SearcherConfig):
     """One bracket of ASHA."""
@@ -203,6 +235,7 @@ class AsyncHalvingConfig(SearcherConfig):
     """Whether trials are stopped in their rung instead of waiting to be promoted."""
 
 
+@_searcher("adaptive_asha", "adaptive:build_adaptive_asha")
 @dataclasses.dataclass
 class AdaptiveAshaConfig(_BracketConfig):
     """Brackets of ASHA."""
@@ -244,6 +277,7 @@ class ExploreFunctionConfig(base_config.Config):
     """Change of the other hyperparameters, as a fraction of their value."""
 
 
+@_searcher("pbt", "pbt:PbtSearch")
 @dataclasses.dataclass
 class PbtConfig(SearcherConfig):
     """Population-based training."""
@@ -270,6 +304,7 @@ class PbtConfig(SearcherConfig):
     """How copies differ."""
 
 
+@_searcher("tpe", "bayesian:TpeSearch")
 @dataclasses.dataclass
 class TpeConfig(RandomConfig):
     """Bayesian search by a tree of Parzen estimators."""
@@ -282,21 +317,6 @@ class TpeConfig(RandomConfig):
 
     divisor: Divisor = 4.0
     """One trial of so many goes on, where there are rungs."""
-
-
-SEARCHERS: Final[dict[str, type[SearcherConfig]]] = {
-    "single": SingleConfig,
-    "random": RandomConfig,
-    "grid": GridConfig,
-    "adaptive": AdaptiveConfig,
-    "adaptive_simple": AdaptiveSimpleConfig,
-    "sync_halving": SyncHalvingConfig,
-    "async_halving": AsyncHalvingConfig,
-    "adaptive_asha": AdaptiveAshaConfig,
-    "pbt": PbtConfig,
-    "tpe": TpeConfig,
-}
-"""Configs by `searcher.name`."""
 
 
 def choose(name: Any) -> type[SearcherConfig]:

@@ -98,6 +98,7 @@ def build_adaptive(
     divisor: float = 4.0,
     max_rungs: int = 5,
     bracket_rungs: Sequence[int] = (),
+    train_stragglers: bool = True,
 ) -> Tournament:
     """Builds an adaptive search with a budget, shared out evenly over the brackets.
 
@@ -110,7 +111,9 @@ def build_adaptive(
         divisor: One trial of so many goes on.
         max_rungs: Rungs of the largest bracket.
         bracket_rungs: Rungs of each bracket, instead of those of `mode`.
+        train_stragglers: Without effect.
     """
+    del train_stragglers
     brackets = list(bracket_rungs) or halving.choose_brackets(mode, max_rungs)
     plans = [
         halving.plan_by_budget(max_length, budget // len(brackets), divisor, num_rungs)
@@ -213,11 +216,11 @@ def build_adaptive_asha(
     brackets = sorted(brackets, reverse=True)[:max_trials]
     shares = share_trials(max_trials, divisor, brackets)
     concurrency = share_concurrency(max_concurrent_trials, divisor, shares)
-    build = asha.asha_class(stop_once=stop_once)
     searches = [
-        build(
+        asha.build_asha(
             space,
             random,
+            stop_once=stop_once,
             num_rungs=num_rungs,
             max_length=max_length,
             max_trials=share,

@@ -386,6 +386,15 @@ class AshaStoppingSearch(_RungSearch):
         ]
 
 
-def asha_class(*, stop_once: bool) -> Any:
-    """Returns the kind of ASHA: by stopping if `stop_once`, else by promotion."""
-    return AshaStoppingSearch if stop_once else AshaSearch
+def build_asha(
+    space: space_lib.Space, random: np.random.RandomState, *, stop_once: bool = False, **sizes: Any
+) -> AshaSearch | AshaStoppingSearch:
+    """Builds one bracket of ASHA.
+
+    Args:
+        space: The hyperparameters.
+        random: Source of all random numbers.
+        stop_once: Whether trials are stopped in their rung instead of waiting to be promoted.
+        **sizes: The other arguments of `AshaSearch`.
+    """
+    return (AshaStoppingSearch if stop_once else AshaSearch)(space, random, **sizes)

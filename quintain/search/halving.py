@@ -175,6 +175,31 @@ class HalvingSearch(base_search.SearchMethod):
         return [] if request_id in self._exited else [base_search.Close(request_id)]
 
 
+def build_halving(
+    space: space_lib.Space,
+    random: np.random.RandomState,
+    *,
+    num_rungs: int,
+    max_length: int,
+    budget: int,
+    divisor: float,
+    train_stragglers: bool = True,
+) -> HalvingSearch:
+    """Builds a search of one bracket.
+
+    Args:
+        space: The hyperparameters.
+        random: Source of all random numbers.
+        num_rungs: Rungs.
+        max_length: Units of training of the best trials.
+        budget: Units of training in all.
+        divisor: One trial of so many goes on.
+        train_stragglers: Without effect.
+    """
+    del train_stragglers
+    return HalvingSearch(space, random, plan_by_budget(max_length, budget, divisor, num_rungs))
+
+
 def choose_brackets(mode: str, max_rungs: int) -> list[int]:
     """Returns the numbers of rungs of an adaptive search's brackets, largest first.
 

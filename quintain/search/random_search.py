@@ -107,7 +107,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
 
 
 class RandomSearch(_FullTraining):
-    """Draws the hyperparameters of each trial. With one trial it is the `single` search."""
+    """Draws the hyperparameters of each trial."""
 
     @property
     @override
@@ -126,6 +126,13 @@ class RandomSearch(_FullTraining):
     @override
     def _next_hparams(self) -> None:
         return None
+
+
+def build_single(
+    space: space_lib.Space, random: np.random.RandomState, *, max_length: int
+) -> RandomSearch:
+    """Builds a search with one trial, trained for `max_length` units."""
+    return RandomSearch(space, random, max_length=max_length, max_trials=1)
 
 
 class GridSearch(_FullTraining):

@@ -1,25 +1,18 @@
 """Builds the search that an experiment's config describes."""
 
-import typing
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from quintain import errors
-from quintain.records import experiment_config
-from quintain.records import searcher_config as cfg
-from quintain.search import (
-    adaptive,
-    asha,
-    base_search,
-    bayesian,
-    halving,
-    pbt,
-    random_search,
-    searcher,
-)
+from quintain.records import experiment_config, searcher_config
+from quintain.search import base_search, searcher
 from quintain.search import space as space_lib
+
+Build = Callable[..., base_search.SearchMethod]
+"""Builds a search method from the space, a source of random numbers, and the config's fields."""
 
 
 def build_searcher(config: experiment_config.ExperimentConfig) -> searcher.Searcher:
@@ -55,45 +48,24 @@ def check(
 
 
 def build_method(
-    config: cfg.SearcherConfig, space: space_lib.Space, random: np.random.RandomState
+    config: searcher_config.SearcherConfig, space: space_lib.Space, random: np.random.RandomState
 ) -> base_search.SearchMethod:
     """Builds a search method; its lengths are those of the config, in the config's unit.
+
+    Fields of sections of the config are arguments like all others.
 
     Args:
         config: The config of the method.
         space: The hyperparameters.
         random: Source of all random numbers.
     """
-    fields: dict[str, Any] = {
-        name: value
-        for name, value in config.as_dict().items()
-        if name not in cfg.SearcherConfig().as_dict() and name != "train_stragglers"
-    }
-    match config:
-        case cfg.TpeConfig():
-            return bayesian.TpeSearch(space, random, **fields)
-        case cfg.SingleConfig():
-            return random_search.RandomSearch(space, random, max_trials=1, **fields)
-        case cfg.RandomConfig():
-            return random_search.RandomSearch(space, random, **fields)
-        case cfg.GridConfig():
-            return random_search.GridSearch(space, random, **fields)
-        case cfg.AdaptiveConfig():
-            return adaptive.build_adaptive(space, random, **fields)
-        case cfg.AdaptiveSimpleConfig():
-            return adaptive.build_adaptive_simple(space, random, **fields)
-        case cfg.SyncHalvingConfig():
-            plan = halving.plan_by_budget(
-                config.max_length, config.budget, config.divisor, config.num_rungs
-            )
-            return halving.HalvingSearch(space, random, plan)
-        case cfg.AsyncHalvingConfig():
-            build = asha.asha_class(stop_once=fields.pop("stop_once"))
-            return typing.cast(base_search.SearchMethod, build(space, random, **fields))
-        case cfg.AdaptiveAshaConfig():
-            return adaptive.build_adaptive_asha(space, random, **fields)
-        case cfg.PbtConfig():
-            replace, explore = fields.pop("replace_function"), fields.pop("explore_function")
-            return pbt.PbtSearch(space, random, **fields, **replace, **explore)
-        case _:
-            raise errors.ConfigError(f"searcher.name: got {config.name!r}, which can't be built.")
+    shared = searcher_config.SearcherConfig().as_dict()
+    arguments: dict[str, Any] = {}
+    for name, value in config.as_dict().items():
+        if isinstance(value, Mapping):
+            arguments |= value
+        elif name not in shared:
+            arguments[name] = value
+    module, _, name = config.METHOD.partition(":")
+    build: Build = getattr(importlib.import_module(f"quintain.search.{module}"), name)
+    return build(space, random, **arguments)

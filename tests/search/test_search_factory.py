@@ -1,6 +1,9 @@
+import importlib
+import inspect
+
 import pytest
 
-from quintain.records import experiment_config
+from quintain.records import experiment_config, searcher_config
 from quintain.search import search_factory, simulate
 
 SEARCHERS = {
@@ -87,3 +90,20 @@ def test_bayesian_search_finds_better_points_than_chance():
         return sum(abs(point["x"] - 0.5) for point in list(result.hparams.values())[20:])
 
     assert late_distance(tpe) < 0.5 * late_distance(chance)
+
+
+@pytest.mark.parametrize("name", searcher_config.SEARCHERS)
+def test_every_method_takes_the_fields_of_its_config(name):
+    shared = searcher_config.SearcherConfig().as_dict()
+    config = searcher_config.SEARCHERS[name]()
+
+    module, _, builder = config.METHOD.partition(":")
+    taken = inspect.signature(
+        getattr(importlib.import_module(f"quintain.search.{module}"), builder)
+    ).parameters
+
+    fields = {field: value for field, value in config.as_dict().items() if field not in shared}
+    sections = [value for value in fields.values() if isinstance(value, dict)]
+    plain = {field for field, value in fields.items() if not isinstance(value, dict)}
+    is_open = any(each.kind is each.VAR_KEYWORD for each in taken.values())
+    assert is_open or plain.union(*sections) == taken.keys() - {"space", "random"}

@@ -1,3 +1,4 @@
+import functools
 import time
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_adaptive_asha_has_as_many_rungs_as_length_and_trials_allow():
 @pytest.mark.parametrize("stop_once", [False, True])
 def test_asha_trains_just_its_number_of_trials(stop_once):
     result = run(
-        asha.asha_class(stop_once=stop_once),
+        functools.partial(asha.build_asha, stop_once=stop_once),
         num_rungs=3,
         max_length=16,
         max_trials=64,
