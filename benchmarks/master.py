@@ -64,7 +64,7 @@ class SimulatedLauncher(launcher_lib.Launcher):
 def work(master: master_lib.Master, launcher: SimulatedLauncher, launch_id: str) -> None:
     """Does one workload of a process."""
     launch = launcher.alive[launch_id]
-    work = master.next_workload(launch.trial_id, launch_id, 0.0)
+    work = master.workers.next_workload(launch.trial_id, launch_id, 0.0)
     if work is None:
         return
     if work.kind is workload.WorkloadKind.TERMINATE:
@@ -80,7 +80,7 @@ def work(master: master_lib.Master, launcher: SimulatedLauncher, launch_id: str)
         batch_metrics=[metrics] * work.num_batches,
         checkpoint=stored if work.kind is workload.WorkloadKind.CHECKPOINT else None,
     )
-    master.report(launch.trial_id, launch_id, result)
+    master.workers.report(launch.trial_id, launch_id, result)
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
 
         master, _ = new_master()
         begin = time.perf_counter()
-        experiment = master.create_experiment(json.dumps(config), None)
+        experiment = master.commands.create_experiment(json.dumps(config), None)
         print(f"create: {time.perf_counter() - begin:.2f} s")
         begin, middle, memory = time.perf_counter(), None, []
         pause = 0.0

@@ -1,8 +1,8 @@
-"""What users can ask of the platform, whoever answers: a master by HTTP, or its store directly."""
+"""What users can read of the platform, whoever answers: a master by HTTP, or its store directly."""
 
 import abc
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from quintain.records import checkpoint as checkpoint_lib
@@ -12,13 +12,7 @@ from quintain.records import trial as trial_lib
 
 
 class Calls(abc.ABC):
-    """Reads, and commands to experiments, trials and checkpoints.
-
-    All of them raise `NotFoundError` for what is not there, commands raise `StateError` where the
-    state does not allow them, and those that need a master raise `MasterUnreachableError`.
-    """
-
-    # What there is.
+    """Reads experiments, trials and checkpoints; raises `NotFoundError` for what is not there."""
 
     @abc.abstractmethod
     def get_status(self) -> master_status.MasterStatus:
@@ -126,116 +120,6 @@ class Calls(abc.ABC):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         """Copies the code of an experiment into a directory and returns the paths there."""
 
-    # Experiments.
-
-    @abc.abstractmethod
-    def create_experiment(
-        self,
-        config_text: str,
-        model_dir: pathlib.Path | None,
-        *,
-        source: str = "config",
-        overrides: Sequence[str] = (),
-        parent_id: int | None = None,
-        activate: bool = True,
-    ) -> experiment_lib.Experiment:
-        """Creates an experiment.
-
-        Args:
-            config_text: The config as YAML.
-            model_dir: Directory with the user's code, which is copied; None if it needs none.
-            source: Name of the config for messages.
-            overrides: `path=value` texts that win over the config.
-            parent_id: Experiment it was forked from.
-            activate: Whether it starts at once; paused otherwise.
-
-        Raises:
-            ConfigError: Listing all that is wrong.
-        """
-
-    @abc.abstractmethod
-    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
-        """Pauses, activates, cancels, kills, archives or unarchives an experiment.
-
-        Args:
-            experiment_id: The experiment.
-            command: One of `EXPERIMENT_COMMANDS`.
-        """
-
-    @abc.abstractmethod
-    def delete_experiment(self, experiment_id: int) -> None:
-        """Deletes an experiment that has ended, with its checkpoints."""
-
-    @abc.abstractmethod
-    def update_experiment(
-        self, experiment_id: int, changes: Mapping[str, Any]
-    ) -> experiment_lib.Experiment:
-        """Changes what may be changed while an experiment runs.
-
-        Args:
-            experiment_id: The experiment.
-            changes: New values by name, out of `EDITABLE`.
-        """
-
-    @abc.abstractmethod
-    def fork_experiment(
-        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
-    ) -> experiment_lib.Experiment:
-        """Creates an experiment from another one's code and config.
-
-        Args:
-            experiment_id: The other one.
-            config_text: The config as YAML; the other one's if None.
-            overrides: `path=value` texts that win over the config.
-        """
-
-    @abc.abstractmethod
-    def continue_experiment(
-        self, experiment_id: int, overrides: Sequence[str]
-    ) -> experiment_lib.Experiment:
-        """Goes on with an experiment that has ended, with a larger budget for example."""
-
-    # Trials and checkpoints.
-
-    @abc.abstractmethod
-    def kill_trial(self, trial_id: int) -> trial_lib.Trial:
-        """Ends a trial at once; its experiment goes on."""
-
-    @abc.abstractmethod
-    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
-        """Creates an experiment of one trial with the hyperparameters and seed of another."""
-
-    @abc.abstractmethod
-    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
-        """Deletes the files of a checkpoint that no trial goes on from."""
-
     @abc.abstractmethod
     def list_orphans(self) -> list[checkpoint_lib.Orphan]:
         """Returns the directories among the checkpoints that the store does not know."""
-
-    @abc.abstractmethod
-    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
-        """Gives one of them to the experiment that it names.
-
-        Raises:
-            CheckpointError: If it is damaged, or the store does not have what it names.
-        """
-
-    @abc.abstractmethod
-    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
-        """Deletes one of them."""
-
-
-EXPERIMENT_COMMANDS = ("pause", "activate", "cancel", "kill", "archive", "unarchive")
-"""What `Calls.apply` does."""
-
-EDITABLE = (
-    "description",
-    "labels",
-    "weight",
-    "max_slots",
-    "priority",
-    "max_trials",
-    "checkpoint_storage",
-)
-"""What `Calls.update_experiment` changes."""

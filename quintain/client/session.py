@@ -186,9 +186,12 @@ class Session(calls.Calls):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         return self._fetch(f"/experiments/{experiment_id}/files", directory)
 
-    # Commands.
-
     @override
+    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+        return self._get(list[checkpoint_lib.Orphan], "/checkpoints/orphans")
+
+    # Commands. They raise `StateError` where the state does not allow them.
+
     def create_experiment(
         self,
         config_text: str,
@@ -199,6 +202,19 @@ class Session(calls.Calls):
         parent_id: int | None = None,
         activate: bool = True,
     ) -> experiment_lib.Experiment:
+        """Creates an experiment.
+
+        Args:
+            config_text: The config as YAML.
+            model_dir: Directory with the user's code, which is copied; None if it needs none.
+            source: Name of the config for messages.
+            overrides: `path=value` texts that win over the config.
+            parent_id: Experiment it was forked from.
+            activate: Whether it starts at once; paused otherwise.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
         body = {
             "config_text": config_text,
             "model_dir": None if model_dir is None else str(model_dir.absolute()),
@@ -209,8 +225,8 @@ class Session(calls.Calls):
         }
         return self._post(experiment_lib.Experiment, "/experiments", body)
 
-    @override
     def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
+        """Gives an experiment a command: pause, activate, cancel, kill, archive or unarchive."""
         # Each of them may be given twice.
         return self._post(
             experiment_lib.Experiment,
@@ -218,8 +234,8 @@ class Session(calls.Calls):
             is_repeatable=True,
         )
 
-    @override
     def delete_experiment(self, experiment_id: int) -> None:
+        """Deletes an experiment that has ended, with its checkpoints."""
         self._connection.request(
             "DELETE",
             f"{_PREFIX}/experiments/{experiment_id}",
@@ -227,10 +243,10 @@ class Session(calls.Calls):
             is_repeatable=False,
         )
 
-    @override
     def update_experiment(
-        self, experiment_id: int, changes: Mapping[str, Any]
+        self, experiment_id: int, changes: experiment_lib.Changes
     ) -> experiment_lib.Experiment:
+        """Changes what may be changed while an experiment runs."""
         answer = self._connection.request(
             "PATCH",
             f"{_PREFIX}/experiments/{experiment_id}",
@@ -240,55 +256,56 @@ class Session(calls.Calls):
         )
         return codec.from_plain(experiment_lib.Experiment, answer)
 
-    @override
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
     ) -> experiment_lib.Experiment:
+        """Creates an experiment from another one's code and config.
+
+        Args:
+            experiment_id: The other one.
+            config_text: The config as YAML; the other one's if None.
+            overrides: `path=value` texts that win over the config.
+        """
         return self._post(
             experiment_lib.Experiment,
             f"/experiments/{experiment_id}/fork",
             {"config_text": config_text, "overrides": list(overrides)},
         )
 
-    @override
     def continue_experiment(
         self, experiment_id: int, overrides: Sequence[str]
     ) -> experiment_lib.Experiment:
+        """Goes on with an experiment that has ended, with a larger budget for example."""
         return self._post(
             experiment_lib.Experiment,
             f"/experiments/{experiment_id}/continue",
             {"overrides": list(overrides)},
         )
 
-    @override
     def kill_trial(self, trial_id: int) -> trial_lib.Trial:
+        """Ends a trial at once; its experiment goes on."""
         return self._post(trial_lib.Trial, f"/trials/{trial_id}/kill", is_repeatable=True)
 
-    @override
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial with the hyperparameters and seed of another."""
         return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
 
-    @override
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
-        answer = self._connection.request(
-            "DELETE", f"{_PREFIX}/checkpoints/{_quote(uuid)}", timeout_secs=_COMMAND_SECS
-        )
-        return codec.from_plain(checkpoint_lib.Checkpoint, answer)
+        """Deletes the files of a checkpoint that no trial goes on from."""
+        return self._delete(checkpoint_lib.Checkpoint, f"/checkpoints/{_quote(uuid)}")
 
-    @override
-    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
-        return self._get(list[checkpoint_lib.Orphan], "/checkpoints/orphans")
-
-    @override
     def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+        """Gives an orphan to the experiment that it names.
+
+        Raises:
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
         path = f"/checkpoints/orphans/{_quote(name)}/adopt"
         return self._post(checkpoint_lib.Checkpoint, path)
 
-    @override
     def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
-        path = f"{_PREFIX}/checkpoints/orphans/{_quote(name)}"
-        answer = self._connection.request("DELETE", path, timeout_secs=_COMMAND_SECS)
-        return codec.from_plain(checkpoint_lib.Orphan, answer)
+        """Deletes an orphan."""
+        return self._delete(checkpoint_lib.Orphan, f"/checkpoints/orphans/{_quote(name)}")
 
     def _get(self, kind: type[T], path: str, **query: Any) -> T:
         text = urllib.parse.urlencode(list(_to_fields(query)))
@@ -305,6 +322,10 @@ class Session(calls.Calls):
             timeout_secs=_COMMAND_SECS,
             is_repeatable=is_repeatable,
         )
+        return codec.from_plain(kind, answer)
+
+    def _delete(self, kind: type[T], path: str) -> T:
+        answer = self._connection.request("DELETE", f"{_PREFIX}{path}", timeout_secs=_COMMAND_SECS)
         return codec.from_plain(kind, answer)
 
     def _fetch(self, path: str, directory: pathlib.Path) -> list[str]:

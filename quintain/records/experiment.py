@@ -1,7 +1,10 @@
 """Experiments as the store keeps them."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from typing_extensions import TypedDict
 
 from quintain.records import states
 
@@ -48,3 +51,29 @@ class Experiment:
 
     reason: str = ""
     """Why it ended, if not because the search was over."""
+
+
+class Changes(TypedDict, total=False):
+    """What may be changed of an experiment while it runs, or later."""
+
+    description: str
+    """The user's words for it."""
+
+    labels: Sequence[str]
+    """All of its labels."""
+
+    weight: float
+    """Its share of the slots."""
+
+    max_slots: int
+    """Most slots that it may hold; 0 for no limit."""
+
+    priority: int
+    """1 to 99; smaller numbers are served first."""
+
+    max_trials: int
+    """More trials than before; a search that was over goes on."""
+
+    checkpoint_storage: Mapping[str, int]
+    """New `save_experiment_best`, `save_trial_best`, `save_trial_latest`; of an ended experiment,
+    what need not be kept any more is deleted."""

@@ -2,13 +2,11 @@
 
 import dataclasses
 import pathlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
-from quintain.config import yaml_io
 from quintain.records import (
     checkpoint,
     deletion,
@@ -22,44 +20,18 @@ from quintain.scheduler import (
     checkpoint_gc,
     entries,
     experiment_machine,
-    faults,
-    model_files,
+    new_experiments,
+    orphans,
     scheduling,
 )
 from quintain.scheduler import core as core_lib
-from quintain.search import search_factory, searcher
+from quintain.search import searcher
 from quintain.search import space as space_lib
 from quintain.store import session as session_lib
 
+_ARCHIVING: Final = ("archive", "unarchive")
+_COMMANDS: Final = (*experiment_machine.COMMANDS, *_ARCHIVING)
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
-
-
-def read_config(
-    config_text: str, source: str, overrides: Sequence[str]
-) -> experiment_config.ExperimentConfig:
-    """Reads the config of an experiment.
-
-    Args:
-        config_text: YAML.
-        source: Name of the text, for messages.
-        overrides: `path=value` each.
-
-    Raises:
-        ConfigError: Listing all that is wrong.
-    """
-    content = yaml_io.load_text(config_text, source)
-    if not isinstance(content, Mapping):
-        raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
-    config = experiment_config.parse(_override(content, overrides))
-    search_factory.check(config)
-    return config
-
-
-def _override(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    merged = dict(content)
-    for text in overrides:
-        merged = overrides_lib.merge(merged, overrides_lib.parse_assignment(text))
-    return merged
 
 
 class Commands:
@@ -72,162 +44,71 @@ class Commands:
 
     # New experiments.
 
-    def create(
+    def create_experiment(
         self,
-        config: experiment_config.ExperimentConfig,
-        text: str,
+        config_text: str,
         model_dir: pathlib.Path | None,
         *,
+        source: str = "config",
+        overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
-        trial_seed: int | None = None,
     ) -> experiment.Experiment:
-        """Creates an experiment; see `Master.create_experiment`."""
-        core = self._core
-        with faults.explaining_search():
-            machine = experiment_machine.ExperimentMachine(config)
-        record = experiment.Experiment(
-            id=0,
-            state=states.ExperimentState.ACTIVE,
-            config=config.as_dict(),
-            original_config=text,
-            model_dir="",
-            description=config.description or config.name,
-            labels=tuple(sorted(set(config.labels))),
-            start_time=time.time(),
-            parent_id=parent_id,
-        )
-        # The user's directory may be large and slow: nobody waits for its copy.
-        with model_files.staging(core.home) as scratch:
-            has_rules = model_dir is None or not model_dir.is_relative_to(core.home / "experiments")
-            if model_dir is None:
-                (scratch / model_files.NAME).mkdir()
-            else:
-                model_files.copy_model_dir(
-                    model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
-                )
-            with core.condition:
-                start: dict[str, Any] = {
-                    "kind": "start",
-                    "config": config.as_dict(),
-                    "source_checkpoint": self._find_source(config.searcher),
-                    "trial_seed": trial_seed,
-                }
-                events = [start] if activate else [start, {"kind": "pause"}]
-                placed = None
-                try:
-                    with core.store.transaction() as session:
-                        record = self._add_new(session, record)
-                        target = model_files.choose_place(core.home, record.id)
-                        code = str(target / model_files.NAME)
-                        record = dataclasses.replace(record, model_dir=code)
-                        session.update_experiment(record)
-                        entry = entries.Entry(record, machine, config)
-                        for event in events:
-                            event["time"] = time.time()
-                            with faults.explaining_search():
-                                effects = machine.apply(event)
-                            session.add_event(record.id, event)
-                            entries.write_effects(session, entry, effects)
-                        placed = scratch.rename(target)
-                except Exception:
-                    if placed is not None:
-                        placed.rename(scratch)
-                    raise
-                core.entries[record.id] = entry
-                core.notify()
-                return entry.record
+        """Creates an experiment and copies the user's code.
 
-    def _add_new(
-        self, session: session_lib.Session, record: experiment.Experiment
-    ) -> experiment.Experiment:
-        """Stores an experiment under a number that no directory of the home has yet.
+        Args:
+            config_text: The config, as YAML.
+            model_dir: Directory with the user's code, or None if there is none. What
+                `.quintainignore` or `.detignore` names in it is left out.
+            source: Name of the config, for messages.
+            overrides: `path=value` each; they win over the config.
+            parent_id: Experiment that it was forked from.
+            activate: Whether it starts at once; else it is paused.
 
-        A database that is an older copy gives numbers again; what has them is another's.
+        Raises:
+            ConfigError: Listing all that is wrong.
         """
-        added = session.add_experiment(record)
-        roots = [self._core.home / name for name in ("experiments", "scratch")]
-        while any((root / str(added.id)).exists() for root in roots):
-            session.delete_experiment(added.id)
-            added = session.add_experiment(record)
-        return added
-
-    def _find_source(self, config: searcher_config.SearcherConfig) -> str | None:
-        """Returns the checkpoint from which all trials start, or None."""
-        with self._core.store.reading() as session:
-            if config.source_checkpoint_uuid is not None:
-                found = session.get_checkpoint(config.source_checkpoint_uuid)
-                if found.state is not checkpoint.CheckpointState.COMPLETED:
-                    raise errors.ConfigError(
-                        f"searcher.source_checkpoint_uuid: the files of {found.uuid!r} are "
-                        f"{found.state.value.lower()}; choose another checkpoint."
-                    )
-                return found.uuid
-            if config.source_trial_id is None:
-                return None
-            session.get_trial(config.source_trial_id)
-            usable = session.list_checkpoints(
-                trial_id=config.source_trial_id, states=[checkpoint.CheckpointState.COMPLETED]
-            )
-        if not usable:
-            raise errors.ConfigError(
-                f"searcher.source_trial_id: trial {config.source_trial_id} has no checkpoint to "
-                "start from."
-            )
-        return max(usable, key=lambda each: each.total_batches).uuid
+        config = new_experiments.read_config(config_text, source, overrides)
+        return new_experiments.create(
+            self._core, config, config_text, model_dir, parent_id=parent_id, activate=activate
+        )
 
     def rerun_trial(self, trial_id: int) -> experiment.Experiment:
-        """Creates an experiment of one trial; see `Master.rerun_trial`."""
-        with self._core.store.reading() as session:
-            former = session.get_trial(trial_id)
-            owner = session.get_experiment(former.experiment_id)
-        config = experiment_config.parse(owner.config)
-        unit = config.searcher.batches_per_unit
-        longest = getattr(config.searcher, "max_length", 0) * unit
-        plain = dict(owner.config)
-        plain["hyperparameters"] = _freeze(former.hparams)
-        plain["searcher"] = {
-            "name": "single",
-            "metric": config.searcher.metric,
-            "smaller_is_better": config.searcher.smaller_is_better,
-            "source_trial_id": config.searcher.source_trial_id,
-            "source_checkpoint_uuid": config.searcher.source_checkpoint_uuid,
-            "max_length": {"batches": former.total_batches or longest or config.scheduling_unit},
-        }
-        plain["description"] = f"Trial {trial_id} again"
-        return self.create(
-            experiment_config.parse(plain),
-            yaml_io.dump(plain),
-            pathlib.Path(owner.model_dir),
-            parent_id=owner.id,
-            trial_seed=former.seed,
-        )
+        """Creates an experiment of one trial, with the hyperparameters and seed of this one."""
+        return new_experiments.rerun(self._core, trial_id)
 
-    def fork(
-        self,
-        experiment_id: int,
-        config_text: str | None,
-        model_dir: pathlib.Path | None,
-        overrides: Sequence[str],
-        *,
-        activate: bool,
+    def fork_experiment(
+        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
     ) -> experiment.Experiment:
-        """Creates an experiment from another one; see `Master.fork`."""
-        with self._core.store.reading() as session:
-            owner = session.get_experiment(experiment_id)
+        """Creates an experiment from another one's code, and its config unless one is given."""
+        owner = self._record(experiment_id)
         text = config_text if config_text is not None else owner.original_config
-        config = read_config(text, f"experiment {experiment_id}", overrides)
-        source = model_dir or pathlib.Path(owner.model_dir)
-        return self.create(config, text, source, parent_id=experiment_id, activate=activate)
+        config = new_experiments.read_config(text, f"experiment {experiment_id}", overrides)
+        return new_experiments.create(
+            self._core, config, text, pathlib.Path(owner.model_dir), parent_id=experiment_id
+        )
 
     # Experiments that are there.
 
-    def command(self, experiment_id: int, name: str) -> experiment.Experiment:
-        """Pauses, activates, cancels or kills an experiment.
+    def apply(self, experiment_id: int, command: str) -> experiment.Experiment:
+        """Pauses, activates, cancels, kills, archives or unarchives an experiment.
+
+        A trial of an experiment that is paused or canceled finishes its workload, saves itself, and
+        gives back its slots. One that is killed ends at once, and what is not saved is lost.
 
         Raises:
+            NotFoundError: If there is no such command.
             StateError: If that is not possible now; the message says what is.
         """
+        if command in experiment_machine.COMMANDS:
+            return self._steer(experiment_id, command)
+        if command in _ARCHIVING:
+            return self._set_archived(experiment_id, is_archived=command == "archive")
+        raise errors.NotFoundError(
+            f"command {command!r}: there is none, expected one of {', '.join(_COMMANDS)}."
+        )
+
+    def _steer(self, experiment_id: int, name: str) -> experiment.Experiment:
         core = self._core
         with core.condition:
             record = self._record(experiment_id)
@@ -249,16 +130,19 @@ class Commands:
                 f"Experiment {experiment_id} has failed: {self._record(experiment_id).reason}"
             )
 
-    def set_archived(self, experiment_id: int, *, is_archived: bool) -> experiment.Experiment:
-        """Archives an ended experiment, or takes it back."""
+    def _set_archived(self, experiment_id: int, *, is_archived: bool) -> experiment.Experiment:
         with self._core.condition:
             record = self._ended(experiment_id, "archived" if is_archived else "unarchived")
             record = dataclasses.replace(record, is_archived=is_archived)
             self._core.write(lambda session: session.update_experiment(record))
             return record
 
-    def delete(self, experiment_id: int) -> experiment.Experiment:
-        """Deletes an ended experiment; see `Master.delete`."""
+    def delete_experiment(self, experiment_id: int) -> None:
+        """Deletes an ended experiment with all its files.
+
+        Raises:
+            StateError: If it has not ended, or trials elsewhere start from its checkpoints.
+        """
         core = self._core
         with core.condition:
             record = self._ended(experiment_id, "deleted")
@@ -278,7 +162,6 @@ class Commands:
 
             core.write(write)
         core.deletions.run()
-        return record
 
     def _note_all(
         self, record: experiment.Experiment, uuids: Sequence[str]
@@ -295,7 +178,11 @@ class Commands:
         return notes
 
     def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
-        """Deletes the files of a checkpoint; see `Master.delete_checkpoint`."""
+        """Deletes the files of a checkpoint; returns its record.
+
+        Raises:
+            StateError: If a trial that has not ended goes on from it.
+        """
         core = self._core
         with core.condition:
             with core.store.reading() as session:
@@ -309,8 +196,29 @@ class Commands:
         core.deletions.run()
         return dataclasses.replace(record, state=checkpoint.CheckpointState.DELETED)
 
+    def adopt_orphan(self, name: str) -> checkpoint.Checkpoint:
+        """Gives a checkpoint that the store does not know to the experiment that it names.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
+        return orphans.adopt(self._core, name)
+
+    def delete_orphan(self, name: str) -> checkpoint.Orphan:
+        """Deletes a directory among the checkpoints that the store does not know.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+        """
+        return orphans.delete(self._core, name)
+
     def kill_trial(self, trial_id: int) -> trial.Trial:
-        """Ends a trial at once; see `Master.kill_trial`."""
+        """Ends a trial at once; the search goes on without it.
+
+        Raises:
+            StateError: If it has ended by itself.
+        """
         core = self._core
         with core.condition:
             with core.store.reading() as session:
@@ -329,11 +237,26 @@ class Commands:
     def continue_experiment(
         self, experiment_id: int, overrides: Sequence[str]
     ) -> experiment.Experiment:
-        """Takes up an ended experiment again; see `Master.continue_experiment`."""
+        """Takes up an ended experiment again, under the same number.
+
+        Trials that its end interrupted go on from their last checkpoints. Where the search method
+        trains each trial by itself (`single`, `random`, `grid`), trials that failed get their
+        restarts anew; and if `searcher.max_length` is raised, all trials are trained further. With
+        nothing but more trials (`searcher.max_trials`), it need not have ended.
+
+        Raises:
+            StateError: If it has not ended, nothing can go on, or the search can't go on with
+                what `overrides` change.
+        """
+        match new_experiments.override({}, overrides):
+            case {"searcher": {"max_trials": int(max_trials), **rest}, **others} if not (
+                rest or others
+            ):
+                return self.update_experiment(experiment_id, {"max_trials": max_trials})
         core = self._core
         with core.condition:
             record = self._ended(experiment_id, "continued")
-            config = experiment_config.parse(_override(record.config, overrides))
+            config = experiment_config.parse(new_experiments.override(record.config, overrides))
             former = experiment_config.parse(record.config)
             entry = core.load(experiment_id)
             _check_continuation(former, config)
@@ -355,42 +278,30 @@ class Commands:
             self._reopen(entry, event)
             return entry.record
 
-    def update(
-        self,
-        experiment_id: int,
-        *,
-        description: str | None,
-        labels: Sequence[str] | None,
-        resources: Mapping[str, Any],
-        max_trials: int | None,
-        checkpoint_storage: Mapping[str, int] | None,
+    def update_experiment(
+        self, experiment_id: int, changes: experiment.Changes
     ) -> experiment.Experiment:
-        """Changes an experiment; see `Master.update_experiment`."""
+        """Changes what may be changed while an experiment runs, or later.
+
+        Raises:
+            ConfigError: If a value is not allowed.
+            StateError: If the search can't be given more trials.
+        """
         core = self._core
+        max_trials = changes.get("max_trials")
         with core.condition:
             record = self._record(experiment_id)
-            changes: dict[str, Any] = {}
-            if description is not None:
-                changes["description"] = description
-            if labels is not None:
-                changes["labels"] = sorted(set(labels))
-            if resources:
-                changes["resources"] = dict(resources)
-            if checkpoint_storage:
-                _check_gc_fields(checkpoint_storage)
-                changes["checkpoint_storage"] = dict(checkpoint_storage)
-            if max_trials is not None:
-                changes["searcher"] = {"max_trials": max_trials}
             is_ended = record.state.is_terminal
             entry = core.load(experiment_id) if is_ended else core.entry(experiment_id)
             if max_trials is not None:
                 entry.machine.check_extension(max_trials)
-            config = experiment_config.parse(overrides_lib.merge(record.config, changes))
+            merged = overrides_lib.merge(record.config, _to_overrides(changes))
+            config = experiment_config.parse(merged)
             updated = dataclasses.replace(
                 entry.record,
                 config=config.as_dict(),
-                description=record.description if description is None else description,
-                labels=record.labels if labels is None else tuple(sorted(set(labels))),
+                description=changes.get("description", record.description),
+                labels=tuple(sorted(set(changes.get("labels", record.labels)))),
             )
             if max_trials is not None:
                 former = entry.record, entry.config
@@ -404,7 +315,7 @@ class Commands:
             else:
                 core.write(lambda session: session.update_experiment(updated))
                 entry.record, entry.config = updated, config
-            if checkpoint_storage and entry.record.state.is_terminal:
+            if changes.get("checkpoint_storage") and entry.record.state.is_terminal:
                 checkpoint_gc.collect_ended(core, entry)
             core.notify()
             return entry.record
@@ -438,14 +349,22 @@ class Commands:
         return record
 
 
-def _freeze(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a space with just one point; mappings that are values stay values."""
-    return {
-        name: _freeze(value)
-        if isinstance(value, Mapping) and "type" not in value
-        else {"type": "const", "val": value}
-        for name, value in hparams.items()
-    }
+def _to_overrides(changes: experiment.Changes) -> dict[str, Any]:
+    """Returns changes as parts of the config."""
+    overrides: dict[str, Any] = {}
+    for name, value in changes.items():
+        if name in ("weight", "max_slots", "priority"):
+            # The config has no number for "no limit".
+            is_unlimited = name == "max_slots" and value == 0
+            overrides.setdefault("resources", {})[name] = None if is_unlimited else value
+        elif name == "max_trials":
+            overrides["searcher"] = {name: value}
+        else:
+            overrides[name] = value
+    if "labels" in changes:
+        overrides["labels"] = sorted(set(changes["labels"]))
+    _check_gc_fields(changes.get("checkpoint_storage", {}))
+    return overrides
 
 
 def _check_gc_fields(given: Mapping[str, int]) -> None:

@@ -38,7 +38,7 @@ MAX_LOSSES: Final = 5
 """Processes of a trial that may be lost in a row, through nobody's fault, before it counts."""
 
 _State = states.ExperimentState
-_COMMANDS: Final = {
+COMMANDS: Final = {
     "pause": _State.PAUSED,
     "activate": _State.ACTIVE,
     "cancel": _State.STOPPING_CANCELED,
@@ -134,7 +134,7 @@ class ExperimentMachine:
             _State.CANCELED,
         ):
             return
-        states.check_transition(self.state, _COMMANDS[command])
+        states.check_transition(self.state, COMMANDS[command])
 
     def apply(self, event: Mapping[str, Any]) -> Effects:
         """Changes the state by one event.
@@ -361,7 +361,7 @@ class ExperimentMachine:
 
     def _command(self, command: str, effects: Effects) -> None:
         if command in ("pause", "activate"):
-            self.state = _COMMANDS[command]
+            self.state = COMMANDS[command]
             if command == "activate":
                 self._advance_all(effects)
             return

@@ -64,7 +64,11 @@ class WorkerCalls:
 
     @_contained
     def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialSpec:
-        """Returns what a process has to know; see `Master.start_run`."""
+        """Returns what a process that was just started, or lost the master, has to know.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
         core = self._core
         with core.condition:
             live = self._find(trial_id, identity.launch_id)
@@ -116,7 +120,12 @@ class WorkerCalls:
     def report_damage(
         self, trial_id: int, launch_id: str, uuid: str, damage: str
     ) -> trial.TrialSpec:
-        """Takes what is wrong with a checkpoint; see `Master.report_damage`."""
+        """Takes what is wrong with a checkpoint; returns the trial with the one before.
+
+        Raises:
+            CheckpointError: If it is another trial's, from which this one has to begin.
+            GoneError: If this run is not wanted any more.
+        """
         core = self._core
         with core.condition:
             live = self._find(trial_id, launch_id)
@@ -169,7 +178,13 @@ class WorkerCalls:
 
     @_contained
     def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
-        """Returns the next workload; see `Master.next_workload`."""
+        """Returns the next workload, or None if there is none within `wait` seconds.
+
+        Until its result is reported, the same workload is returned.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
         core = self._core
         deadline = time.monotonic() + wait
         with core.condition:
@@ -228,7 +243,11 @@ class WorkerCalls:
 
     @_contained
     def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
-        """Takes a result; see `Master.report`."""
+        """Takes a result; the same one twice is no error.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
         core, work = self._core, result.workload
         with core.condition:
             live = self._find(trial_id, launch_id)
@@ -258,7 +277,11 @@ class WorkerCalls:
     def report_exit(
         self, trial_id: int, launch_id: str, reason: workload.ExitedReason, message: str
     ) -> None:
-        """Takes the reason of a process that ends by itself; see `Master.report_exit`."""
+        """Takes the reason of a process that ends by itself.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
         core = self._core
         with core.condition:
             live = self._find(trial_id, launch_id)

@@ -44,8 +44,8 @@ def build_app(
     """Builds the interface of a master.
 
     Args:
-        calls: What answers users.
-        master: What answers workers.
+        calls: What answers what users read.
+        master: What answers their commands, and workers.
         info: Which master this is.
         token: What requests of its user have to carry.
         launch_key: Knows what requests of trials' processes have to carry.
@@ -76,11 +76,11 @@ def build_app(
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
-        workers.build_router(master, is_stopping),
+        workers.build_router(master.workers, is_stopping),
         master_routes.build_router(calls, info, stop),
-        experiments.build_router(calls),
-        trials.build_router(calls),
-        checkpoints.build_router(calls),
+        experiments.build_router(calls, master.commands),
+        trials.build_router(calls, master.commands),
+        checkpoints.build_router(calls, master.commands),
     ):
         app.include_router(router, prefix=PREFIX)
     return app

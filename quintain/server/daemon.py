@@ -41,7 +41,7 @@ class MasterServer:
 
     Example:
         with daemon.MasterServer(home) as server:
-            server.calls.create_experiment(...)
+            server.master.commands.create_experiment(...)
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class MasterServer:
 
     @property
     def calls(self) -> direct_calls.DirectCalls:
-        """Users' calls, without HTTP."""
+        """What users read, without HTTP."""
         return self._calls
 
     @property
@@ -208,7 +208,7 @@ class MasterServer:
             launch_key=launch_key,
             accept_new_database=self._accept_new_database,
         )
-        self._calls = direct_calls.DirectCalls(store, self._home, self._master)
+        self._calls = direct_calls.DirectCalls(store, self._home, self._master.status)
         # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)
@@ -233,7 +233,7 @@ class MasterServer:
         for experiment_id in found:
             with contextlib.suppress(errors.StateError, errors.NotFoundError):
                 if self._calls.get_experiment(experiment_id).state is states.ExperimentState.PAUSED:
-                    self._master.activate(experiment_id)
+                    self._master.commands.apply(experiment_id, "activate")
         self._home.resume_file.unlink(missing_ok=True)
 
     def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:

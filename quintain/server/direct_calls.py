@@ -1,8 +1,8 @@
-"""Users' calls answered from the store and the master of this process."""
+"""What users read, answered from the store."""
 
 import pathlib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -10,7 +10,6 @@ from typing_extensions import override
 from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
-from quintain.config import overrides as overrides_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import log, master_status, metric, states
@@ -18,53 +17,35 @@ from quintain.records import trial as trial_lib
 from quintain.server import checkpoint_files
 
 if typing.TYPE_CHECKING:
-    # Commands that only read need not wait for these.
-    from quintain.scheduler import master as master_lib
+    # Who asks has opened it, or need not wait for it.
     from quintain.store import store as store_lib
 
 _MIN_PREFIX = 4
 
 
 class DirectCalls(calls.Calls):
-    """Reads from a store, and hands commands to a master, if there is one."""
+    """Reads from a store, also where no master runs."""
 
     def __init__(
         self,
         store: "store_lib.Store",
         home: home_lib.Home,
-        master: "master_lib.Master | None" = None,
+        find_status: Callable[[], master_status.MasterStatus] = master_status.MasterStatus,
     ) -> None:
         """Stores its parts.
 
         Args:
-            store: What reads are answered from.
+            store: What is read.
             home: Where files are.
-            master: What carries out commands; None refuses them.
+            find_status: Returns what runs where; nothing does where there is no master.
         """
         self._store = store
         self._home = home
-        self._master = master
-
-    @property
-    def master(self) -> "master_lib.Master":
-        """What carries out commands.
-
-        Raises:
-            MasterUnreachableError: If there is none.
-        """
-        if self._master is None:
-            raise errors.MasterUnreachableError(
-                f"No master runs for {self._home.path}; start one with `quintain master`."
-            )
-        return self._master
-
-    # Reads.
+        self._find_status = find_status
 
     @override
     def get_status(self) -> master_status.MasterStatus:
-        if self._master is None:
-            return master_status.MasterStatus()
-        return self._master.status()
+        return self._find_status()
 
     @override
     def list_experiments(
@@ -220,108 +201,9 @@ class DirectCalls(calls.Calls):
             )
         return pathlib.Path(model_dir)
 
-    # Commands.
-
-    @override
-    def create_experiment(
-        self,
-        config_text: str,
-        model_dir: pathlib.Path | None,
-        *,
-        source: str = "config",
-        overrides: Sequence[str] = (),
-        parent_id: int | None = None,
-        activate: bool = True,
-    ) -> experiment_lib.Experiment:
-        return self.master.create_experiment(
-            config_text,
-            model_dir,
-            source=source,
-            overrides=overrides,
-            parent_id=parent_id,
-            activate=activate,
-        )
-
-    @override
-    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
-        if command not in calls.EXPERIMENT_COMMANDS:
-            raise errors.NotFoundError(
-                f"command {command!r}: there is none, expected one of "
-                f"{', '.join(calls.EXPERIMENT_COMMANDS)}."
-            )
-        return typing.cast(experiment_lib.Experiment, getattr(self.master, command)(experiment_id))
-
-    @override
-    def delete_experiment(self, experiment_id: int) -> None:
-        self.master.delete(experiment_id)
-
-    @override
-    def update_experiment(
-        self, experiment_id: int, changes: Mapping[str, Any]
-    ) -> experiment_lib.Experiment:
-        for name in changes:
-            if name not in calls.EDITABLE:
-                raise errors.ConfigError(
-                    f"{name}: can't be changed, expected one of {', '.join(calls.EDITABLE)}."
-                    f"{errors.suggest(name, calls.EDITABLE)}"
-                )
-        # It imports pydantic, which commands that only read need not wait for.
-        from quintain.server import experiment_changes  # noqa: PLC0415
-
-        checked = experiment_changes.check_types(changes)
-        return self.master.update_experiment(experiment_id, **checked)
-
-    @override
-    def fork_experiment(
-        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
-    ) -> experiment_lib.Experiment:
-        return self.master.fork(experiment_id, config_text, overrides=overrides)
-
-    @override
-    def continue_experiment(
-        self, experiment_id: int, overrides: Sequence[str]
-    ) -> experiment_lib.Experiment:
-        max_trials = _find_max_trials(overrides)
-        if max_trials is not None:
-            # More trials are no other search; this also works while it runs.
-            return self.master.update_experiment(experiment_id, max_trials=max_trials)
-        return self.master.continue_experiment(experiment_id, overrides)
-
-    @override
-    def kill_trial(self, trial_id: int) -> trial_lib.Trial:
-        return self.master.kill_trial(trial_id)
-
-    @override
-    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
-        return self.master.rerun_trial(trial_id)
-
-    @override
-    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
-        return self.master.delete_checkpoint(self.get_checkpoint(uuid).uuid)
-
     @override
     def list_orphans(self) -> list[checkpoint_lib.Orphan]:
         # It imports what commands that only read need not wait for.
         from quintain.scheduler import orphans  # noqa: PLC0415
 
         return orphans.find(self._store, self._home.path)
-
-    @override
-    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
-        return self.master.adopt_orphan(name)
-
-    @override
-    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
-        return self.master.delete_orphan(name)
-
-
-def _find_max_trials(overrides: Sequence[str]) -> int | None:
-    """Returns the number of trials, if overrides set nothing else."""
-    merged: dict[str, Any] = {}
-    for text in overrides:
-        merged = overrides_lib.merge(merged, overrides_lib.parse_assignment(text))
-    searcher = merged.get("searcher")
-    if set(merged) != {"searcher"} or not isinstance(searcher, Mapping):
-        return None
-    value = searcher.get("max_trials")
-    return value if set(searcher) == {"max_trials"} and isinstance(value, int) else None

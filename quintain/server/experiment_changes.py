@@ -1,39 +1,37 @@
-"""Types of what users change of an experiment that runs."""
+"""Checks what users want to change of an experiment that runs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import typing
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pydantic
 
 from quintain import errors
+from quintain.records import experiment
+
+_NAMES: Final = tuple(experiment.Changes.__annotations__)
+_TYPES: Final = pydantic.TypeAdapter(experiment.Changes)
 
 
-class _Changes(pydantic.BaseModel):
-    """Types of what `update_experiment` changes."""
-
-    model_config = pydantic.ConfigDict(strict=True)
-
-    description: str | None = None
-    labels: Sequence[str] | None = None
-    weight: float | None = None
-    max_slots: int | None = None
-    priority: int | None = None
-    max_trials: int | None = None
-    checkpoint_storage: dict[str, int] | None = None
-
-
-def check_types(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns changes as they are.
+def check(changes: Mapping[str, Any]) -> experiment.Changes:
+    """Returns changes without those that are None.
 
     Raises:
-        ConfigError: If one of them has a value of another type than its field.
+        ConfigError: If one of them can't be changed, or has another type than its field.
     """
+    for name in changes:
+        if name not in _NAMES:
+            raise errors.ConfigError(
+                f"{name}: can't be changed, expected one of {', '.join(_NAMES)}."
+                f"{errors.suggest(name, _NAMES)}"
+            )
+    given = {name: value for name, value in changes.items() if value is not None}
     try:
-        _Changes.model_validate(dict(changes))
+        _TYPES.validate_python(given, strict=True)
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         raise errors.ConfigError(
             f"{'.'.join(map(str, problem['loc']))}: got {repr(problem['input'])[:200]}, "
             f"{problem['msg'][:1].lower()}{problem['msg'][1:]}."
         ) from error
-    return changes
+    return typing.cast(experiment.Changes, given)

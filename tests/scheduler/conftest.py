@@ -169,18 +169,18 @@ class Workers:
         launch = self.launcher.alive[launch_id]
         if launch_id not in self.specs:
             identity = trial.ProcessIdentity(1, 1.0, launch_id)
-            spec = self.master.start_run(launch.trial_id, identity)
+            spec = self.master.workers.start_run(launch.trial_id, identity)
             while spec.latest_checkpoint and self.find_damage(spec):
                 uuid = pathlib.Path(spec.latest_checkpoint).name
-                spec = self.master.report_damage(launch.trial_id, launch_id, uuid, "cut")
+                spec = self.master.workers.report_damage(launch.trial_id, launch_id, uuid, "cut")
             self.specs[launch_id] = spec
-        work = self.master.next_workload(launch.trial_id, launch_id, 0.0)
+        work = self.master.workers.next_workload(launch.trial_id, launch_id, 0.0)
         if work is None:
             return None
         if work.kind is Kind.TERMINATE:
             self.launcher.end(launch_id, exit_code=0)
             return work
-        self.master.report(launch.trial_id, launch_id, self.answer(launch_id, work))
+        self.master.workers.report(launch.trial_id, launch_id, self.answer(launch_id, work))
         self.done.append(work)
         return work
 

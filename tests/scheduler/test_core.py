@@ -88,11 +88,11 @@ def test_a_fault_anywhere_ends_its_experiment_and_changes_no_other(
     make_master, make_workers, config_text, describe, inject, store, places, ratio
 ):
     master = make_master(num_slots=3)
-    alone = master.create_experiment(config_text(HEALTHY), None).id
+    alone = master.commands.create_experiment(config_text(HEALTHY), None).id
     make_workers(master).run()
 
-    hostile = master.create_experiment(config_text(HEALTHY, name="hostile"), None).id
-    beside = master.create_experiment(config_text(HEALTHY), None).id
+    hostile = master.commands.create_experiment(config_text(HEALTHY, name="hostile"), None).id
+    beside = master.commands.create_experiment(config_text(HEALTHY), None).id
     for place in places:
         inject(place, random.Random(place), ratio)
     make_workers(master).run(max_rounds=500)
@@ -120,10 +120,12 @@ def test_a_hostile_experiment_leaves_the_others_their_slots_and_results(
     make_master, make_workers, config_text, describe, store, fake_launcher, fields, reason
 ):
     master = make_master(num_slots=3)
-    alone = master.create_experiment(config_text(HEALTHY), None).id
+    alone = master.commands.create_experiment(config_text(HEALTHY), None).id
     make_workers(master).run()
-    hostile = master.create_experiment(config_text(HEALTHY, max_restarts=0, **fields), None).id
-    beside = master.create_experiment(config_text(HEALTHY), None).id
+    hostile = master.commands.create_experiment(
+        config_text(HEALTHY, max_restarts=0, **fields), None
+    ).id
+    beside = master.commands.create_experiment(config_text(HEALTHY), None).id
     fake_launcher.refused = hostile if fields.get("name") == "launcher" else 0
 
     workers = make_workers(master)
@@ -142,7 +144,7 @@ def test_what_a_search_can_not_begin_with_is_a_mistake_in_the_config(
     monkeypatch.setattr(searcher.Searcher, "start", lambda _: 10.0**309)
 
     with pytest.raises(errors.ConfigError, match=r"can't begin .*OverflowError: .*machine\.py:\d+"):
-        make_master().create_experiment(config_text(HEALTHY), None)
+        make_master().commands.create_experiment(config_text(HEALTHY), None)
 
     assert list_state(store) == {}
 
@@ -151,7 +153,9 @@ def test_a_master_starts_though_an_experiment_can_not_be_replayed(
     make_master, make_workers, config_text, describe, store
 ):
     master = make_master()
-    damaged, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    damaged, fine = (
+        master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2)
+    )
     with store.transaction() as session:
         session.add_event(damaged, {"kind": "nonsense", "time": 0.0})
 
@@ -168,9 +172,9 @@ def test_a_command_that_raises_ends_the_experiment_and_says_so(
     make_master, config_text, store, monkeypatch
 ):
     master = make_master()
-    created = master.create_experiment(config_text(HEALTHY), None, activate=False).id
+    created = master.commands.create_experiment(config_text(HEALTHY), None, activate=False).id
     monkeypatch.setattr(trial_machine.TrialMachine, "next_event", lambda *_: 1 // 0)
     with pytest.raises(errors.StateError, match=r"has failed: .*ZeroDivisionError"):
-        master.activate(created)
+        master.commands.apply(created, "activate")
 
     assert list_state(store)[created].state is states.ExperimentState.ERROR

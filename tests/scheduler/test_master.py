@@ -29,7 +29,7 @@ SEARCHES = {
 
 def create(master, config_text, searcher="random", **fields):
     chosen = SEARCHES[searcher] if isinstance(searcher, str) else searcher
-    return master.create_experiment(config_text(chosen, **fields), None).id
+    return master.commands.create_experiment(config_text(chosen, **fields), None).id
 
 
 def get(store, experiment_id):
@@ -249,9 +249,9 @@ def test_a_result_that_is_sent_twice_counts_once(
     workers = make_workers(master)
     work = workers.step(launch_id)
     answer = workers.answer(launch_id, work)
-    master.report(work.trial_id, launch_id, answer)
-    make_master().report(work.trial_id, launch_id, answer)
-    following = master.next_workload(work.trial_id, launch_id, 0.0)
+    master.workers.report(work.trial_id, launch_id, answer)
+    make_master().workers.report(work.trial_id, launch_id, answer)
+    following = master.workers.next_workload(work.trial_id, launch_id, 0.0)
     assert (following.number, following.total_batches) == (2, 4)
 
 
@@ -267,7 +267,7 @@ def test_a_result_of_a_run_that_is_not_wanted_is_refused(
     fake_launcher.end(launch_id, exit_code=1)
     master.tick()
     with pytest.raises(errors.GoneError, match=launch_id):
-        master.report(work.trial_id, launch_id, workers.answer(launch_id, work))
+        master.workers.report(work.trial_id, launch_id, workers.answer(launch_id, work))
 
 
 def test_a_trial_goes_back_to_its_checkpoint_and_forgets_what_came_later(
@@ -430,7 +430,7 @@ def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
     master.tick()
     for launch_id in list(fake_launcher.alive):
         workers.step(launch_id)
-    assert master.pause(experiment_id).state is states.ExperimentState.PAUSED
+    assert master.commands.apply(experiment_id, "pause").state is states.ExperimentState.PAUSED
     for _ in range(4):
         master.tick()
         for launch_id in list(fake_launcher.alive):
@@ -439,7 +439,7 @@ def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
     running = [each for each in list_trials(store, experiment_id) if each.total_batches]
     assert [each.total_batches for each in running] == [4, 4]
     assert all(each.latest_checkpoint for each in running)
-    master.activate(experiment_id)
+    master.commands.apply(experiment_id, "activate")
     workers.run()
     expected = describe(undisturbed)
     assert describe(experiment_id)["trials"] == expected["trials"]
@@ -458,7 +458,7 @@ def test_an_ended_experiment_can_be_continued_where_it_was(
         master.tick()
         for launch_id in list(fake_launcher.alive):
             workers.step(launch_id)
-    getattr(master, command)(experiment_id)
+    master.commands.apply(experiment_id, command)
     workers.run()
     record = get(store, experiment_id)
     assert record.state is states.ExperimentState.CANCELED
@@ -466,8 +466,8 @@ def test_an_ended_experiment_can_be_continued_where_it_was(
     assert all(each.state.is_terminal for each in list_trials(store, experiment_id))
     if command == "cancel":
         assert not fake_launcher.killed
-    assert getattr(master, command)(experiment_id).state is states.ExperimentState.CANCELED
-    master.continue_experiment(experiment_id)
+    assert master.commands.apply(experiment_id, command).state is states.ExperimentState.CANCELED
+    master.commands.continue_experiment(experiment_id, [])
     workers.master = make_master()
     workers.run()
     assert describe(experiment_id)["trials"] == describe(undisturbed)["trials"]
@@ -478,8 +478,8 @@ def test_a_single_trial_can_be_trained_longer(make_master, make_workers, config_
     experiment_id = create(master, config_text, "single")
     make_workers(master).run()
     with pytest.raises(errors.StateError, match=r"Raise searcher\.max_length"):
-        master.continue_experiment(experiment_id)
-    master.continue_experiment(experiment_id, ["searcher.max_length=20"])
+        master.commands.continue_experiment(experiment_id, [])
+    master.commands.continue_experiment(experiment_id, ["searcher.max_length=20"])
     workers = make_workers(make_master())
     workers.run()
     (record,) = list_trials(store, experiment_id)
@@ -494,8 +494,8 @@ def test_a_search_can_be_given_more_trials(make_master, make_workers, config_tex
     if when == "ended":
         make_workers(master).run()
     with pytest.raises(errors.StateError, match="more than the present 5"):
-        master.update_experiment(experiment_id, max_trials=5)
-    master.update_experiment(experiment_id, max_trials=9)
+        master.commands.update_experiment(experiment_id, {"max_trials": 5})
+    master.commands.update_experiment(experiment_id, {"max_trials": 9})
     make_workers(make_master()).run()
     trials = list_trials(store, experiment_id)
     assert len(trials) == 9
@@ -503,7 +503,7 @@ def test_a_search_can_be_given_more_trials(make_master, make_workers, config_tex
     assert get(store, experiment_id).config["searcher"]["max_trials"] == 9
     pbt = create(master, config_text, "pbt")
     with pytest.raises(errors.StateError, match="fork"):
-        master.update_experiment(pbt, max_trials=9)
+        master.commands.update_experiment(pbt, {"max_trials": 9})
 
 
 def test_what_an_experiment_may_be_asked_depends_on_its_state(
@@ -511,18 +511,24 @@ def test_what_an_experiment_may_be_asked_depends_on_its_state(
 ):
     master = make_master()
     experiment_id = create(master, config_text, "single")
-    for command in (master.archive, master.unarchive, master.delete, master.continue_experiment):
+    for command in ("archive", "unarchive"):
         with pytest.raises(errors.StateError, match="only an ended one"):
-            command(experiment_id)
+            master.commands.apply(experiment_id, command)
+    with pytest.raises(errors.StateError, match="only an ended one"):
+        master.commands.delete_experiment(experiment_id)
+    with pytest.raises(errors.StateError, match="only an ended one"):
+        master.commands.continue_experiment(experiment_id, [])
+    with pytest.raises(errors.NotFoundError, match="expected one of pause, activate, cancel"):
+        master.commands.apply(experiment_id, "stop")
     make_workers(master).run()
-    for command in (master.pause, master.activate, master.cancel, master.kill):
+    for command in ("pause", "activate", "cancel", "kill"):
         with pytest.raises(errors.StateError, match="may be archived, deleted, forked"):
-            command(experiment_id)
-    assert master.archive(experiment_id).is_archived
-    assert not master.unarchive(experiment_id).is_archived
-    master.delete(experiment_id)
+            master.commands.apply(experiment_id, command)
+    assert master.commands.apply(experiment_id, "archive").is_archived
+    assert not master.commands.apply(experiment_id, "unarchive").is_archived
+    master.commands.delete_experiment(experiment_id)
     with pytest.raises(errors.NotFoundError):
-        master.pause(experiment_id)
+        master.commands.apply(experiment_id, "pause")
 
 
 def test_a_killed_trial_ends_and_the_search_goes_on(
@@ -532,7 +538,7 @@ def test_a_killed_trial_ends_and_the_search_goes_on(
     experiment_id = create(master, config_text, "random")
     master.tick()
     victim = next(iter(fake_launcher.alive.values())).trial_id
-    assert master.kill_trial(victim).state is states.TrialState.CANCELED
+    assert master.commands.kill_trial(victim).state is states.TrialState.CANCELED
     assert len(fake_launcher.killed) == 1
     make_workers(master).run()
     ended = [each.state.value for each in list_trials(store, experiment_id)]
@@ -546,7 +552,7 @@ def test_a_trial_is_run_again_with_its_hyperparameters_and_seed(
     experiment_id = create(master, config_text, "random")
     make_workers(master).run()
     former = list_trials(store, experiment_id)[3]
-    again = master.rerun_trial(former.id)
+    again = master.commands.rerun_trial(former.id)
     make_workers(master).run()
     (record,) = list_trials(store, again.id)
     assert (record.hparams, record.seed) == (former.hparams, former.seed)
@@ -564,9 +570,9 @@ def test_all_trials_start_from_another_experiments_trial(
     searcher = {**SEARCHES["random"], "source_trial_id": source.id}
     create(master, config_text, searcher)
     with pytest.raises(errors.StateError, match="start from its checkpoints"):
-        master.delete(first)
+        master.commands.delete_experiment(first)
     with pytest.raises(errors.StateError, match="goes on from it"):
-        master.delete_checkpoint(source.latest_checkpoint)
+        master.commands.delete_checkpoint(source.latest_checkpoint)
     workers = make_workers(master)
     workers.run()
     assert all(
@@ -590,12 +596,16 @@ def test_only_the_checkpoints_that_were_asked_for_are_kept(
         return [each.total_batches for each in kept]
 
     assert count() == [10]
-    master.update_experiment(experiment_id, checkpoint_storage={"save_trial_best": 0})
+    master.commands.update_experiment(experiment_id, {"checkpoint_storage": {"save_trial_best": 0}})
     assert count() == [10]
-    master.update_experiment(experiment_id, checkpoint_storage={"save_trial_latest": 0})
+    master.commands.update_experiment(
+        experiment_id, {"checkpoint_storage": {"save_trial_latest": 0}}
+    )
     assert count() == []
     with pytest.raises(errors.ConfigError, match="Did you mean 'save_trial_best'"):
-        master.update_experiment(experiment_id, checkpoint_storage={"save_trail_best": 0})
+        master.commands.update_experiment(
+            experiment_id, {"checkpoint_storage": {"save_trail_best": 0}}
+        )
 
 
 def test_a_trial_that_asks_to_stop_is_saved_and_completes(
@@ -634,8 +644,8 @@ def test_a_workload_that_takes_too_long_is_a_failure(
     workers.specs[launch_id] = None
     identity = trial.ProcessIdentity(1, 1.0, launch_id)
     trial_id = fake_launcher.alive[launch_id].trial_id
-    master.start_run(trial_id, identity)
-    master.next_workload(trial_id, launch_id, 0.0)
+    master.workers.start_run(trial_id, identity)
+    master.workers.next_workload(trial_id, launch_id, 0.0)
     time.sleep(0.01)
     for _ in range(3):
         master.tick()
@@ -677,12 +687,14 @@ def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     work = workers.step(launch_ids[0])
     plain = store.transaction
     monkeypatch.setattr(store, "transaction", _raise_full)
-    following = master.next_workload(work.trial_id, launch_ids[0], 0.0)
+    following = master.workers.next_workload(work.trial_id, launch_ids[0], 0.0)
     with pytest.raises(errors.StoreError, match="disk is full"):
-        master.report(work.trial_id, launch_ids[0], workers.answer(launch_ids[0], following))
+        master.workers.report(
+            work.trial_id, launch_ids[0], workers.answer(launch_ids[0], following)
+        )
     master.tick()
     assert "disk is full" in master.status().problem
-    assert master.next_workload(work.trial_id, launch_ids[0], 0.0) is None
+    assert master.workers.next_workload(work.trial_id, launch_ids[0], 0.0) is None
     monkeypatch.setattr(store, "transaction", plain)
     master.tick()
     assert master.status().problem == ""
@@ -762,7 +774,7 @@ def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
     assert get(store, experiment_id).state is states.ExperimentState.PAUSED
     master.stop()
     second = make_master()
-    second.activate(experiment_id)
+    second.commands.apply(experiment_id, "activate")
     make_workers(second).run()
     assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
 
@@ -792,7 +804,7 @@ def test_asynchronous_searches_can_be_given_more_trials_too(
     if when == "ended":
         make_workers(master).run()
         assert len(list_trials(store, experiment_id)) == 6
-    master.update_experiment(experiment_id, max_trials=11)
+    master.commands.update_experiment(experiment_id, {"max_trials": 11})
     make_workers(make_master()).run()
     trials = list_trials(store, experiment_id)
     assert len(trials) == 11
@@ -813,8 +825,8 @@ def test_failed_trials_of_a_random_search_get_another_chance(
 
     make_workers(master).run(on_round=crash)
     with pytest.raises(errors.StateError, match=r"searcher\.metric.*fork it"):
-        master.continue_experiment(experiment_id, ["searcher.metric=accuracy"])
-    master.continue_experiment(experiment_id)
+        master.commands.continue_experiment(experiment_id, ["searcher.metric=accuracy"])
+    master.commands.continue_experiment(experiment_id, [])
     workers = make_workers(make_master())
     workers.run()
     assert {work.trial_id for work in workers.done} == {bad}
@@ -842,10 +854,9 @@ def test_a_fork_takes_config_and_code_and_changes_what_is_named(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "model_def.py").write_text("x = 1\n")
     master = make_master()
-    first = master.create_experiment(config_text(SEARCHES["single"]), tmp_path / "code")
-    copy = master.fork(first.id, overrides=["searcher.max_length=3"], activate=False)
+    first = master.commands.create_experiment(config_text(SEARCHES["single"]), tmp_path / "code")
+    copy = master.commands.fork_experiment(first.id, None, ["searcher.max_length=3"])
     assert copy.parent_id == first.id
-    assert copy.state is states.ExperimentState.PAUSED
     assert copy.config["searcher"]["max_length"] == 3
     assert (pathlib.Path(copy.model_dir) / "model_def.py").read_text() == "x = 1\n"
 
@@ -866,9 +877,9 @@ def test_a_config_with_mistakes_creates_nothing(make_master, config_text, store,
     master = make_master()
     text = config_text({"name": "single", "max_length": -1}, chekpoint_policy="all")
     with pytest.raises(errors.ConfigError, match="checkpoint_policy"):
-        master.create_experiment(text, None, source="my.yaml")
+        master.commands.create_experiment(text, None, source="my.yaml")
     with pytest.raises(errors.ConfigError, match="is not a directory"):
-        master.create_experiment(config_text(SEARCHES["single"]), tmp_path / "none")
+        master.commands.create_experiment(config_text(SEARCHES["single"]), tmp_path / "none")
     with store.reading() as session:
         assert session.list_experiments() == []
 

@@ -20,7 +20,9 @@ def home(tmp_path):
 def master(make_master, make_workers, config_text):
     """Returns a master whose one trial has ended."""
     master = make_master()
-    master.create_experiment(config_text(SINGLE, min_checkpoint_period={"batches": 5}), None)
+    master.commands.create_experiment(
+        config_text(SINGLE, min_checkpoint_period={"batches": 5}), None
+    )
     make_workers(master).run()
     return master
 
@@ -73,7 +75,7 @@ def test_in_a_storage_of_several_homes_only_their_own_are_looked_at(
     shared = tmp_path / "shared [1]"
     master = make_master()
     storage = {"checkpoint_storage": {"host_path": str(shared)}}
-    master.create_experiment(config_text(SINGLE, **storage), None)
+    master.commands.create_experiment(config_text(SINGLE, **storage), None)
     save(master, home, "lost", shared)
     save(master, home, "foreign", shared, home_id="theirs")
     save(master, home, "unnamed", shared, home_id="")
@@ -85,7 +87,7 @@ def test_what_a_process_is_about_to_report_is_no_orphan(
     make_master, config_text, home, fake_launcher
 ):
     master = make_master()
-    master.create_experiment(config_text(SINGLE), None)
+    master.commands.create_experiment(config_text(SINGLE), None)
     master.tick()
     (launch_id,) = fake_launcher.alive
     save(master, home, "fresh", launch_id=launch_id)
@@ -102,16 +104,16 @@ def test_what_a_process_is_about_to_report_is_no_orphan(
 def test_an_adopted_checkpoint_is_its_trials_and_is_kept_until_it_is_named(master, home):
     save(master, home, "lost", total_batches=10)
 
-    adopted = master.adopt_orphan("lost")
+    adopted = master.commands.adopt_orphan("lost")
 
     assert (adopted.trial_id, adopted.total_batches, adopted.is_adopted) == (1, 10, True)
     assert adopted.metric is not None
     assert adopted.files["weights"] == 5
     nothing = {"save_trial_best": 0, "save_trial_latest": 0}
-    master.update_experiment(1, checkpoint_storage=nothing)
+    master.commands.update_experiment(1, {"checkpoint_storage": nothing})
     master.tick()
     assert (home / "checkpoints" / "lost").exists()
-    master.delete_checkpoint("lost")
+    master.commands.delete_checkpoint("lost")
     assert not (home / "checkpoints" / "lost").exists()
     assert list_found(master, home) == {}
 
@@ -120,25 +122,25 @@ def test_an_adopted_checkpoint_is_its_trials_and_is_kept_until_it_is_named(maste
 def test_what_the_store_can_not_take_is_refused_with_what_can_be_done(master, home, change):
     directory = save(master, home, "lost", **change)
     with pytest.raises(errors.CheckpointError, match=r"checkpoint export.*restore the database"):
-        master.adopt_orphan("lost")
+        master.commands.adopt_orphan("lost")
     assert directory.exists()
 
 
 def test_a_damaged_orphan_is_not_adopted(master, home):
     (save(master, home, "lost") / "weights").write_bytes(b"1")
     with pytest.raises(errors.CheckpointError, match="weights has 1 bytes, expected 5"):
-        master.adopt_orphan("lost")
+        master.commands.adopt_orphan("lost")
 
 
 def test_only_the_orphan_that_is_named_is_deleted(master, home, tmp_path):
     lost, foreign = save(master, home, "lost"), save(master, home, "foreign", home_id="theirs")
     os.symlink(tmp_path, foreign / "link")
 
-    assert master.delete_orphan("foreign").path == str(foreign)
+    assert master.commands.delete_orphan("foreign").path == str(foreign)
 
     assert (lost.exists(), foreign.exists(), tmp_path.exists()) == (True, False, True)
     with pytest.raises(errors.NotFoundError, match="checkpoint orphans"):
-        master.delete_orphan("foreign")
+        master.commands.delete_orphan("foreign")
 
 
 def test_an_older_copy_of_the_database_deletes_nothing(
@@ -146,7 +148,7 @@ def test_an_older_copy_of_the_database_deletes_nothing(
 ):
     master = make_master()
     config = config_text(SINGLE, min_checkpoint_period={"batches": 2})
-    master.create_experiment(config, None)
+    master.commands.create_experiment(config, None)
     workers = make_workers(master)
     master.tick()
     (launch_id,) = fake_launcher.alive

@@ -42,6 +42,7 @@ class FakeMaster:
 
     def __init__(self, store):
         self.store = store
+        self.commands = self.workers = self
         self.calls = []
         self.workloads = {}
         self.results = []
@@ -71,26 +72,25 @@ class FakeMaster:
                 raise errors.StateError(f"Experiment {experiment_id} is {former.state.value}.")
             return former
 
-    def pause(self, experiment_id):
-        former = self._command("pause", experiment_id)
+    def apply(self, experiment_id, command):
+        former = self._command(command, experiment_id)
+        if command != "pause":
+            return former
         paused = dataclasses.replace(former, state=states.ExperimentState.PAUSED)
         with self.store.transaction() as session:
             session.update_experiment(paused)
         return paused
 
-    def archive(self, experiment_id):
-        return self._command("archive", experiment_id)
+    def delete_experiment(self, experiment_id):
+        self._command("delete", experiment_id)
 
-    def delete(self, experiment_id):
-        return self._command("delete", experiment_id)
-
-    def update_experiment(self, experiment_id, **changes):
+    def update_experiment(self, experiment_id, changes):
         self.calls.append(("update", experiment_id, changes))
         with self.store.reading() as session:
             return session.get_experiment(experiment_id)
 
-    def fork(self, experiment_id, config_text, **options):
-        self.calls.append(("fork", experiment_id, config_text, options))
+    def fork_experiment(self, experiment_id, config_text, overrides):
+        self.calls.append(("fork", experiment_id, config_text, overrides))
         return self._command("forked", experiment_id)
 
     def continue_experiment(self, experiment_id, overrides):
@@ -220,7 +220,7 @@ def stops():
 
 @pytest.fixture
 def calls(store, home, master):
-    return direct_calls.DirectCalls(store, home, master)
+    return direct_calls.DirectCalls(store, home, master.status)
 
 
 @pytest.fixture

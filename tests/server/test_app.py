@@ -27,7 +27,6 @@ def test_nothing_is_answered_without_the_token(http, header, path):
         ("GET", "/trials/99/logs", 404, "NotFoundError", "99"),
         ("GET", "/checkpoints/zzzzzzzz", 404, "NotFoundError", "zzzzzzzz"),
         ("GET", "/nothing", 404, "NotFoundError", "Not Found"),
-        ("POST", "/experiments/1/dance", 404, "NotFoundError", "expected one of pause, activate"),
         ("POST", "/experiments/1/archive", 409, "StateError", "is ACTIVE"),
         ("GET", "/experiments/one", 400, "ConfigError", "experiment_id: got 'one'"),
         ("GET", "/experiments?state=BUSY", 400, "ConfigError", "BUSY"),

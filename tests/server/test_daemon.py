@@ -33,6 +33,7 @@ class QuietMaster:
 
     def __init__(self, store, launcher, slots, home, *, address, launch_key, accept_new_database):
         self.store = store
+        self.commands = self.workers = self
         self.settings = {"slots": slots, "home": home, "address": address, "key": launch_key}
         self.events = []
         self.is_draining_slowly = False
@@ -50,8 +51,8 @@ class QuietMaster:
         for one in self.status().experiments:
             self._set(one.experiment_id, states.ExperimentState.PAUSED)
 
-    def activate(self, experiment_id):
-        self.events.append(("activate", experiment_id))
+    def apply(self, experiment_id, command):
+        self.events.append((command, experiment_id))
         return self._set(experiment_id, states.ExperimentState.ACTIVE)
 
     def status(self):

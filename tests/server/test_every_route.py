@@ -84,8 +84,8 @@ def master(store, home, tmp_path):
     (code / "data" / "a b.txt").write_text("ä")
     made = master_lib.Master(store, NoLauncher(), [slots.Slot(0)], home.path, launch_key=KEY)
     made.recover()
-    made.create_experiment(CONFIG, code, activate=False)
-    made.cancel(1)
+    made.commands.create_experiment(CONFIG, code, activate=False)
+    made.commands.apply(1, "cancel")
     made.tick()
     (home.checkpoints / UUID).mkdir()
     (home.checkpoints / UUID / "weights").write_bytes(b"w")
@@ -98,7 +98,7 @@ def master(store, home, tmp_path):
 @pytest.fixture
 def app(store, home, master):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
-    calls = direct_calls.DirectCalls(store, home, master)
+    calls = direct_calls.DirectCalls(store, home, master.status)
     return app_lib.build_app(
         calls, master, info, token=TOKEN, launch_key=KEY, stop=lambda drain: None
     )

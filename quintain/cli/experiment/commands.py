@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,9 +10,11 @@ from quintain import errors
 from quintain.cli import connect, options, output
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
-from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
+
+if TYPE_CHECKING:
+    from quintain.client import session as session_lib
 
 MASTER_GRACE_SECS: Final = 20.0
 """How long `wait` waits for a master that was lost."""
@@ -39,8 +41,8 @@ def _build_command(name: str, text: str) -> click.Command:
     return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
 
 
-def _apply(calls: calls_lib.Calls, experiment_id: int, name: str) -> None:
-    experiment = calls.apply(experiment_id, name)
+def _apply(session: "session_lib.Session", experiment_id: int, name: str) -> None:
+    experiment = session.apply(experiment_id, name)
     if experiment.state.is_terminal and name not in ("archive", "unarchive"):
         click.echo(f"Experiment {experiment_id} is {experiment.state.value}.")
         return
@@ -83,7 +85,7 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
         raise click.UsageError("--follow: got several experiments, expected one.")
     from quintain.cli.experiment import foreground
 
-    code, _ = foreground.run(lambda calls: calls.apply(experiment_ids[0], "activate"))
+    code, _ = foreground.run(lambda commands: commands.apply(experiment_ids[0], "activate"))
     raise click.exceptions.Exit(code)
 
 

@@ -1,7 +1,7 @@
 """`quintain experiment create`: creates an experiment, runs it and follows it."""
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,8 +10,10 @@ from quintain.cli import connect, options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
-from quintain.client import calls as calls_lib
 from quintain.records import experiment as experiment_lib
+
+if TYPE_CHECKING:
+    from quintain.cli import foreground
 
 REGISTERED_PREFIX = "experiment:"
 """Begins entrypoints that need no code of the user's."""
@@ -89,10 +91,10 @@ def create(
     # It takes seconds, like the start of a master: both at once.
     pending = model_check.ModelCheck(file, directory) if check else None
 
-    def begin(calls: calls_lib.Calls) -> experiment_lib.Experiment:
+    def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
         if pending is not None:
             pending.finish()
-        experiment = calls.create_experiment(
+        experiment = commands.create_experiment(
             file.text,
             directory,
             source=config_file,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -30,7 +30,13 @@ _POLL_SECS: Final = 0.5
 _REST_FACTOR: Final = 20.0
 """Looking at an experiment takes at most one part in so many of the time."""
 
-Begin = Callable[[calls_lib.Calls], experiment_lib.Experiment]
+if TYPE_CHECKING:
+    from quintain.scheduler import commands as commands_lib
+
+    Commands = session_lib.Session | commands_lib.Commands
+    """Commands to a master elsewhere, or to the one in this process."""
+
+Begin = Callable[["Commands"], experiment_lib.Experiment]
 
 
 class Interrupts:
@@ -114,7 +120,7 @@ def run(
             click.echo(
                 f"--slots: left aside; the master runs already (process {found.pid}).", err=True
             )
-        return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin)
+        return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin, session)
 
 
 def _run_embedded(
@@ -130,7 +136,7 @@ def _run_embedded(
     slots = daemon.find_slots(num_slots, threads_per_slot)
     with daemon.MasterServer(home, slots=slots, is_embedded=True) as server:
         foreground = _Foreground(server.calls, is_embedded=True, is_quiet=is_quiet)
-        code, experiment = foreground.run(begin)
+        code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:
             server.kill_on_exit()
         goes_on = server.has_work() and not foreground.quits_now
@@ -153,10 +159,10 @@ class _Foreground:
         self.quits_now = False
         self.is_detached = False
 
-    def run(self, begin: Begin) -> tuple[int, experiment_lib.Experiment]:
+    def run(self, begin: Begin, commands: "Commands") -> tuple[int, experiment_lib.Experiment]:
         """Returns the exit code and the experiment."""
         with Interrupts() as interrupts:
-            experiment = begin(self._calls)
+            experiment = begin(commands)
             if not self._is_quiet:
                 click.echo(
                     "If this terminal is closed, it goes on in the background:\n"
@@ -175,7 +181,7 @@ class _Foreground:
                 if wants_to_leave:
                     break
                 interrupts.clear()
-            self._leave(experiment.id, interrupts)
+            self._leave(experiment.id, interrupts, commands)
             return 128 + interrupts.number, self._calls.get_experiment(experiment.id)
 
     def watch(self, experiment_id: int) -> int:
@@ -228,10 +234,10 @@ class _Foreground:
         finally:
             signal.signal(signal.SIGINT, former)
 
-    def _leave(self, experiment_id: int, interrupts: Interrupts) -> None:
+    def _leave(self, experiment_id: int, interrupts: Interrupts, commands: "Commands") -> None:
         """Pauses the experiment and waits until its processes have ended, or quits at once."""
         interrupts.clear()
-        state = self._calls.apply(experiment_id, "pause").state
+        state = commands.apply(experiment_id, "pause").state
         if state.is_terminal:
             click.echo(f"Experiment {experiment_id} is {state.value}.", err=True)
             return

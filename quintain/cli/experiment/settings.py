@@ -1,11 +1,12 @@
 """`quintain experiment label|set`: changes what may be changed while an experiment runs."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
 from quintain.cli import connect, options, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
+from quintain.records import experiment
 
 
 @click.group(cls=LazyGroup)
@@ -55,7 +56,7 @@ def _add_setting(name: str, field: str, kind: Any, text: str, metavar: str) -> N
 
     def run(experiment_id: int, value: Any) -> None:
         with connect.open_session() as session:
-            session.update_experiment(experiment_id, {field: value})
+            session.update_experiment(experiment_id, cast(experiment.Changes, {field: value}))
         click.echo(f"{name} of experiment {experiment_id}: {output.format_value(value)}")
 
     run.__doc__ = text

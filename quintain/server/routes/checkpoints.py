@@ -5,10 +5,13 @@ from typing import Annotated
 import fastapi
 
 from quintain.records import checkpoint as checkpoint_lib
+from quintain.scheduler import commands as commands_lib
 from quintain.server import checkpoint_files, direct_calls, responses
 
 
-def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+def build_router(
+    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+) -> fastapi.APIRouter:
     """Returns the addresses below `/checkpoints`."""
     router = fastapi.APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
@@ -34,12 +37,12 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.post("/orphans/{name}/adopt")
     def adopt_orphan(name: str) -> fastapi.Response:
         """Gives one of them to the experiment that it names."""
-        return responses.to_response(calls.adopt_orphan(name))
+        return responses.to_response(commands.adopt_orphan(name))
 
     @router.delete("/orphans/{name}")
     def delete_orphan(name: str) -> fastapi.Response:
         """Deletes one of them."""
-        return responses.to_response(calls.delete_orphan(name))
+        return responses.to_response(commands.delete_orphan(name))
 
     @router.get("/{uuid}")
     def get_checkpoint(uuid: str) -> fastapi.Response:
@@ -49,7 +52,7 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.delete("/{uuid}")
     def delete_checkpoint(uuid: str) -> fastapi.Response:
         """Deletes its files."""
-        return responses.to_response(calls.delete_checkpoint(uuid))
+        return responses.to_response(commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid))
 
     @router.get("/{uuid}/files")
     def list_files(uuid: str) -> fastapi.Response:

@@ -8,7 +8,8 @@ import fastapi
 
 from quintain import errors
 from quintain.records import states
-from quintain.server import checkpoint_files, direct_calls, responses
+from quintain.scheduler import commands as commands_lib
+from quintain.server import checkpoint_files, direct_calls, experiment_changes, responses
 
 
 @dataclasses.dataclass
@@ -59,7 +60,9 @@ class Continuation:
     """`path=value` texts that win over the config."""
 
 
-def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+def build_router(
+    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+) -> fastapi.APIRouter:
     """Returns the addresses below `/experiments`."""
     router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
 
@@ -81,7 +84,7 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     def create_experiment(new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
         model_dir = None if new.model_dir is None else _read_path(new.model_dir)
-        experiment = calls.create_experiment(
+        experiment = commands.create_experiment(
             new.config_text,
             model_dir,
             source=new.source,
@@ -101,12 +104,14 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
         experiment_id: int, changes: Annotated[dict[str, Any], fastapi.Body()]
     ) -> fastapi.Response:
         """Changes what may be changed while it runs."""
-        return responses.to_response(calls.update_experiment(experiment_id, changes))
+        return responses.to_response(
+            commands.update_experiment(experiment_id, experiment_changes.check(changes))
+        )
 
     @router.delete("/{experiment_id}")
     def delete_experiment(experiment_id: int) -> fastapi.Response:
         """Deletes an experiment that has ended."""
-        calls.delete_experiment(experiment_id)
+        commands.delete_experiment(experiment_id)
         return fastapi.Response(status_code=204)
 
     _add_parts(router, calls)
@@ -114,18 +119,18 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.post("/{experiment_id}/fork")
     def fork(experiment_id: int, changes: Fork) -> fastapi.Response:
         """Creates an experiment from this one."""
-        new = calls.fork_experiment(experiment_id, changes.config_text, changes.overrides)
+        new = commands.fork_experiment(experiment_id, changes.config_text, changes.overrides)
         return responses.to_response(new, 201)
 
     @router.post("/{experiment_id}/continue")
     def continue_experiment(experiment_id: int, changes: Continuation) -> fastapi.Response:
         """Goes on with an experiment that has ended."""
-        return responses.to_response(calls.continue_experiment(experiment_id, changes.overrides))
+        return responses.to_response(commands.continue_experiment(experiment_id, changes.overrides))
 
     @router.post("/{experiment_id}/{command}")
     def apply(experiment_id: int, command: str) -> fastapi.Response:
         """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
-        return responses.to_response(calls.apply(experiment_id, command))
+        return responses.to_response(commands.apply(experiment_id, command))
 
     return router
 

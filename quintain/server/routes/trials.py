@@ -5,10 +5,13 @@ from typing import Annotated
 import fastapi
 
 from quintain.records import log, metric, states
+from quintain.scheduler import commands as commands_lib
 from quintain.server import direct_calls, responses
 
 
-def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
+def build_router(
+    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+) -> fastapi.APIRouter:
     """Returns the addresses below `/trials` that users ask."""
     router = fastapi.APIRouter(prefix="/trials", tags=["trials"])
 
@@ -65,11 +68,11 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.post("/{trial_id}/kill")
     def kill(trial_id: int) -> fastapi.Response:
         """Ends it at once."""
-        return responses.to_response(calls.kill_trial(trial_id))
+        return responses.to_response(commands.kill_trial(trial_id))
 
     @router.post("/{trial_id}/rerun")
     def rerun(trial_id: int) -> fastapi.Response:
         """Creates an experiment of one trial like this one."""
-        return responses.to_response(calls.rerun_trial(trial_id), 201)
+        return responses.to_response(commands.rerun_trial(trial_id), 201)
 
     return router

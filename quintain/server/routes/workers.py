@@ -14,7 +14,7 @@ import pydantic
 
 from quintain import errors
 from quintain.records import codec, trial, workload
-from quintain.scheduler import master as master_lib
+from quintain.scheduler import worker_calls
 from quintain.server import access, responses
 
 MAX_WAIT_SECS: Final = 60.0
@@ -51,14 +51,16 @@ class Damage:
     """What is wrong with it."""
 
 
-def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> fastapi.APIRouter:
+def build_router(
+    calls: worker_calls.WorkerCalls, is_stopping: Callable[[], bool]
+) -> fastapi.APIRouter:
     """Returns the addresses that workers ask.
 
     A request for work holds a thread while it waits. These threads are counted apart from those of
     all other requests, so that waiting workers never keep a user, or a report, waiting.
 
     Args:
-        master: What answers.
+        calls: What answers.
         is_stopping: Whether the server is about to stop, and nobody should wait any more.
     """
     router = fastapi.APIRouter(prefix="/trials/{trial_id}/runs", tags=["workers"])
@@ -73,7 +75,7 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
             raise errors.UnauthorizedError(
                 f"launch_id: got {identity.launch_id!r}, but the token is that of {launch[1]!r}."
             )
-        spec = await anyio.to_thread.run_sync(master.start_run, trial_id, identity)
+        spec = await anyio.to_thread.run_sync(calls.start_run, trial_id, identity)
         return responses.to_response(spec)
 
     @router.get("/{launch_id}/workload")
@@ -87,7 +89,7 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
         while True:
             left_secs = max(deadline_secs - time.monotonic(), 0.0)
             found = await anyio.to_thread.run_sync(
-                master.next_workload,
+                calls.next_workload,
                 trial_id,
                 launch_id,
                 min(left_secs, _SLICE_SECS),
@@ -108,7 +110,7 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
             result = _read(workload.WorkloadResult, body)
             if result.checkpoint is not None:
                 _check_uuid(result.checkpoint.uuid)
-            master.report(trial_id, launch_id, result)
+            calls.report(trial_id, launch_id, result)
 
         await anyio.to_thread.run_sync(record)
         return responses.to_response({})
@@ -116,13 +118,13 @@ def build_router(master: master_lib.Master, is_stopping: Callable[[], bool]) -> 
     @router.post("/{launch_id}/damage")
     def report_damage(trial_id: int, launch_id: str, found: Damage) -> fastapi.Response:
         """Marks a checkpoint, and says from which older one to go on."""
-        spec = master.report_damage(trial_id, launch_id, found.checkpoint, found.damage)
+        spec = calls.report_damage(trial_id, launch_id, found.checkpoint, found.damage)
         return responses.to_response(spec)
 
     @router.post("/{launch_id}/exit")
     def report_exit(trial_id: int, launch_id: str, last: Exit) -> fastapi.Response:
         """Records that a process ends by itself, and why."""
-        master.report_exit(trial_id, launch_id, last.reason, last.message)
+        calls.report_exit(trial_id, launch_id, last.reason, last.message)
         return responses.to_response({})
 
     return router

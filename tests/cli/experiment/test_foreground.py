@@ -54,7 +54,7 @@ def fast(monkeypatch):
 
 def run(fake, *, is_embedded=True):
     front = foreground._Foreground(fake, is_embedded=is_embedded, is_quiet=False)
-    code, found = front.run(lambda calls: calls.get_experiment(4))
+    code, found = front.run(lambda calls: calls.get_experiment(4), fake)
     return code, found.state.value, front.quits_now
 
 
@@ -128,7 +128,7 @@ def test_a_closed_terminal_leaves_the_experiment_running(calls_fake, capsys, is_
     Search(calls_fake, "ACTIVE", lambda: press(signal.SIGHUP))
     front = foreground._Foreground(calls_fake, is_embedded=is_embedded, is_quiet=False)
 
-    code, found = front.run(lambda calls: calls.get_experiment(4))
+    code, found = front.run(lambda calls: calls.get_experiment(4), calls_fake)
 
     assert (code, found.state.value, front.is_detached) == (129, "ACTIVE", True)
     assert (calls_fake.done, front.quits_now) == ([], False)

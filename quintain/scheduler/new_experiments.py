@@ -1,0 +1,201 @@
+"""Makes new experiments: reads their configs, copies the code of their users, and starts them."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quintain import errors
+from quintain.config import overrides as overrides_lib
+from quintain.config import yaml_io
+from quintain.records import checkpoint, experiment, experiment_config, searcher_config, states
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import entries, experiment_machine, faults, model_files
+from quintain.search import search_factory
+from quintain.store import session as session_lib
+
+
+def read_config(
+    config_text: str, source: str, overrides: Sequence[str]
+) -> experiment_config.ExperimentConfig:
+    """Reads the config of an experiment.
+
+    Args:
+        config_text: YAML.
+        source: Name of the text, for messages.
+        overrides: `path=value` each.
+
+    Raises:
+        ConfigError: Listing all that is wrong.
+    """
+    content = yaml_io.load_text(config_text, source)
+    if not isinstance(content, Mapping):
+        raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
+    config = experiment_config.parse(override(content, overrides))
+    search_factory.check(config)
+    return config
+
+
+def override(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns a config with `path=value` texts that win over it."""
+    merged = dict(content)
+    for text in overrides:
+        merged = overrides_lib.merge(merged, overrides_lib.parse_assignment(text))
+    return merged
+
+
+def create(
+    core: core_lib.Core,
+    config: experiment_config.ExperimentConfig,
+    text: str,
+    model_dir: pathlib.Path | None,
+    *,
+    parent_id: int | None = None,
+    activate: bool = True,
+    trial_seed: int | None = None,
+) -> experiment.Experiment:
+    """Creates an experiment and copies the user's code.
+
+    Args:
+        core: Gets the experiment.
+        config: Its config.
+        text: The config as the user wrote it.
+        model_dir: Directory with the user's code, or None if there is none. What
+            `.quintainignore` or `.detignore` names in it is left out.
+        parent_id: Experiment that it was made from.
+        activate: Whether it starts at once; else it is paused.
+        trial_seed: Seed of all trials, or None if each draws its own.
+    """
+    with faults.explaining_search():
+        machine = experiment_machine.ExperimentMachine(config)
+    record = experiment.Experiment(
+        id=0,
+        state=states.ExperimentState.ACTIVE,
+        config=config.as_dict(),
+        original_config=text,
+        model_dir="",
+        description=config.description or config.name,
+        labels=tuple(sorted(set(config.labels))),
+        start_time=time.time(),
+        parent_id=parent_id,
+    )
+    # The user's directory may be large and slow: nobody waits for its copy.
+    with model_files.staging(core.home) as scratch:
+        has_rules = model_dir is None or not model_dir.is_relative_to(core.home / "experiments")
+        if model_dir is None:
+            (scratch / model_files.NAME).mkdir()
+        else:
+            model_files.copy_model_dir(
+                model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
+            )
+        with core.condition:
+            start: dict[str, Any] = {
+                "kind": "start",
+                "config": config.as_dict(),
+                "source_checkpoint": _find_source(core, config.searcher),
+                "trial_seed": trial_seed,
+            }
+            events = [start] if activate else [start, {"kind": "pause"}]
+            placed = None
+            try:
+                with core.store.transaction() as session:
+                    record = _add_new(core, session, record)
+                    target = model_files.choose_place(core.home, record.id)
+                    code = str(target / model_files.NAME)
+                    record = dataclasses.replace(record, model_dir=code)
+                    session.update_experiment(record)
+                    entry = entries.Entry(record, machine, config)
+                    for event in events:
+                        event["time"] = time.time()
+                        with faults.explaining_search():
+                            effects = machine.apply(event)
+                        session.add_event(record.id, event)
+                        entries.write_effects(session, entry, effects)
+                    placed = scratch.rename(target)
+            except Exception:
+                if placed is not None:
+                    placed.rename(scratch)
+                raise
+            core.entries[record.id] = entry
+            core.notify()
+            return entry.record
+
+
+def _add_new(
+    core: core_lib.Core, session: session_lib.Session, record: experiment.Experiment
+) -> experiment.Experiment:
+    """Stores an experiment under a number that no directory of the home has yet.
+
+    A database that is an older copy gives numbers again; what has them is another's.
+    """
+    added = session.add_experiment(record)
+    roots = [core.home / name for name in ("experiments", "scratch")]
+    while any((root / str(added.id)).exists() for root in roots):
+        session.delete_experiment(added.id)
+        added = session.add_experiment(record)
+    return added
+
+
+def _find_source(core: core_lib.Core, config: searcher_config.SearcherConfig) -> str | None:
+    """Returns the checkpoint from which all trials start, or None."""
+    with core.store.reading() as session:
+        if config.source_checkpoint_uuid is not None:
+            found = session.get_checkpoint(config.source_checkpoint_uuid)
+            if found.state is not checkpoint.CheckpointState.COMPLETED:
+                raise errors.ConfigError(
+                    f"searcher.source_checkpoint_uuid: the files of {found.uuid!r} are "
+                    f"{found.state.value.lower()}; choose another checkpoint."
+                )
+            return found.uuid
+        if config.source_trial_id is None:
+            return None
+        session.get_trial(config.source_trial_id)
+        usable = session.list_checkpoints(
+            trial_id=config.source_trial_id, states=[checkpoint.CheckpointState.COMPLETED]
+        )
+    if not usable:
+        raise errors.ConfigError(
+            f"searcher.source_trial_id: trial {config.source_trial_id} has no checkpoint to "
+            "start from."
+        )
+    return max(usable, key=lambda each: each.total_batches).uuid
+
+
+def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
+    """Creates an experiment of one trial, with the hyperparameters and seed of another one."""
+    with core.store.reading() as session:
+        former = session.get_trial(trial_id)
+        owner = session.get_experiment(former.experiment_id)
+    config = experiment_config.parse(owner.config)
+    unit = config.searcher.batches_per_unit
+    longest = getattr(config.searcher, "max_length", 0) * unit
+    plain = dict(owner.config)
+    plain["hyperparameters"] = _freeze(former.hparams)
+    plain["searcher"] = {
+        "name": "single",
+        "metric": config.searcher.metric,
+        "smaller_is_better": config.searcher.smaller_is_better,
+        "source_trial_id": config.searcher.source_trial_id,
+        "source_checkpoint_uuid": config.searcher.source_checkpoint_uuid,
+        "max_length": {"batches": former.total_batches or longest or config.scheduling_unit},
+    }
+    plain["description"] = f"Trial {trial_id} again"
+    return create(
+        core,
+        experiment_config.parse(plain),
+        yaml_io.dump(plain),
+        pathlib.Path(owner.model_dir),
+        parent_id=owner.id,
+        trial_seed=former.seed,
+    )
+
+
+def _freeze(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a space with just one point; mappings that are values stay values."""
+    return {
+        name: _freeze(value)
+        if isinstance(value, Mapping) and "type" not in value
+        else {"type": "const", "val": value}
+        for name, value in hparams.items()
+    }
