@@ -1,6 +1,7 @@
 """Estimators as trials: the real `tf.estimator`, trained batch by batch."""
 
 import abc
+import contextlib
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.input import pipeline_inspection
+from quintain.core.input import data_faults, pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
@@ -92,6 +93,7 @@ class EstimatorTrialController(base_trial.TrialController):
         self._receivers = base_trial.call_with_hparams(
             trial.build_serving_input_receiver_fns, context
         )
+        self._graphs: dict[str, tf.Graph] = {}  # of the last training and evaluation, by mode
         self._estimator = self._rebuild(self._call("build_estimator", tf.estimator.Estimator))
         self._batches = 0
         self._training: _Training | None = None
@@ -107,6 +109,10 @@ class EstimatorTrialController(base_trial.TrialController):
             )
             spec = self._estimator._call_model_fn(features, labels, mode, self._estimator.config)
         return [_LOSS, v1.GraphKeys.GLOBAL_STEP, *spec.eval_metric_ops]
+
+    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which errors about damaged data name their file."""
+        return data_faults.naming(self._graphs.values)
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
@@ -227,6 +233,9 @@ class EstimatorTrialController(base_trial.TrialController):
 
         def call_input_fn(input_fn: Callable[..., Any], mode: Any, *args: Any) -> Any:
             data = original_input(input_fn, mode, *args)
+            if mode not in self._graphs:
+                data_faults.check_files(data)
+            self._graphs[mode] = tf.get_default_graph()
             is_evaluated = mode == tf.estimator.ModeKeys.EVAL
             return _without_autotuning(data) if is_evaluated else data
 

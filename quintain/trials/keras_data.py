@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.input import pipeline_inspection
+from quintain.core.input import data_faults, pipeline_inspection
 from quintain.orbit import iterators, literal_paths
 from quintain.trials import base_trial
 
@@ -109,6 +109,7 @@ def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
                 "build_validation_data_loader(): the dataset never ends, expected one pass; leave "
                 ".repeat() out."
             )
+        data_faults.check_files(data)
         return data
     if isinstance(data, keras.utils.PyDataset):
         return data

@@ -2,6 +2,7 @@
 
 import abc
 import concurrent.futures
+import contextlib
 import json
 import logging
 import pathlib
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.input import pipeline_inspection
+from quintain.core.input import data_faults, pipeline_inspection
 from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
@@ -135,6 +136,10 @@ class TensorFlowTrialController(base_trial.TrialController):
         """Returns what the trial's `validation_metrics` lists."""
         return self._validation_names
 
+    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which errors about damaged data name their file."""
+        return data_faults.naming(lambda: [self._graph])
+
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
         batches = []
@@ -243,6 +248,7 @@ class TensorFlowTrialController(base_trial.TrialController):
                     f"make_data_loaders(): the {use} data are {dataset!r}, expected a batched "
                     "tf.data.Dataset."
                 )
+            data_faults.check_files(dataset)
         return pair[0], pair[1]
 
     def _build_outputs(self) -> dict[str, tf.Tensor]:

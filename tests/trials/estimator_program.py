@@ -209,6 +209,45 @@ def tensors(directory):
     return {"num_inputs": result.num_inputs, "step": int(validation.metrics["global_step"])}
 
 
+def write_lines(directory):
+    path = directory / "a [1] ü.csv"
+    path.write_text("1,2,3,4,0\n1,2,3,4,1\n1,2,x,4,0\n")
+    return str(path)
+
+
+def read_lines(path):
+    def parse(line):
+        *x, y = tf.io.decode_csv(line, [0.0] * 4 + [0])
+        return {"x": tf.stack(x)}, y
+
+    return tf.data.TextLineDataset(path).map(parse).batch(3)
+
+
+def damage(directory, training):
+    """Returns the errors of data that are damaged, in training or in the validation."""
+    path = write_lines(directory)
+
+    class LinesTrial(CustomTrial):
+        def build_train_spec(self, hparams):
+            if training == "tensors":
+                return tf.estimator.TrainSpec(
+                    lambda: tf.data.make_one_shot_iterator(read_lines(path).repeat()).get_next()
+                )
+            return tf.estimator.TrainSpec(lambda: read_lines(path) if training else data())
+
+        def build_validation_spec(self, hparams):
+            return tf.estimator.EvalSpec(lambda: read_lines(path))
+
+    controller = build(LinesTrial, new_spec(directory))
+    try:
+        with controller.naming_files():
+            controller.train(2) if training else controller.validate()
+    except errors.DataError as error:
+        return str(error).replace(str(directory), "DIR")
+    finally:
+        controller.close()
+
+
 def faults(directory):
     spec = new_spec(directory)
 
@@ -239,6 +278,7 @@ if __name__ == "__main__":
         "hooks": hooks,
         "tensors": tensors,
         "faults": faults,
+        "damage": lambda directory: [damage(directory, kind) for kind in ("", "set", "tensors")],
     }
     for name, run in runs.items():
         with tempfile.TemporaryDirectory() as folder:

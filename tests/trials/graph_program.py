@@ -167,6 +167,36 @@ def with_generator(experiment_config, hparams):
     return train.batch(4), tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
 
 
+def damage(directory):
+    """Returns the errors of records that are damaged: within a file, and at its end."""
+    path = directory / "a [1] ü.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for x in X:
+            writer.write(x.tobytes())
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[5 * len(content) // len(X) + 12] ^= 1
+
+    def make(config, hparams):
+        def parse(record):
+            x = tf.ensure_shape(tf.decode_raw(record, tf.float32), [4])
+            return x, tf.reduce_sum(x, keepdims=True)
+
+        records = tf.data.TFRecordDataset([str(path)]).map(parse)
+        return records.batch(4), tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+    messages = []
+    for damaged in (bytes(flipped), content[:-25]):
+        path.write_bytes(damaged)
+        try:
+            controller = build(StatelessTrial, new_spec(directory), make)
+            with controller.naming_files():
+                controller.train(5)
+        except errors.DataError as error:
+            messages.append(str(error).replace(str(directory), "DIR"))
+    return messages
+
+
 def faults(directory):
     spec = new_spec(directory)
 
@@ -219,6 +249,7 @@ if __name__ == "__main__":
         "split": split,
         "numbers": numbers,
         "faults": faults,
+        "damage": damage,
         "in_order": lambda directory: split(directory, with_rest),
         "generator": lambda directory: split(directory, with_generator),
     }.items():

@@ -30,6 +30,11 @@ def test_what_a_validation_measures_is_known_before(results, name):
     assert results[name]["listed"]
 
 
+@pytest.mark.parametrize("number", range(3), ids=["evaluated", "trained", "tensors"])
+def test_a_line_that_can_not_be_taken_is_named_with_its_file(results, number):
+    assert results["damage"][number].startswith("DIR/a [1] ü.csv:3: '1,2,x,4,0': Invalid")
+
+
 def test_max_steps_is_ignored_and_steps_of_validations_are_not(results):
     assert results["dnn"]["validation_metrics"]["global_step"] == 13
     assert results["dnn"]["validation_inputs"] == 22

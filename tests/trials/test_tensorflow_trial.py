@@ -58,6 +58,12 @@ def test_metrics_are_means_over_batches_and_training_goes_around(results):
     assert sorted(outcome["validation"]) == sorted(outcome["listed"])
 
 
+def test_a_damaged_record_is_named_with_its_file(results):
+    flipped, cut = results["damage"]
+    assert flipped.startswith("DIR/a [1] ü.tfrecord: record 6, at byte 172, is damaged")
+    assert cut.startswith("DIR/a [1] ü.tfrecord: record 22, at byte")
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -1,4 +1,4 @@
-"""Finds the file and the record that a failed pipeline choked on.
+"""Finds the file and the record or line that a failed pipeline choked on.
 
 TensorFlow says what is wrong with a record, but seldom in which file. After such an error the
 files of the run are read once more, for a limited time, until one fails alike. What TensorFlow
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from quintain import errors, user_errors
 from quintain.core import config_definitions as cfg
-from quintain.core.input import input_files, pipeline_inspection, record_files
+from quintain.core.input import input_files, line_faults, pipeline_inspection, record_files
 from quintain.orbit import whole_files
 
 SEARCH_SECS: Final = 30.0
@@ -43,10 +44,10 @@ def naming(find_sources: Callable[[], Iterable[Any]]) -> Iterator[None]:
     """Raises what is wrong with a file as an error that names it.
 
     Args:
-        find_sources: Returns what was read: data configs and datasets.
+        find_sources: Returns what was read: data configs, datasets, and graphs with datasets.
 
     Raises:
-        DataError: If a file is gone, or a record of it is damaged or of another kind.
+        DataError: If a file is gone, or a record or a line of it is damaged or of another kind.
     """
     try:
         yield
@@ -62,7 +63,7 @@ def find(error: tf.errors.OpError, sources: Iterable[Any]) -> str | None:
 
     Args:
         error: What reading, parsing or training on data raised.
-        sources: Data configs and datasets.
+        sources: Data configs, datasets, and graphs with datasets.
     """
     message = error.message
     missing = _MISSING.search(message)
@@ -71,14 +72,22 @@ def find(error: tf.errors.OpError, sources: Iterable[Any]) -> str | None:
         problem = "is not there any more" if is_gone else "is a directory, expected a file"
         return f"{missing['path']}: the file {problem}, but the data is read from it."
     feature = _FEATURE.search(message)
-    if not isinstance(error, tf.errors.DataLossError) and feature is None:
+    is_record = isinstance(error, tf.errors.DataLossError) or feature is not None
+    if not is_record and not line_faults.is_about_a_line(message):
         return None
     deadline = time.monotonic() + SEARCH_SECS
+    sources = list(sources)
     paths = dict.fromkeys(path for source in sources for path in _list_files(source))
-    for path in paths:
-        found = _check(path, message, feature, deadline)
-        if found is not None or time.monotonic() > deadline:
-            return found
+    if not is_record:
+        delimiters = {node.attr["field_delim"].s for one in sources for node in _list_nodes(one)}
+        known = [text.decode() for text in sorted(delimiters) if text]
+        line = line_faults.find(message, paths, known, deadline)
+        return f"{line}: {user_errors.find_cause(error)}." if line else None
+    with context.eager_mode():  # Trials may have switched it off.
+        for path in paths:
+            found = _check(path, message, feature, deadline)
+            if found is not None or time.monotonic() > deadline:
+                return found
     return None
 
 
@@ -132,7 +141,7 @@ def check_files(dataset: Any) -> None:
     Raises:
         DataError: If a file is cut or holds something else; with `ignore_errors`, it is a warning.
     """
-    if not isinstance(dataset, tf.data.Dataset) or not tf.executing_eagerly():
+    if not isinstance(dataset, tf.compat.v2.data.Dataset):
         return
     if not pipeline_inspection.has_operation(dataset, "TFRecordDataset"):
         return
@@ -168,8 +177,8 @@ def check_files(dataset: Any) -> None:
 
 
 def _list_files(source: Any) -> list[str]:
-    """Returns the files of a data config, or those named in the graph of a dataset."""
-    if isinstance(source, tf.data.Dataset):
+    """Returns the files of a data config, or those named in a graph."""
+    if isinstance(source, tf.Graph | tf.compat.v2.data.Dataset):
         return _find_paths(_list_strings(_list_nodes(source)))
     if not isinstance(source, cfg.DataConfig):
         return []
@@ -183,9 +192,13 @@ def _list_files(source: Any) -> list[str]:
     ]
 
 
-def _list_nodes(dataset: tf.data.Dataset) -> list[Any]:
-    """Returns the operations of a dataset and of its functions."""
-    graph = pipeline_inspection.serialize(dataset)
+def _list_nodes(source: Any) -> list[Any]:
+    """Returns the operations of a graph or a dataset and of its functions; else none."""
+    graph = None
+    if isinstance(source, tf.Graph):
+        graph = source.as_graph_def()
+    elif isinstance(source, tf.compat.v2.data.Dataset):
+        graph = pipeline_inspection.serialize(source)
     return [] if graph is None else list(pipeline_inspection.all_nodes(graph))
 
 

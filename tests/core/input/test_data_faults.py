@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 import tensorflow as tf
 
@@ -38,8 +40,8 @@ def read(files):
     return dataset.map(lambda record: tf.io.parse_single_example(record, SPEC))
 
 
-def find(files, sources=None):
-    dataset = read(files)
+def find(files, sources=None, dataset=None):
+    dataset = dataset or read(files)
     with (
         pytest.raises(errors.DataError) as caught,
         data_faults.naming(lambda: sources or [dataset]),
@@ -99,6 +101,55 @@ def test_the_record_that_lacks_a_feature_is_named(files, value, problem):
     write(files[1], [1.0, 1.0, value])
 
     assert find(files).startswith(f"{files[1]}: record 3 {problem}")
+
+
+def decode(path):
+    return tf.data.TextLineDataset(str(path)).map(
+        lambda line: tf.io.decode_csv(line, [0, tf.constant([], tf.int32)])
+    )
+
+
+def decode_batches(path):
+    return decode(path).batch(2)
+
+
+def split_and_convert(path):
+    return tf.data.TextLineDataset(str(path)).map(
+        lambda line: tf.strings.to_number(tf.strings.split(line, ","))
+    )
+
+
+def read_csv(path):
+    return tf.data.experimental.CsvDataset(str(path), [0, 0])
+
+
+def read_compressed(path):
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    return tf.data.TextLineDataset(str(path), "GZIP").map(
+        lambda line: tf.strings.to_number(tf.strings.split(line, ","))
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "pipeline", "cause"),
+    [
+        ("3,b", decode, "Field 1 in record 0 is not a valid int32: b"),
+        ("3,b", split_and_convert, "could not correctly convert string: b"),
+        ("3,b", read_compressed, "could not correctly convert string: b"),
+        ("3,b", read_csv, "Field 1 in record is not a valid int32: b"),
+        ("3", decode_batches, "Expect 2 fields but have 1 in record"),
+        ('"3,3"', decode, "Expect 2 fields but have 1 in record"),
+        ("3,", decode, "Field 1 is required but missing in record 0!"),
+    ],
+)
+def test_a_line_that_can_not_be_taken_is_named(tmp_path, line, pipeline, cause):
+    path = tmp_path / "a [1] ü.csv"
+    path.write_text(f"1,2\n5,6\n{line}\n7,8\n")
+
+    message = find([], dataset=pipeline(path))
+
+    assert message.startswith(f"{path}:3: {line!r}: InvalidArgumentError: ")
+    assert cause in message
 
 
 def test_files_of_a_config_are_looked_through(files, tmp_path):
