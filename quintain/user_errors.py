@@ -53,11 +53,14 @@ _NOISE: Final = re.compile(
     r"|\s*\[Op:[^\]]*\](?: name:.*)?| goo\.gle/debug\w+|^\w*Error: (?=\w*Error: )",
     re.MULTILINE,
 )
+_NO_MEMORY: Final = re.compile(r"MemoryError\b|ResourceExhaustedError: (OOM|Out of memory)")
+_MEMORY_ADVICE: Final = "There is not enough memory for it: take smaller batches, or less at once."
 _PADDING: Final = re.compile(
     r"\d+ root error\(s\) found|Stack trace for op definition|tf2xla conversion failed"
 )
 _DROPPED: Final = (
     "0 successful operations",
+    "Hint: If you want to see a list of allocated tensors",
     "0 derived errors",
     "in user code:",
     "Graph execution error:",
@@ -103,10 +106,11 @@ class Explanation:
 
     @property
     def lines(self) -> list[str]:
-        """The cause, the line of code, and what it was run for."""
+        """The cause, the line of code, what it was run for, and what to do where that is known."""
         lines = [self.cause]
         lines += [f"  {self.place}"] if self.place else []
-        return [*lines, f"This was {self.part}."] if self.part else lines
+        lines += [f"This was {self.part}."] if self.part else []
+        return [*lines, _MEMORY_ADVICE] if _NO_MEMORY.match(self.cause) else lines
 
 
 def explain(error: BaseException) -> Explanation:

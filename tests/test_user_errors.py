@@ -213,6 +213,22 @@ def test_an_error_of_xla_names_the_line_of_a_path_without_its_root(tmp_path):
     ]
 
 
+def test_a_lack_of_memory_says_what_to_do():
+    message = (
+        "Graph execution error:\n\nOOM when allocating tensor with shape[1048576,1048576] and type "
+        "float on CPU:0 by allocator cpu\n\t [[{{node uniform}}]]\nHint: If you want to see a list "
+        "of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to "
+        "RunOptions for current allocation info.\n [Op:__inference_train_3]"
+    )
+    error = type("ResourceExhaustedError", (Exception,), {})(message)
+
+    assert user_errors.explain(error).lines == [
+        "ResourceExhaustedError: OOM when allocating tensor with shape[1048576,1048576] and type "
+        "float on CPU:0 by allocator cpu",
+        "There is not enough memory for it: take smaller batches, or less at once.",
+    ]
+
+
 def test_the_installed_command_is_not_the_user_s_code():
     script = pathlib.Path(sysconfig.get_path("scripts")) / "quintain"
     code = compile("raise ValueError('no')", str(script), "exec")

@@ -184,7 +184,13 @@ def import_modules(names: Sequence[str]) -> None:
         except ImportError as error:
             place = user_errors.explain(error).place
             where = f"\n  {place}" if place else ""
-            raise errors.ConfigError(f"import {name}: {error}.{where}") from error
+            is_lost = isinstance(error, ModuleNotFoundError) and error.name == name
+            hint = (
+                " Run this where its file is, or name that directory in PYTHONPATH."
+                if is_lost
+                else ""
+            )
+            raise errors.ConfigError(f"import {name}: {error}.{hint}{where}") from error
 
 
 @dataclasses.dataclass(frozen=True)
