@@ -77,3 +77,7 @@ class Changes(TypedDict, total=False):
     checkpoint_storage: Mapping[str, int]
     """New `save_experiment_best`, `save_trial_best`, `save_trial_latest`; of an ended experiment,
     what need not be kept any more is deleted."""
+
+
+class DamagedExperiment(Experiment):
+    """Stands for an experiment whose row in the database can't be read."""

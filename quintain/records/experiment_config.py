@@ -434,6 +434,20 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
     return config
 
 
+def find_checkpoint_directory(content: Mapping[str, Any], default: str) -> str:
+    """Returns where an experiment keeps its checkpoints, though its config may be refused today.
+
+    Args:
+        content: The config as the store keeps it.
+        default: The directory if none is set.
+    """
+    storage = content.get("checkpoint_storage")
+    given = storage if isinstance(storage, Mapping) else {}
+    names = ("type", "host_path", "storage_path", "container_path")
+    fields = {name: given[name] for name in names if isinstance(given.get(name), str)}
+    return CheckpointStorageConfig(**fields).directory(default)
+
+
 def _fill(config: ExperimentConfig, params: dict[str, Any]) -> list[errors.Problem]:
     """Sets fields, and returns what is wrong with them, and with all of them together."""
     problems: list[errors.Problem] = []

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from quintain.records import checkpoint, deletion, experiment_config
+from quintain.records import checkpoint, deletion
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries
 from quintain.store import session as session_lib
@@ -140,7 +140,7 @@ def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpo
     def write(session: session_lib.Session) -> None:
         for experiment_id, records in chosen.items():
             owner = session.get_experiment(experiment_id)
-            root = core.checkpoint_root(experiment_config.parse(owner.config))
+            root = core.checkpoint_root(owner)
             names = [each.uuid for each in records]
             kind = deletion.DeletionKind.CHECKPOINT
             session.add_deletions(core.deletions.note(kind, root, names, experiment_id))

@@ -168,7 +168,7 @@ class Commands:
     ) -> list[deletion.Deletion]:
         """Returns notes of all directories of an experiment."""
         note, kinds = self._core.deletions.note, deletion.DeletionKind
-        root = self._core.checkpoint_root(experiment_config.parse(record.config))
+        root = self._core.checkpoint_root(record)
         notes = note(kinds.CHECKPOINT, root, uuids, record.id)
         home = self._core.home
         notes += note(kinds.EXPERIMENT, home / "scratch", [str(record.id)], record.id)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import experiment_config, log, states
+from quintain.records import experiment, experiment_config, log, states
 from quintain.scheduler import deletions, entries, experiment_machine, faults
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
@@ -179,12 +179,7 @@ class Core:
             session.update_experiment(
                 dataclasses.replace(record, state=state, reason=reason, end_time=now)
             )
-            for each in session.list_trials(experiment_id):
-                if not each.state.is_terminal:
-                    ended = states.TrialState.CANCELED
-                    session.update_trial(
-                        dataclasses.replace(each, state=ended, reason=reason, end_time=now)
-                    )
+            session.end_trials(experiment_id, states.TrialState.CANCELED, reason, now)
 
         try:
             self.write(write)
@@ -241,9 +236,10 @@ class Core:
         """Returns a line of the master about a trial."""
         return log.LogRow(trial_id, time.time(), log.LogSource.MASTER, text)
 
-    def checkpoint_root(self, config: experiment_config.ExperimentConfig) -> pathlib.Path:
+    def checkpoint_root(self, record: experiment.Experiment) -> pathlib.Path:
         """Returns the directory in which an experiment keeps its checkpoints."""
-        return pathlib.Path(config.checkpoint_storage.directory(str(self.home / "checkpoints")))
+        own = str(self.home / "checkpoints")
+        return pathlib.Path(experiment_config.find_checkpoint_directory(record.config, own))
 
     def find_protected(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""

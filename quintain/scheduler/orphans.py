@@ -37,7 +37,7 @@ def find(store: store_lib.Store, home: pathlib.Path) -> list[checkpoint.Orphan]:
     own_root = home / "checkpoints"
     with store.reading() as session:
         records = session.list_experiments(include_archived=True)
-        known = {each.uuid for each in session.list_checkpoints()}
+        known = session.list_checkpoint_uuids()
         going = {each.name for each in session.list_deletions()}
         launches = {each.launch_id for each in session.list_runs()}
         found = []
@@ -58,19 +58,9 @@ def _list_roots(
 ) -> list[pathlib.Path]:
     roots = {own_root: None}
     for record in records:
-        roots[_find_root(record, own_root)] = None
+        root = experiment_config.find_checkpoint_directory(record.config, str(own_root))
+        roots[pathlib.Path(root)] = None
     return list(roots)
-
-
-def _find_root(record: experiment_lib.Experiment, own_root: pathlib.Path) -> pathlib.Path:
-    """Returns where an experiment keeps its checkpoints, or the home's directory if that fails."""
-    try:
-        storage = experiment_config.parse(record.config).checkpoint_storage
-    except errors.ConfigError as error:
-        # A former version took it. It must not keep others from being found.
-        logger.warning("Experiment %d: its config can't be read: %s", record.id, error)
-        return own_root
-    return pathlib.Path(storage.directory(str(own_root)))
 
 
 def _list_directories(root: pathlib.Path) -> list[pathlib.Path]:
@@ -119,7 +109,8 @@ def _find_problem(
         found = session.get_trial(manifest.trial_id)
     except errors.NotFoundError:
         return "the database does not know its experiment and trial"
-    if _find_root(owner, path.parent) != path.parent:
+    root = experiment_config.find_checkpoint_directory(owner.config, str(path.parent))
+    if pathlib.Path(root) != path.parent:
         return f"experiment {owner.id} keeps its checkpoints elsewhere"
     is_same = found.seed == manifest.seed and _to_text(found.hparams) == _to_text(manifest.hparams)
     if found.experiment_id != owner.id or not is_same:
@@ -174,7 +165,7 @@ def _find_metric(session: session_lib.Session, record: checkpoint.Checkpoint) ->
     """Returns the searched metric that the trial had at the state of a checkpoint, if any."""
     owner = session.get_experiment(record.experiment_id)
     rows = session.list_metrics(record.trial_id, group=metric.MetricGroup.VALIDATION)
-    name = experiment_config.parse(owner.config).searcher.metric
+    name = owner.config.get("searcher", {}).get("metric")
     for row in rows:
         if row.total_batches == record.total_batches:
             value, problem = worker_calls.find_metric(name, row.metrics)

@@ -9,7 +9,7 @@ of its restarts is used up (up to five times in a row).
 import logging
 import time
 
-from quintain.records import experiment_config, run
+from quintain.records import run
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import (
     entries,
@@ -20,7 +20,6 @@ from quintain.scheduler import (
     worker_calls,
 )
 from quintain.scheduler import launcher as launcher_lib
-from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
 
@@ -95,13 +94,7 @@ def _take_over(
     if entry is None:
         if is_there:
             launcher.kill(record.launch_id)
-
-        def forget(session: session_lib.Session) -> None:
-            owner = session.get_experiment(record.experiment_id)
-            config = experiment_config.parse(owner.config)
-            scheduling.forget_run(core, session, record, core.checkpoint_root(config))
-
-        core.write(forget)
+        core.write(lambda session: scheduling.forget_run(core, session, record))
         return
     live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())
     core.runs[record.trial_id] = live

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import pathlib
 import signal
 import time
 import uuid
@@ -144,7 +143,7 @@ class Scheduling:
             with core.containing(live.record.experiment_id, f"when trial {trial_id} ended"):
                 self.record_exit(live, ended, reason)
         if core.runs.get(trial_id) is live:
-            core.write(lambda session: session.delete_run(live.record.launch_id))
+            core.write(lambda session: forget_run(core, session, live.record))
             del core.runs[trial_id]
 
     def record_exit(
@@ -161,10 +160,8 @@ class Scheduling:
         entry = core.entry(live.record.experiment_id)
         event = self._describe_exit(entry, live, ended, reason)
 
-        root = core.checkpoint_root(entry.config)
-
         def write(session: session_lib.Session) -> None:
-            forget_run(core, session, live.record, root)
+            forget_run(core, session, live.record)
             if event is not None:
                 session.add_logs([core.log(trial_id, str(event["reason"]))])
 
@@ -394,18 +391,19 @@ def _build_group(entry: entries.Entry, requests: list[policy.Request]) -> policy
     )
 
 
-def forget_run(
-    core: core_lib.Core, session: session_lib.Session, record: run.Run, root: pathlib.Path
-) -> None:
+def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Run) -> None:
     """Forgets a process that is gone, and lets go of what it had begun to save.
 
     Args:
         core: The master's state.
         session: A writing transaction.
         record: The process.
-        root: Where it saved.
     """
     session.delete_run(record.launch_id)
+    try:
+        root = core.checkpoint_root(session.get_experiment(record.experiment_id))
+    except errors.NotFoundError:  # It was deleted, with all its directories.
+        return
     name = checkpoint_manifest.unfinished_name(record.launch_id)
     if (root / name).is_dir():
         kind = deletion.DeletionKind.UNFINISHED

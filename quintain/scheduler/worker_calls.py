@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
-from quintain.records import checkpoint, codec, experiment_config, metric, run, trial, workload
+from quintain.records import checkpoint, codec, metric, run, trial, workload
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import deletions, entries, faults
 from quintain.store import session as session_lib
@@ -86,7 +86,7 @@ class WorkerCalls:
         home, config = self._core.home, entry.config
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
-        root = self._core.checkpoint_root(config)
+        root = self._core.checkpoint_root(entry.record)
         latest, files = self._find_checkpoint(uuid)
         return trial.TrialSpec(
             experiment_id=entry.id,
@@ -113,7 +113,7 @@ class WorkerCalls:
         with self._core.store.reading() as session:
             record = session.get_checkpoint(uuid)
             owner = session.get_experiment(record.experiment_id)
-        root = self._core.checkpoint_root(experiment_config.parse(owner.config))
+        root = self._core.checkpoint_root(owner)
         return str(root / uuid), record.files
 
     @_contained

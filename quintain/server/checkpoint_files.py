@@ -31,9 +31,8 @@ def find_checkpoint_dir(
             f"checkpoint {checkpoint.uuid}: its files were deleted; checkpoint_storage says which "
             "checkpoints are kept when an experiment ends."
         )
-    config = experiment_config.parse(experiment.config)
-    root = pathlib.Path(config.checkpoint_storage.directory(str(default_root)))
-    directory = root / checkpoint.uuid
+    root = experiment_config.find_checkpoint_directory(experiment.config, str(default_root))
+    directory = pathlib.Path(root, checkpoint.uuid)
     if not directory.is_dir():
         raise errors.CheckpointError(
             f"checkpoint {checkpoint.uuid}: its directory {directory} is not there."

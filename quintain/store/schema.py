@@ -45,9 +45,18 @@ class Plain(sa.types.TypeDecorator[Any]):
         return None if value is None else to_json(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        """Returns the value of a JSON text."""
+        """Returns the value of a JSON text.
+
+        Raises:
+            ValueError: If the text is damaged.
+        """
         del dialect
-        return None if value is None else codec.from_plain(self.kind, json.loads(value))
+        if value is None:
+            return None
+        plain = json.loads(value)
+        if plain is None:
+            raise ValueError("there is no value in its text")
+        return codec.from_plain(self.kind, plain)
 
 
 class Number(sa.types.TypeDecorator[float]):
@@ -130,9 +139,9 @@ EXPERIMENTS: Final = sa.Table(
     sa.Column("model_dir", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("labels", Plain(tuple[str, ...]), nullable=False),
-    sa.Column("progress", sa.Double, nullable=False),
-    sa.Column("start_time", sa.Double, nullable=False),
-    sa.Column("end_time", sa.Double),
+    sa.Column("progress", Number, nullable=False),
+    sa.Column("start_time", Number, nullable=False),
+    sa.Column("end_time", Number),
     sa.Column("is_archived", sa.Boolean, nullable=False),
     sa.Column("parent_id", sa.Integer),
     sa.Column("reason", sa.Text, nullable=False),

@@ -1,15 +1,19 @@
 """What can be done in one transaction of the store."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from quintain import errors
 from quintain.records import checkpoint, deletion, experiment, log, metric, run, states, trial
 from quintain.store import schema
 
 R = TypeVar("R")
+
+_DAMAGE: Final = (ValueError, TypeError, AttributeError, KeyError, exc.OperationalError)
+"""What reading a value raises that nobody of this package has written; see `_check_damage`."""
 
 
 class Session:
@@ -30,16 +34,23 @@ class Session:
 
         Raises:
             NotFoundError: If there is none.
+            StateError: If its row is damaged; what is left of it stays.
         """
+        if isinstance(record, experiment.DamagedExperiment):
+            raise errors.StateError(f"Experiment {record.id}: {record.reason}")
         self._update(record, "experiment", "id")
 
     def get_experiment(self, experiment_id: int) -> experiment.Experiment:
-        """Returns an experiment.
+        """Returns an experiment; one whose row can't be read is a `DamagedExperiment`.
 
         Raises:
             NotFoundError: If there is none of this id.
         """
-        return self._get(experiment.Experiment, "experiment", "id", experiment_id)
+        try:
+            return self._get(experiment.Experiment, "experiment", "id", experiment_id)
+        except _DAMAGE as error:
+            _check_damage(error)
+            return self._describe_damaged(experiment_id, error)
 
     def list_experiments(
         self,
@@ -48,7 +59,7 @@ class Session:
         states: Collection[states.ExperimentState] = (),
         labels: Collection[str] = (),
     ) -> list[experiment.Experiment]:
-        """Returns experiments in the order of their ids.
+        """Returns experiments in the order of their ids; damaged ones as `get_experiment` does.
 
         Args:
             include_archived: Whether archived ones are listed, too.
@@ -61,8 +72,25 @@ class Session:
             query = query.where(table.c.is_archived.is_(False))
         if states:
             query = query.where(table.c.state.in_(list(states)))
-        found = self._list(experiment.Experiment, query)
+        try:
+            found = self._list(experiment.Experiment, query)
+        except _DAMAGE as error:
+            _check_damage(error)
+            # One by one, so that the others are there.
+            ids = self._connection.scalars(query.with_only_columns(table.c.id)).all()
+            found = [self.get_experiment(each) for each in ids]
         return [record for record in found if set(labels) <= set(record.labels)]
+
+    def _describe_damaged(self, experiment_id: int, error: Exception) -> experiment.Experiment:
+        """Returns what stands for an experiment whose row can't be read."""
+        return experiment.DamagedExperiment(
+            id=experiment_id,
+            state=states.ExperimentState.ERROR,
+            config={"name": "(damaged)"},
+            original_config="",
+            model_dir="",
+            reason=f"Its row in the database is damaged and stays as it is ({error}).",
+        )
 
     def delete_experiment(self, experiment_id: int) -> None:
         """Deletes an experiment with all that belongs to it.
@@ -107,6 +135,18 @@ class Session:
             NotFoundError: If there is none of this id.
         """
         return self._get(trial.Trial, "trial", "id", trial_id)
+
+    def end_trials(
+        self, experiment_id: int, state: states.TrialState, reason: str, end_time: float
+    ) -> None:
+        """Ends those trials of an experiment that have not ended, without reading them."""
+        table = schema.TRIALS
+        going = [each for each in states.TrialState if not each.is_terminal]
+        self._connection.execute(
+            sa.update(table)
+            .where(table.c.experiment_id == experiment_id, table.c.state.in_(going))
+            .values(state=state, reason=reason, end_time=end_time)
+        )
 
     def list_trials(
         self, experiment_id: int | None = None, *, states: Collection[states.TrialState] = ()
@@ -266,6 +306,10 @@ class Session:
             query = query.where(table.c.state.in_(list(states)))
         return self._list(checkpoint.Checkpoint, query)
 
+    def list_checkpoint_uuids(self) -> set[str]:
+        """Returns the UUIDs of all checkpoints."""
+        return set(self._connection.scalars(sa.select(schema.CHECKPOINTS.c.uuid)))
+
     # Logs
 
     def add_logs(self, rows: Sequence[log.LogRow]) -> None:
@@ -391,6 +435,12 @@ class Session:
             newest = self._connection.scalar(sa.select(sa.func.max(column)))
             hint = f"the newest is {newest}" if newest else "there are none yet"
         return errors.NotFoundError(f"There is no {noun} {value}; {hint}.")
+
+
+def _check_damage(error: Exception) -> None:
+    """Raises an error again that is not about the value which was read, but about the database."""
+    if isinstance(error, exc.OperationalError) and "decode to UTF-8" not in str(error.orig):
+        raise error
 
 
 def _only_key(result: sa.CursorResult[Any]) -> Any:

@@ -1,22 +1,26 @@
 """What one experiment raises does not reach the others."""
 
+import dataclasses
 import random
 
 import pytest
+import sqlalchemy as sa
 
 from quintain import errors
-from quintain.records import states
+from quintain.records import checkpoint_manifest, states
 from quintain.scheduler import (
     checkpoint_gc,
     core,
     entries,
     eta,
     experiment_machine,
+    orphans,
     scheduling,
     trial_machine,
     worker_calls,
 )
 from quintain.search import search_factory, searcher
+from quintain.store import schema
 
 HEALTHY = {"name": "random", "max_length": 6, "max_trials": 4, "max_concurrent_trials": 3}
 ERRORS = (
@@ -166,6 +170,102 @@ def test_a_master_starts_though_an_experiment_can_not_be_replayed(
     make_workers(master).run()
     assert (describe(damaged)["state"], describe(fine)["state"]) == ("ERROR", "COMPLETED")
     assert {trial["state"] for trial in describe(damaged)["trials"]} == {"CANCELED"}
+
+
+def store_as_an_older_version_did(store, experiment_id):
+    """Gives an experiment a config that today's checks refuse, in its record and its first event."""
+    with store.transaction() as session:
+        record = session.get_experiment(experiment_id)
+        config = {**record.config, "profiling": {"nonsense": True}}
+        session.update_experiment(dataclasses.replace(record, config=config))
+        event = {**session.list_events(experiment_id)[0], "config": config}
+        session._connection.execute(
+            sa.text("UPDATE events SET event = :event WHERE experiment_id = :id AND id = "
+                    "(SELECT min(id) FROM events WHERE experiment_id = :id)"),
+            {"event": schema.to_json(event), "id": experiment_id},
+        )  # fmt: skip
+
+
+def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
+    make_master, make_workers, config_text, describe, store, tmp_path
+):
+    master = make_master(num_slots=4)
+    ended = master.create_experiment(config_text(HEALTHY), None).id
+    make_workers(master).run()
+    refused, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    master.tick()
+    with store.reading() as session:
+        (lost, *_) = [run for run in session.list_runs() if run.experiment_id == refused]
+    unfinished = tmp_path / "home/checkpoints" / checkpoint_manifest.unfinished_name(lost.launch_id)
+    unfinished.mkdir(parents=True)
+    for each in (ended, refused):
+        store_as_an_older_version_did(store, each)
+
+    master = make_master(num_slots=4)
+
+    found = list_state(store)
+    assert found[refused].state is states.ExperimentState.ERROR
+    assert "profiling.nonsense" in found[refused].reason
+    make_workers(master).run()
+    assert (describe(ended)["state"], describe(fine)["state"]) == ("COMPLETED", "COMPLETED")
+    assert not unfinished.exists()
+    with store.reading() as session:
+        assert session.list_runs() == []
+    for each in (ended, refused):  # Their directories are known, though their configs are refused.
+        master.delete(each)
+    assert list(list_state(store)) == [fine]
+    assert orphans.find(store, tmp_path / "home") == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("config", "{"),
+        ("config", "null"),
+        ("config", "[]"),
+        ("config", b"\xff\xfe"),
+        ("state", "NONSENSE"),
+        ("labels", "7"),
+        ("progress", "a"),
+    ],
+)
+def test_a_damaged_row_is_shown_as_such_and_keeps_no_other_from_being_read(
+    make_master, make_workers, config_text, describe, store, column, value
+):
+    master = make_master()
+    damaged, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    with store.transaction() as session:
+        change = f"UPDATE experiments SET {column} = CAST(:value AS TEXT) WHERE id = :id"
+        session._connection.execute(sa.text(change), {"value": value, "id": damaged})
+
+    master = make_master()
+    make_workers(master).run()
+
+    found = list_state(store)
+    assert describe(fine)["state"] == found[fine].state.value == "COMPLETED"
+    assert found[damaged].config["name"] == "(damaged)"
+    assert found[damaged].reason.startswith("Its row in the database is damaged")
+    with pytest.raises(errors.StateError, match="row in the database is damaged"):
+        master.archive(damaged)
+    master.delete(damaged)
+    assert list(list_state(store)) == [fine]
+
+
+def test_a_fault_while_an_exit_is_recorded_leaves_no_unfinished_checkpoint(
+    make_master, config_text, fake_launcher, tmp_path, monkeypatch
+):
+    master = make_master()
+    master.create_experiment(config_text(HEALTHY), None)
+    master.tick()
+    (launch_id, *_) = fake_launcher.alive
+    unfinished = tmp_path / "home/checkpoints" / checkpoint_manifest.unfinished_name(launch_id)
+    unfinished.mkdir(parents=True)
+    monkeypatch.setattr(scheduling.Scheduling, "_describe_exit", lambda *_: 1 // 0)
+
+    fake_launcher.end(launch_id, signal=9)
+    master.tick()
+
+    assert not unfinished.exists()
 
 
 def test_a_command_that_raises_ends_the_experiment_and_says_so(
