@@ -173,7 +173,7 @@ def test_a_master_starts_though_an_experiment_can_not_be_replayed(
 
 
 def store_as_an_older_version_did(store, experiment_id):
-    """Gives an experiment a config that today's checks refuse, in its record and its first event."""
+    """Gives an experiment a config that is refused today, in its record and its first event."""
     with store.transaction() as session:
         record = session.get_experiment(experiment_id)
         config = {**record.config, "profiling": {"nonsense": True}}

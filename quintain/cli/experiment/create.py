@@ -13,7 +13,7 @@ from quintain.cli.lazy_group import FlagCommand
 from quintain.records import experiment as experiment_lib
 
 if TYPE_CHECKING:
-    from quintain.cli import foreground
+    from quintain.cli.experiment import foreground
 
 REGISTERED_PREFIX = "experiment:"
 """Begins entrypoints that need no code of the user's."""

@@ -91,7 +91,8 @@ class TaskEvaluation:
         if float(tf.convert_to_tensor(self.loss.count)):
             logs[self.loss.name] = self.loss.result()
         if aggregated_logs:
-            logs |= self._task.reduce_aggregated_logs(aggregated_logs, global_step=global_step) or {}
+            reduced = self._task.reduce_aggregated_logs(aggregated_logs, global_step=global_step)
+            logs |= reduced or {}
         images = image_summaries.take_images(logs)
         if self._task.task_config.allow_image_summary:
             named = {f"{image_prefix}{name}": image for name, image in images.items()}

@@ -134,7 +134,7 @@ class ClippedGradients:
             if size == num_rows:
                 return self._sum_microbatch(batch)
         num_parts = -(-num_rows // size)
-        # [K, M, ...]
+        # K parts of M rows: [K, M, ...]
         parts = tf.nest.map_structure(lambda part: _split_rows(part, num_parts, size), batch)
         sum_microbatch = tf.function(self._sum_microbatch, autograph=False).get_concrete_function(
             tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape[1:], part.dtype), parts)
