@@ -190,9 +190,9 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     make_master, make_workers, config_text, describe, store, tmp_path
 ):
     master = make_master(num_slots=4)
-    ended = master.create_experiment(config_text(HEALTHY), None).id
+    ended = master.commands.create_experiment(config_text(HEALTHY), None).id
     make_workers(master).run()
-    refused, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    refused, fine = (master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
     master.tick()
     with store.reading() as session:
         (lost, *_) = [run for run in session.list_runs() if run.experiment_id == refused]
@@ -212,7 +212,7 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     with store.reading() as session:
         assert session.list_runs() == []
     for each in (ended, refused):  # Their directories are known, though their configs are refused.
-        master.delete(each)
+        master.commands.delete(each)
     assert list(list_state(store)) == [fine]
     assert orphans.find(store, tmp_path / "home") == []
 
@@ -233,7 +233,7 @@ def test_a_damaged_row_is_shown_as_such_and_keeps_no_other_from_being_read(
     make_master, make_workers, config_text, describe, store, column, value
 ):
     master = make_master()
-    damaged, fine = (master.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    damaged, fine = (master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
     with store.transaction() as session:
         change = f"UPDATE experiments SET {column} = CAST(:value AS TEXT) WHERE id = :id"
         session._connection.execute(sa.text(change), {"value": value, "id": damaged})
@@ -246,8 +246,8 @@ def test_a_damaged_row_is_shown_as_such_and_keeps_no_other_from_being_read(
     assert found[damaged].config["name"] == "(damaged)"
     assert found[damaged].reason.startswith("Its row in the database is damaged")
     with pytest.raises(errors.StateError, match="row in the database is damaged"):
-        master.archive(damaged)
-    master.delete(damaged)
+        master.commands.apply(damaged, "archive")
+    master.commands.delete_experiment(damaged)
     assert list(list_state(store)) == [fine]
 
 
@@ -255,7 +255,7 @@ def test_a_fault_while_an_exit_is_recorded_leaves_no_unfinished_checkpoint(
     make_master, config_text, fake_launcher, tmp_path, monkeypatch
 ):
     master = make_master()
-    master.create_experiment(config_text(HEALTHY), None)
+    master.commands.create_experiment(config_text(HEALTHY), None)
     master.tick()
     (launch_id, *_) = fake_launcher.alive
     unfinished = tmp_path / "home/checkpoints" / checkpoint_manifest.unfinished_name(launch_id)
