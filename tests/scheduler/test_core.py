@@ -192,7 +192,9 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     master = make_master(num_slots=4)
     ended = master.commands.create_experiment(config_text(HEALTHY), None).id
     make_workers(master).run()
-    refused, fine = (master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    refused, fine = (
+        master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2)
+    )
     master.tick()
     with store.reading() as session:
         (lost, *_) = [run for run in session.list_runs() if run.experiment_id == refused]
@@ -233,7 +235,9 @@ def test_a_damaged_row_is_shown_as_such_and_keeps_no_other_from_being_read(
     make_master, make_workers, config_text, describe, store, column, value
 ):
     master = make_master()
-    damaged, fine = (master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2))
+    damaged, fine = (
+        master.commands.create_experiment(config_text(HEALTHY), None).id for _ in range(2)
+    )
     with store.transaction() as session:
         change = f"UPDATE experiments SET {column} = CAST(:value AS TEXT) WHERE id = :id"
         session._connection.execute(sa.text(change), {"value": value, "id": damaged})
