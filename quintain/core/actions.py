@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
 from quintain.core.events import prepared_action, recovery
+from quintain.core.loop import stateful_trainer
 from quintain.core.saving import cluster_checkpoints, evaluation_log, training_log
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
@@ -96,7 +96,9 @@ class PruningAction:
 class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
-    def __init__(self, trainer: base_trainer.Trainer, log: training_log.TrainingLog) -> None:
+    def __init__(
+        self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
+    ) -> None:
         """Stores whose loops are recorded, and where."""
         self._trainer = trainer
         self._log = log
@@ -117,7 +119,7 @@ class RecordEvaluation:
 
     def __init__(
         self,
-        trainer: base_trainer.Trainer,
+        trainer: stateful_trainer.StatefulTrainer,
         log: evaluation_log.EvaluationLog,
         *,
         drop_later: bool = True,
@@ -142,7 +144,7 @@ class RecordEvaluation:
 @gin_io.configurable
 def get_train_actions(
     params: cfg.ExperimentConfig,
-    trainer: base_trainer.Trainer,
+    trainer: stateful_trainer.StatefulTrainer,
     model_dir: str | None = None,
     checkpoint_manager: Any = None,
     report: Callable[[str], None] = recovery.logger.warning,
@@ -186,7 +188,7 @@ def get_train_actions(
 @gin_io.configurable
 def get_eval_actions(
     params: cfg.ExperimentConfig,
-    trainer: base_trainer.Trainer,
+    trainer: stateful_trainer.StatefulTrainer,
     model_dir: str | None = None,
     log: evaluation_log.EvaluationLog | None = None,
     is_training: bool = True,

@@ -27,13 +27,14 @@ from quintain.core.loop import (
     dataset_distribution,
     loop_record,
     stateful_trainer,
+    task_evaluation,
     trainer_setup,
     trainer_state,
 )
 from quintain.core.privacy import privacy_accounting, privacy_ledger
-from quintain.core.reports import image_summaries
+from quintain.core.saving import best_checkpoint
 from quintain.core.steps import model_metrics
-from quintain.orbit import cluster, finite_data
+from quintain.orbit import finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
 
@@ -56,7 +57,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         evaluate: bool = True,
         train_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
         validation_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
-        checkpoint_exporter: Any = None,
+        checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
     ) -> None:
         """Prepares the loops; nothing is computed or read yet.
 
@@ -92,9 +93,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             get_probe_dataset=self.get_probe_dataset if train_dataset is None else None,
         )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
-        self._validation_loss = keras.metrics.Mean("validation_loss", dtype="float32")
         self._train_metrics: list[keras.metrics.Metric] = []
-        self._validation_metrics: list[keras.metrics.Metric] = []
         self._privacy = privacy_ledger.PrivacyLedger(config, task)
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
@@ -104,6 +103,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     ) -> None:
         """Prepares everything that depends on the model, the optimizer and the data."""
         trainer_setup.check_accumulation(self._config, self._optimizer)
+        self._evaluation = task_evaluation.TaskEvaluation(
+            self._task, self._model, self._config.runtime
+        )
         if train:
             self._prepare_training(train_dataset)
         if evaluate:
@@ -137,7 +139,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     @property
     def validation_loss(self) -> keras.metrics.Mean:
         """Mean evaluation loss."""
-        return self._validation_loss
+        return self._evaluation.loss
 
     @property
     def train_metrics(self) -> list[keras.metrics.Metric]:
@@ -147,10 +149,10 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     @property
     def validation_metrics(self) -> list[keras.metrics.Metric]:
         """Evaluation metrics of the task and of the model."""
-        return self._validation_metrics
+        return self._evaluation.metrics
 
     @property
-    def checkpoint_exporter(self) -> Any:
+    def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Exporter of checkpoints by their evaluation, or None."""
         return self._checkpoint_exporter
 
@@ -223,14 +225,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                 self.train_step, lambda: self.interruption, [self._optimizer.iterations]
             )
         return super().create_train_loop_fn()
-
-    def create_eval_loop_fn(self, has_state: bool) -> Callable[..., Any]:
-        """Creates the loop over `eval_step`, as `trainer.eval_tf_while_loop` asks.
-
-        Args:
-            has_state: Whether `eval_begin` returned a state.
-        """
-        return super().create_eval_loop_fn(has_state)
 
     @override
     def _watching_input(self) -> contextlib.AbstractContextManager[Any]:
@@ -329,21 +323,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         model_metrics.reset(metrics)
         return logs | self._state.end_loop() | self._privacy.read_logs(self._state.step)
 
-    @override
-    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Implements `num_steps` steps of evaluation.
-
-        Args:
-            num_steps: Scalar integer tensor: batches to evaluate; -1 evaluates all of the data.
-
-        Returns:
-            The output of `eval_end`.
-
-        Raises:
-            ValueError: If `trainer.eval_tf_while_loop` is set and `num_steps` is -1.
-        """
-        return super().evaluate(num_steps)
-
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
         exporter, self._checkpoint_exporter = self._checkpoint_exporter, None
@@ -357,8 +336,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         average = self._state.average
         if average is not None and not average.is_swapped:
             average.swap_weights()
-        compiled = model_metrics.compiled_metrics(self._model)
-        model_metrics.reset([*self._validation_metrics, compiled, self._validation_loss])
+        self._evaluation.begin()
 
     def eval_abort(self) -> None:
         """Puts the weights back in place of their averages."""
@@ -384,22 +362,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def eval_step(self, iterator: Any) -> dict[str, Any]:
         """Runs the task's `validation_step` on every replica, on the next inputs."""
         inputs, passthrough_logs = self.next_eval_inputs(iterator)
-        runtime = self._config.runtime
-        task_validation_step = replica_steps.compile_step(self._task.validation_step, runtime)
-
-        def step_fn(replica_inputs: Any) -> dict[str, Any]:
-            logs = task_validation_step(
-                replica_inputs, model=self._model, metrics=self._validation_metrics
-            )
-            if self._task.loss in logs:
-                self._update_validation_loss(logs[self._task.loss], replica_inputs)
-            return logs
-
-        outputs = replica_steps.run(self.strategy, runtime, step_fn, inputs)
-        logs = tf.nest.map_structure(self.strategy.experimental_local_results, outputs)
-        if not passthrough_logs:
-            return logs
-        return {**passthrough_logs, **logs}
+        logs = self._evaluation.run_step(inputs)
+        return {**passthrough_logs, **logs} if passthrough_logs else logs
 
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the outputs of one evaluation step into a state, by the task's `aggregate_logs`.
@@ -411,9 +375,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         Returns:
             The state for the next step; the last one goes to `eval_end`.
         """
-        if type(self._task).aggregate_logs is not base_task.Task.aggregate_logs:
-            step_outputs = cluster.gather_logs(self.strategy, step_outputs)
-        return self._task.aggregate_logs(state, step_outputs)
+        return self._evaluation.reduce(state, step_outputs)
 
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
         """Processes evaluation results.
@@ -426,39 +388,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             `reduce_aggregated_logs` gives, and `best_METRIC` where the best checkpoint is exported.
         """
         try:
-            return self._collect_eval_logs(aggregated_logs)
+            self.join()
+            logs = self._evaluation.collect(aggregated_logs, self.global_step)
+            logs |= self._privacy.read_logs(self._state.step)
+            return logs | self._export_best(logs)
         finally:
             self._put_weights_back()
-
-    def _collect_eval_logs(self, aggregated_logs: Any) -> dict[str, Any]:
-        self.join()
-        compiled = model_metrics.compiled_metrics(self._model)
-        logs = model_metrics.read([*self._validation_metrics, compiled])
-        if float(tf.convert_to_tensor(self._validation_loss.count)):
-            logs[self._validation_loss.name] = self._validation_loss.result()
-        if aggregated_logs:
-            logs.update(
-                self._task.reduce_aggregated_logs(aggregated_logs, global_step=self.global_step)
-                or {}
-            )
-        logs.update(self._privacy.read_logs(self._state.step))
-        images = image_summaries.take_images(logs)
-        if self._config.task.allow_image_summary:
-            image_summaries.write_images(images, self._state.step)
-        logs.update(self._export_best(logs))
-        return logs
-
-    def _update_validation_loss(self, loss: tf.Tensor, inputs: Any) -> None:
-        """Adds a replica's loss, unless its share of the last batch was empty."""
-        if self.strategy.num_replicas_in_sync == 1:
-            self._validation_loss.update_state(loss)
-            return
-        sizes = [tf.shape(leaf)[0] for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
-        has_examples = tf.constant(True) if not sizes else sizes[0] > 0
-        self._validation_loss.update_state(
-            tf.where(has_examples, loss, tf.zeros_like(loss)),
-            sample_weight=tf.cast(has_examples, tf.float32),
-        )
 
     def _prepare_training(self, dataset: Any) -> None:
         self._build_from_batch(self._config.task.train_data, dataset)
@@ -480,7 +415,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _prepare_evaluation(self, dataset: Any) -> None:
         self._build_from_batch(self._config.task.validation_data, dataset)
-        self._validation_metrics = [
+        self._evaluation.metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=False)),
             *model_metrics.own_metrics(self._model),
         ]
@@ -526,7 +461,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         return self._state.create_checkpoint(
             {"": self._task},
             positions,
-            list_metrics=lambda: [*self._train_metrics, *self._validation_metrics],
+            list_metrics=lambda: [*self._train_metrics, *self._evaluation.metrics],
             list_loop_metrics=lambda: [*self._train_metrics, self._train_loss],
             is_training=train,
         )

@@ -16,6 +16,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core import run_kinds, run_mode, run_options
 from quintain.core.devices import distribution
 from quintain.core.input import poisson_sampling
+from quintain.core.loop import stateful_trainer
 from quintain.core.saving import evaluation_log
 from quintain.orbit import iterators
 
@@ -90,7 +91,8 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
         trainer = runner.trainer
         counts = _count_items(trainer)
         secs, loss = _time_steps(trainer)
-        logs = evaluation_log.flatten(runner.evaluator.evaluate_one_batch()) if evaluate else {}
+        evaluator = runner.evaluator if evaluate else None
+        logs = {} if evaluator is None else evaluation_log.flatten(evaluator.evaluate_one_batch())
     return DryRunReport(
         num_parameters=sum(int(tf.size(v.value)) for v in trainer.model.trainable_variables),
         checkpoint_bytes=_count_bytes(trainer),
@@ -111,7 +113,7 @@ def read_peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _time_steps(trainer: Any) -> tuple[list[float], float]:
+def _time_steps(trainer: stateful_trainer.StatefulTrainer) -> tuple[list[float], float]:
     """Returns the seconds of a few single-step loops, and the loss of the first."""
     secs, losses = [], []
     for _ in range(1 + _TIMED_STEPS):
@@ -141,7 +143,7 @@ def _count_items(trainer: Any) -> dict[str, int]:
     return counts
 
 
-def _count_bytes(trainer: Any) -> int:
+def _count_bytes(trainer: stateful_trainer.StatefulTrainer) -> int:
     variables = [*trainer.model.variables, *trainer.optimizer.variables]
     return sum(int(tf.size(v.value)) * v.value.dtype.size for v in variables)
 

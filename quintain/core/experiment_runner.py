@@ -4,7 +4,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
@@ -14,6 +14,7 @@ from quintain.config import gin_io
 from quintain.core import actions, base_task, base_trainer, run_mode, run_options
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, prepared_action, step_profile
+from quintain.core.loop import stateful_trainer
 from quintain.core.privacy import privacy_accounting
 from quintain.core.reports import model_stats
 from quintain.core.saving import (
@@ -29,6 +30,20 @@ from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
 
 logger = logging.getLogger(__name__)
+
+
+class Evaluator(Protocol):
+    """What evaluates in a run: its trainer, or something of its own."""
+
+    @property
+    def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
+        """Exporter of checkpoints by their evaluation, or None."""
+
+    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+        """Evaluates `num_steps` batches; -1 evaluates all of the data."""
+
+    def evaluate_one_batch(self) -> orbit.runner.Output:
+        """Evaluates the first batch, to see what metrics there are."""
 
 
 class ExperimentRunner:
@@ -170,12 +185,12 @@ class ExperimentRunner:
         return self._model_dir
 
     @property
-    def trainer(self) -> base_trainer.Trainer:
+    def trainer(self) -> stateful_trainer.StatefulTrainer:
         """The trainer."""
         return self._trainer
 
     @property
-    def evaluator(self) -> Any:
+    def evaluator(self) -> Evaluator | None:
         """What evaluates: the trainer itself, unless a subclass builds something else."""
         return self._evaluator
 
@@ -194,7 +209,7 @@ class ExperimentRunner:
         """Whether there will be an evaluation."""
         return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
-    def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
+    def build_trainer(self, task: base_task.Task) -> stateful_trainer.StatefulTrainer:
         """Builds the trainer with its model and optimizer, in the scope of the strategy."""
         return create_trainer(
             self._params,
@@ -204,11 +219,11 @@ class ExperimentRunner:
             checkpoint_exporter=self.build_best_checkpoint_exporter(),
         )
 
-    def build_evaluator(self) -> Any:
+    def build_evaluator(self) -> Evaluator | None:
         """Builds what evaluates, in the scope of the strategy. The trainer does it by default."""
         return self._trainer
 
-    def build_best_checkpoint_exporter(self) -> best_checkpoint.BestCheckpointExporter | None:
+    def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Builds the exporter of the best checkpoint, if `params` asks for one."""
         return best_checkpoint.maybe_create_best_ckpt_exporter(self._params, self._model_dir)
 
@@ -361,7 +376,7 @@ def create_trainer(
     task: base_task.Task,
     train: bool,
     evaluate: bool,
-    checkpoint_exporter: Any = None,
+    checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
     trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
 ) -> base_trainer.Trainer:
     """Creates model, optimizer and trainer, in the scope of the strategy.

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from quintain.core import base_task, base_trainer, experiment_runner, run_options
 from quintain.core import config_definitions as cfg
+from quintain.core.saving import best_checkpoint
 
 
 class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
@@ -67,12 +68,12 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
         return self._build_trainer(task, train=self._mode.is_training, evaluate=self._evaluates)
 
     @override
-    def build_best_checkpoint_exporter(self) -> Any:
+    def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Calls `_build_best_checkpoint_exporter`."""
         return self._build_best_checkpoint_exporter()
 
     @override
-    def build_checkpoint_manager(self) -> Any:
+    def build_checkpoint_manager(self) -> tf.train.CheckpointManager | None:
         """Calls `_maybe_build_checkpoint_manager`."""
         return self._maybe_build_checkpoint_manager()
 
@@ -88,10 +89,10 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
             checkpoint_exporter=self.build_best_checkpoint_exporter(),
         )
 
-    def _build_best_checkpoint_exporter(self) -> Any:
+    def _build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Builds the exporter of the best checkpoint, or None. Override it for another one."""
         return super().build_best_checkpoint_exporter()
 
-    def _maybe_build_checkpoint_manager(self) -> Any:
+    def _maybe_build_checkpoint_manager(self) -> tf.train.CheckpointManager | None:
         """Builds the checkpoint manager, or None. Override it for another one."""
         return super().build_checkpoint_manager()

@@ -10,6 +10,7 @@ from quintain import user_errors
 from quintain.core import config_definitions as cfg
 from quintain.core import experiment_runner, run_options, task_factory
 from quintain.core.input import data_faults
+from quintain.core.loop import stateful_trainer
 from quintain.core.multitask import configs, multitask, multitask_runner
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.progressive import policies, staged_policy, train_lib
@@ -65,7 +66,8 @@ def list_tasks(params: cfg.ExperimentConfig) -> list[cfg.TaskConfig]:
 
 
 def explaining(
-    params: cfg.ExperimentConfig, find_trainer: Callable[[], Any]
+    params: cfg.ExperimentConfig,
+    find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
 ) -> contextlib.AbstractContextManager[Any]:
     """Returns a context whose errors name the task's class, and the file that can't be read.
 

@@ -2,11 +2,13 @@
 
 import contextlib
 import enum
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.core.devices import distribution
 from quintain.core.privacy import privacy_accounting
 from quintain.core.saving import checkpoints, run_lock
 from quintain.orbit import cluster
@@ -88,13 +90,15 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
         )
 
 
-def hold_lock(
-    model_dir: str | None, mode: str, strategy: tf.distribute.Strategy
-) -> contextlib.AbstractContextManager[None]:
-    """Returns the context that keeps other trainings out of a directory, for the chief.
+@contextlib.contextmanager
+def entered(
+    params: cfg.ExperimentConfig, mode: str, model_dir: str | None, strategy: tf.distribute.Strategy
+) -> Iterator[None]:
+    """Keeps other trainings out of a directory, for the chief, and sets the run's precision.
 
     Raises:
         ConfigError: On entering it, if another run is there; if there is no such mode.
     """
-    is_training = parse_mode(mode).is_training
-    return run_lock.hold(model_dir, is_needed=is_training and cluster.is_chief(strategy))
+    is_writer = parse_mode(mode).is_training and cluster.is_chief(strategy)
+    with run_lock.hold(model_dir, is_needed=is_writer), distribution.precision(params.runtime):
+        yield

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from quintain import orbit
-from quintain.core import base_trainer
 from quintain.core.events import step_profile
+from quintain.core.loop import stateful_trainer
 from quintain.orbit import summary_manager as summary_manager_lib
 
 
@@ -26,7 +26,7 @@ class RunOptions:
     eval_actions: Sequence[orbit.Action] | None = None
     """Called with the output of each evaluation, after the config's own."""
 
-    trainer: base_trainer.Trainer | None = None
+    trainer: stateful_trainer.StatefulTrainer | None = None
     """A trainer to use instead of the one that the config describes."""
 
     controller_cls: Callable[..., orbit.Controller] = orbit.Controller

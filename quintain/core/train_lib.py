@@ -93,10 +93,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
-    with (
-        run_mode.hold_lock(model_dir, mode, distribution_strategy),
-        distribution.precision(params.runtime),
-    ):
+    with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
@@ -193,7 +190,7 @@ def train_from_config(
         stack.enter_context(distribution.precision(params.runtime))
         interruption = stack.enter_context(watch_signals(params.trainer))
         stack.enter_context(preemption.watch_notices(strategy, interruption))
-        runner: Any = None
+        runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
             run_kinds.explaining(params, lambda: runner.trainer if runner else None)
         )

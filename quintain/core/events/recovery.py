@@ -9,9 +9,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
 from quintain.core.events import prepared_action
+from quintain.core.loop import stateful_trainer
 from quintain.core.saving import checkpoints, recovery_state
 from quintain.optimization import learning_rate_scale
 from quintain.orbit import cluster, literal_paths
@@ -127,7 +127,7 @@ class LossRecovery(prepared_action.PreparedAction):
 
     def __init__(
         self,
-        trainer: base_trainer.Trainer,
+        trainer: stateful_trainer.StatefulTrainer,
         config: cfg.TrainerConfig,
         checkpoint_manager: checkpoints.CheckpointManager | None,
         *,
@@ -293,7 +293,7 @@ class LossRecovery(prepared_action.PreparedAction):
         return int(self._trainer.global_step.numpy())
 
 
-def find_non_finite_variables(trainer: base_trainer.Trainer) -> list[str]:
+def find_non_finite_variables(trainer: stateful_trainer.StatefulTrainer) -> list[str]:
     """Returns the paths of the variables that training has spoilt.
 
     Weights and optimizer state must be finite. A variable that is not trained may well hold

@@ -1,5 +1,6 @@
 """What the trainers of one task and of several show and do alike."""
 
+import abc
 import contextlib
 from typing import Any
 
@@ -39,6 +40,15 @@ class StatefulTrainer(orbit.StandardTrainer):
     def optimizer(self) -> keras.optimizers.Optimizer:
         """The optimizer."""
         return self._optimizer
+
+    @property
+    @abc.abstractmethod
+    def train_loss(self) -> keras.metrics.Mean:
+        """Mean of the loss that the running loop minimises."""
+
+    @abc.abstractmethod
+    def initialize(self) -> None:
+        """Gives a new run its initial weights; called when there is no checkpoint."""
 
     @property
     def average(self) -> ema.ExponentialMovingAverage | None:

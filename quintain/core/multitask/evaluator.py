@@ -12,12 +12,9 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import replica_steps
-from quintain.core.loop import dataset_distribution
+from quintain.core.loop import dataset_distribution, task_evaluation
 from quintain.core.multitask import base_model, base_trainer
-from quintain.core.reports import image_summaries
 from quintain.core.saving import best_checkpoint, checkpoint_fit
-from quintain.core.steps import model_metrics
 from quintain.optimization import ema
 
 
@@ -34,7 +31,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         model: keras.Model | base_model.MultiTaskBaseModel,
         global_step: tf.Variable | None = None,
         eval_steps: Mapping[str, int | None] | None = None,
-        checkpoint_exporter: Any = None,
+        checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
         *,
         eval_datasets: Mapping[str, Any] | None = None,
         options: orbit.StandardEvaluatorOptions | None = None,
@@ -114,12 +111,12 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
     @property
     def validation_losses(self) -> dict[str, keras.metrics.Mean]:
         """Mean evaluation loss of each task."""
-        return {name: part.loss for name, part in self._evaluators.items()}
+        return {name: part.evaluation.loss for name, part in self._evaluators.items()}
 
     @property
     def validation_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         """Evaluation metrics of each task."""
-        return {name: part.metrics for name, part in self._evaluators.items()}
+        return {name: part.evaluation.metrics for name, part in self._evaluators.items()}
 
     @property
     def checkpoint(self) -> tf.train.Checkpoint:
@@ -127,7 +124,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         return self._checkpoint
 
     @property
-    def checkpoint_exporter(self) -> Any:
+    def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Exporter of checkpoints by their evaluation, or None."""
         return self._checkpoint_exporter
 
@@ -197,11 +194,13 @@ class _TaskEvaluator(orbit.StandardEvaluator):
     ) -> None:
         super().__init__(owner.eval_datasets[name], options or orbit.StandardEvaluatorOptions())
         self._task_name = name
-        self._task = task
         self._owner = owner
-        self._model = base_model.get_sub_model(owner.model, name)
-        self.loss = keras.metrics.Mean("validation_loss", dtype="float32")
-        self.metrics = base_trainer.build_metrics(task, owner.model, name, training=False)
+        self.evaluation = task_evaluation.TaskEvaluation(
+            task,
+            base_model.get_sub_model(owner.model, name),
+            owner.runtime,
+            base_trainer.build_metrics(task, owner.model, name, training=False),
+        )
         self.num_done = 0
 
     def start_counting(self, num_done: int, listener: Any) -> None:
@@ -218,45 +217,24 @@ class _TaskEvaluator(orbit.StandardEvaluator):
     @override
     def eval_begin(self) -> None:
         """Resets the metrics."""
-        compiled = model_metrics.compiled_metrics(self._model)
-        model_metrics.reset([self.loss, *self.metrics, compiled])
+        self.evaluation.begin()
 
     @override
     def eval_step(self, iterator: Any) -> Any:
         """Evaluates the next batch."""
-        runtime = self._owner.runtime
-        validation_step = replica_steps.compile_step(self._task.validation_step, runtime)
-
-        def step_fn(inputs: Any) -> Any:
-            logs = validation_step(inputs, model=self._model, metrics=self.metrics)
-            if self._task.loss in logs:
-                self.loss.update_state(logs[self._task.loss])
-            return logs
-
-        strategy = self._owner.strategy
-        outputs = replica_steps.run(strategy, runtime, step_fn, next(iterator))
-        return tf.nest.map_structure(strategy.experimental_local_results, outputs)
+        return self.evaluation.run_step(next(iterator))
 
     @override
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the outputs of a step into a state, as the task does."""
-        return self._task.aggregate_logs(state, step_outputs)
+        return self.evaluation.reduce(state, step_outputs)
 
     @override
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
         """Returns the metrics of this task."""
-        compiled = model_metrics.compiled_metrics(self._model)
-        logs = model_metrics.read([*self.metrics, compiled])
-        if float(tf.convert_to_tensor(self.loss.count)):
-            logs[self.loss.name] = self.loss.result()
-        if aggregated_logs:
-            step = self._owner.global_step
-            logs |= self._task.reduce_aggregated_logs(aggregated_logs, global_step=step) or {}
-        images = image_summaries.take_images(logs)
-        if self._task.task_config.allow_image_summary:
-            named = {f"{self._task_name}/{name}": image for name, image in images.items()}
-            image_summaries.write_images(named, int(self._owner.global_step.numpy()))
-        return logs
+        return self.evaluation.collect(
+            aggregated_logs, self._owner.global_step, image_prefix=f"{self._task_name}/"
+        )
 
 
 def _name_tasks(

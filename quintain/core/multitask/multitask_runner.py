@@ -18,8 +18,9 @@ from quintain.core.multitask import (
     task_sampler,
 )
 from quintain.core.multitask import base_trainer as multitask_trainer
+from quintain.core.saving import best_checkpoint
 
-ExporterCreator = Callable[[Any, str], Any]
+ExporterCreator = Callable[[Any, str], best_checkpoint.CheckpointExporter | None]
 """Takes the experiment and the model directory; returns an exporter of checkpoints, or None."""
 
 TRAINERS: Final[Mapping[str, type[multitask_trainer.MultiTaskBaseTrainer]]] = {
@@ -63,7 +64,7 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
         super().__init__(distribution_strategy, task, mode, params, model_dir, options)
 
     @override
-    def build_trainer(self, task: Any) -> Any:
+    def build_trainer(self, task: Any) -> multitask_trainer.MultiTaskBaseTrainer:
         """Builds the trainer with the model and the optimizer, in the scope of the strategy."""
         params: Any = self._params
         model = self._given_model
@@ -88,7 +89,7 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
         return TRAINERS[params.trainer.trainer_type](**options)
 
     @override
-    def build_evaluator(self) -> Any:
+    def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:
         """Builds the evaluator of all tasks, in the scope of the strategy."""
         if not self._evaluates:
             return None
@@ -140,7 +141,7 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
         )
 
     @override
-    def build_evaluator(self) -> Any:
+    def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:
         """Builds the evaluator of all evaluation tasks, in the scope of the strategy."""
         if not self._evaluates:
             return None

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from quintain.core import base_task, run_mode, run_options
 from quintain.core import base_trainer as base_trainer_lib
-from quintain.core.devices import distribution, runtime_environment
+from quintain.core.devices import runtime_environment
 from quintain.core.multitask import base_model, base_trainer, configs, multitask, multitask_runner
 
 TRAINERS = multitask_runner.TRAINERS
@@ -53,10 +53,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    with (
-        run_mode.hold_lock(model_dir, mode, distribution_strategy),
-        distribution.precision(params.runtime),
-    ):
+    with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiTaskRunner(
             distribution_strategy,
@@ -114,10 +111,7 @@ def run_experiment_with_multitask_eval(
         Interrupted: If an interruption was requested; the run can be resumed.
     """
     named = eval_tasks if isinstance(eval_tasks, Mapping) else {t.name: t for t in eval_tasks}
-    with (
-        run_mode.hold_lock(model_dir, mode, distribution_strategy),
-        distribution.precision(params.runtime),
-    ):
+    with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiEvalRunner(
             distribution_strategy,

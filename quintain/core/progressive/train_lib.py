@@ -9,10 +9,7 @@ from typing_extensions import override
 
 from quintain.core import config_definitions as cfg
 from quintain.core import experiment_runner, run_mode, run_options
-from quintain.core.devices import distribution
 from quintain.core.progressive import policies, trainer
-from quintain.core.saving import run_lock
-from quintain.orbit import cluster
 
 
 class ProgressiveRunner(experiment_runner.ExperimentRunner):
@@ -98,12 +95,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    is_training = run_mode.parse_mode(mode).is_training
-    is_writer = is_training and cluster.is_chief(distribution_strategy)
-    with (
-        run_lock.hold(model_dir, is_needed=is_writer),
-        distribution.precision(params.runtime),
-    ):
+    with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runner = ProgressiveRunner(
             distribution_strategy,
             task,

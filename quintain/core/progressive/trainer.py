@@ -14,7 +14,7 @@ from quintain.core import base_trainer
 from quintain.core.devices import async_loops
 from quintain.core.loop import loop_record as loop_record_lib
 from quintain.core.progressive import configs, policies
-from quintain.core.saving import checkpoint_fit, checkpoints, cluster_checkpoints
+from quintain.core.saving import best_checkpoint, checkpoint_fit, checkpoints, cluster_checkpoints
 from quintain.optimization import learning_rate_scale
 
 ProgressiveTrainerConfig = configs.ProgressiveTrainerConfig
@@ -38,7 +38,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         ckpt_dir: str = "",
         train: bool = True,
         evaluate: bool = True,
-        checkpoint_exporter: Any = None,
+        checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
     ) -> None:
         """Prepares the loops of the first stage.
 

@@ -6,7 +6,7 @@ import math
 import operator
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
@@ -45,6 +45,19 @@ def find_metric(
             )
         value = value[part]
     return _to_number(value, name, field)
+
+
+class CheckpointExporter(Protocol):
+    """Saves checkpoints by their evaluation: the class below, or one of the user's own."""
+
+    @property
+    def best_ckpt_logs(self) -> Mapping[str, Any]:
+        """Evaluation output of the best checkpoint; empty before the first export."""
+
+    def maybe_export_checkpoint(
+        self, checkpoint: tf.train.Checkpoint, eval_logs: Any, global_step: int, /
+    ) -> object:
+        """Saves a checkpoint if its evaluation says so."""
 
 
 class BestCheckpointExporter:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain import optimization
+from quintain import errors, optimization
 from quintain.core import base_task
 from quintain.core.multitask import (
     base_model,
@@ -159,3 +159,19 @@ def test_xla_gives_the_losses_of_the_plain_step(two_tasks, two_heads):
         losses.append(float(trainer.train(tf.constant(4, tf.int32))["training_loss"]))
 
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+class RefusingTask(ZeroTask):
+    def build_losses(self, labels, model_outputs, aux_losses=None):
+        raise errors.ConfigError("task.sharpness: got 7.")
+
+
+def test_an_error_in_a_traced_step_is_raised_as_the_task_raised_it():
+    trainer = base_trainer.MultiTaskBaseTrainer(
+        multi_task=multitask.MultiTask([RefusingTask(base_task.TaskConfig(), name="foo")]),
+        multi_task_model=LazyModel("foo", keras.layers.Dense(1)),
+        optimizer=keras.optimizers.SGD(0.1),
+    )
+
+    with pytest.raises(errors.ConfigError, match=r"^task\.sharpness: got 7\.$"):
+        trainer.train(tf.constant(1, tf.int32))
