@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
+from quintain.core import base_trainer, exp_factory, task_factory, train_utils
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution
 from quintain.core.saving import checkpoints
@@ -32,7 +32,7 @@ def build_trainer(params: cfg.ExperimentConfig, directory: str) -> base_trainer.
     strategy = distribution.build_strategy(params.runtime)
     with strategy.scope():
         task = task_factory.get_task(params.task, logging_dir=directory)
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+        return train_utils.create_trainer(params, task, train=True, evaluate=False)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
+from quintain.core import base_trainer, exp_factory, task_factory, train_utils
 
 EXPERIMENT = "translation/local"
 
@@ -26,7 +26,7 @@ def build_trainer(strategy: tf.distribute.Strategy, directory: str) -> base_trai
     params = exp_factory.get_exp_config(EXPERIMENT)
     with strategy.scope():
         task = task_factory.get_task(params.task, logging_dir=directory)
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+        return train_utils.create_trainer(params, task, train=True, evaluate=False)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
+from quintain.core import base_trainer, exp_factory, task_factory, train_utils
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
@@ -91,7 +91,7 @@ def build_trainer(params: cfg.ExperimentConfig) -> base_trainer.Trainer:
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():
         task = task_factory.get_task(params.task, logging_dir=tempfile.mkdtemp())
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+        return train_utils.create_trainer(params, task, train=True, evaluate=False)
 
 
 def build_run(options: argparse.Namespace, model: Any) -> corpus.Run:

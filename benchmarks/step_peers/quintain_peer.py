@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import base_task, base_trainer, experiment_runner
+from quintain.core import base_task, base_trainer, train_utils
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 
@@ -51,7 +51,7 @@ def build_trainer(
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():
         task = task_class(params.task, logging_dir=tempfile.mkdtemp())
-        return experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+        return train_utils.create_trainer(params, task, train=True, evaluate=False)
 
 
 class QuintainPeer:

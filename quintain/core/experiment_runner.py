@@ -1,6 +1,5 @@
 """Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
 
-import inspect
 import logging
 import os
 from collections.abc import Callable
@@ -10,12 +9,10 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.config import gin_io
-from quintain.core import actions, base_task, base_trainer, run_mode, run_options
+from quintain.core import actions, run_mode, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, prepared_action, step_profile
 from quintain.core.loop import stateful_trainer
-from quintain.core.privacy import privacy_accounting
 from quintain.core.reports import model_stats
 from quintain.core.saving import (
     best_checkpoint,
@@ -25,7 +22,6 @@ from quintain.core.saving import (
     evaluation_log,
     run_files,
 )
-from quintain.core.steps import task_checks
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
 
@@ -55,7 +51,7 @@ class ExperimentRunner:
     def __init__(
         self,
         distribution_strategy: tf.distribute.Strategy,
-        task: base_task.Task,
+        task: Any,
         mode: str,
         params: cfg.ExperimentConfig,
         model_dir: str | None,
@@ -65,7 +61,7 @@ class ExperimentRunner:
 
         Args:
             distribution_strategy: Strategy in whose scope model and optimizer are created.
-            task: The task.
+            task: The task; of subclasses, what they build their trainer of.
             mode: A `Mode` or its name.
             params: The experiment.
             model_dir: Directory of the run. None or empty keeps nothing.
@@ -209,9 +205,9 @@ class ExperimentRunner:
         """Whether there will be an evaluation."""
         return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
-    def build_trainer(self, task: base_task.Task) -> stateful_trainer.StatefulTrainer:
+    def build_trainer(self, task: Any) -> stateful_trainer.StatefulTrainer:
         """Builds the trainer with its model and optimizer, in the scope of the strategy."""
-        return create_trainer(
+        return trainer_factory.create_trainer(
             self._params,
             task,
             train=self._mode.is_training,
@@ -368,56 +364,3 @@ class ExperimentRunner:
             raise orbit.Interrupted(int(self._trainer.global_step.numpy()), reason or "") from None
         for field, name in names.items():
             best_checkpoint.find_metric(logs, name, field)
-
-
-@gin_io.configurable
-def create_trainer(
-    params: cfg.ExperimentConfig,
-    task: base_task.Task,
-    train: bool,
-    evaluate: bool,
-    checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
-    trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
-) -> base_trainer.Trainer:
-    """Creates model, optimizer and trainer, in the scope of the strategy.
-
-    Args:
-        params: The experiment.
-        task: The task.
-        train: Whether the trainer will train.
-        evaluate: Whether it will evaluate.
-        checkpoint_exporter: Exporter of checkpoints by their evaluation.
-        trainer_cls: Class or function that builds the trainer.
-    """
-    model = task.build_model()
-    task_checks.check_model(task, model)
-    return trainer_cls(
-        params,
-        task,
-        model=model,
-        optimizer=create_optimizer(task, params),
-        train=train,
-        evaluate=evaluate,
-        checkpoint_exporter=checkpoint_exporter,
-    )
-
-
-def create_optimizer(
-    task: base_task.Task, params: cfg.ExperimentConfig
-) -> keras.optimizers.Optimizer:
-    """Creates the task's optimizer, with noise if training is differentially private.
-
-    Raises:
-        ConfigError: If the task's own `create_optimizer` takes no `dp_config` but one is set.
-    """
-    config = params.trainer.optimizer_config
-    dp_config = privacy_accounting.resolve(params, task)
-    if "dp_config" in inspect.signature(task.create_optimizer).parameters:
-        return task.create_optimizer(config, params.runtime, dp_config=dp_config)
-    if dp_config is not None:
-        raise errors.ConfigError(
-            f"task.differential_privacy_config: got {dp_config!r}, but "
-            f"{type(task).__name__}.create_optimizer takes no `dp_config`. Add this parameter and "
-            "pass it on to super().create_optimizer."
-        )
-    return task.create_optimizer(config, params.runtime)

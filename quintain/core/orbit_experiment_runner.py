@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, base_trainer, experiment_runner, run_options
+from quintain.core import base_task, base_trainer, experiment_runner, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import best_checkpoint
 
@@ -81,7 +81,7 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
         self, task: base_task.Task, train: bool, evaluate: bool
     ) -> base_trainer.Trainer:
         """Builds the trainer. Override it for another one."""
-        return experiment_runner.create_trainer(
+        return trainer_factory.create_trainer(
             self._params,
             task,
             train=train,

@@ -3,8 +3,6 @@
 from quintain.core.experiment_parser import ExperimentParser as ExperimentParser
 from quintain.core.experiment_parser import ParseConfigOptions as ParseConfigOptions
 from quintain.core.experiment_parser import parse_configuration as parse_configuration
-from quintain.core.experiment_runner import create_optimizer as create_optimizer
-from quintain.core.experiment_runner import create_trainer as create_trainer
 from quintain.core.reports.model_stats import try_count_flops as try_count_flops
 from quintain.core.reports.model_stats import try_count_params as try_count_params
 from quintain.core.reports.model_stats import write_model_params as write_model_params
@@ -22,3 +20,5 @@ from quintain.core.saving.checkpoint_files import (
 from quintain.core.saving.checkpoint_files import remove_ckpts as remove_ckpts
 from quintain.core.saving.run_files import save_gin_config as save_gin_config
 from quintain.core.saving.run_files import serialize_config as serialize_config
+from quintain.core.trainer_factory import create_optimizer as create_optimizer
+from quintain.core.trainer_factory import create_trainer as create_trainer

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.config import one_of
-from quintain.core import base_trainer, exp_factory, experiment_runner, task_factory
+from quintain.core import base_trainer, exp_factory, task_factory, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.input import data_faults
@@ -223,9 +223,7 @@ class TaskTrialController(base_trial.TrialController):
         keras.utils.set_random_seed(spec.seed)
         with strategy.scope():
             task = task_factory.get_task(params.task, logging_dir=spec.scratch_dir)
-            self._trainer = experiment_runner.create_trainer(
-                params, task, train=True, evaluate=True
-            )
+            self._trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=True)
 
     @property
     def trainer(self) -> base_trainer.Trainer:

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, base_trainer, experiment_runner, run_options
+from quintain.core import base_task, base_trainer, experiment_runner, run_options, trainer_factory
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import (
     base_model,
@@ -136,7 +136,7 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
     @override
     def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
         """Builds the trainer with its model and optimizer, in the scope of the strategy."""
-        return experiment_runner.create_trainer(
+        return trainer_factory.create_trainer(
             self._params, task, train=self._mode.is_training, evaluate=False
         )
 

@@ -13,29 +13,7 @@ from quintain.core.progressive import policies, trainer
 
 
 class ProgressiveRunner(experiment_runner.ExperimentRunner):
-    """Trains in stages, and evaluates."""
-
-    def __init__(
-        self,
-        distribution_strategy: tf.distribute.Strategy,
-        task: policies.ProgressivePolicy,
-        mode: str,
-        params: cfg.ExperimentConfig,
-        model_dir: str | None,
-        options: run_options.RunOptions = run_options.DEFAULTS,
-    ) -> None:
-        """Builds the parts.
-
-        Args:
-            distribution_strategy: Strategy in whose scope models and optimizers are created.
-            task: The policy.
-            mode: A `Mode` or its name.
-            params: The experiment; its trainer is a `ProgressiveTrainerConfig`.
-            model_dir: Directory of the run. None or empty keeps nothing.
-            options: How it goes about its work.
-        """
-        policy: Any = task
-        super().__init__(distribution_strategy, policy, mode, params, model_dir, options)
+    """Trains in stages, and evaluates. Its `task` is a policy."""
 
     @override
     def build_trainer(self, task: Any) -> trainer.ProgressiveTrainer:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, base_trainer, experiment_runner, task_factory, train_lib
+from quintain.core import base_task, base_trainer, task_factory, train_lib, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution
 from quintain.core.input import poisson_sampling
@@ -220,7 +220,7 @@ def test_epsilon_is_logged_with_training_and_evaluation(line_params, caplog):
     task = task_factory.get_task(params.task)
 
     with caplog.at_level("INFO"):
-        trainer = experiment_runner.create_trainer(params, task, train=True, evaluate=True)
+        trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=True)
     first, second = (trainer.train(tf.constant(5))["epsilon"] for _ in range(2))
     evaluated = trainer.evaluate(tf.constant(-1))["epsilon"]
 
@@ -292,7 +292,7 @@ import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
-from quintain.core import base_task, experiment_runner, input_reader
+from quintain.core import base_task, trainer_factory, input_reader
 from quintain.core import config_definitions as cfg
 
 path = sys.argv[1]
@@ -338,7 +338,7 @@ def train(strategy, is_poisson):
     )
     with strategy.scope():
         task = Line(params.task)
-        trainer = experiment_runner.create_trainer(params, task, train=True, evaluate=False)
+        trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=False)
         before = [variable.numpy() for variable in trainer.model.trainable_variables]
         logs = [trainer.train(tf.constant(3)) for _ in range(2)]
     replicas = [

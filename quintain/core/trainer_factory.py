@@ -1,0 +1,67 @@
+"""Builds the trainer that a config describes, with its model and its optimizer."""
+
+import inspect
+from collections.abc import Callable
+
+import keras
+
+from quintain import errors
+from quintain.config import gin_io
+from quintain.core import base_task, base_trainer
+from quintain.core import config_definitions as cfg
+from quintain.core.privacy import privacy_accounting
+from quintain.core.saving import best_checkpoint
+from quintain.core.steps import task_checks
+
+
+@gin_io.configurable
+def create_trainer(
+    params: cfg.ExperimentConfig,
+    task: base_task.Task,
+    train: bool,
+    evaluate: bool,
+    checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
+    trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
+) -> base_trainer.Trainer:
+    """Creates model, optimizer and trainer, in the scope of the strategy.
+
+    Args:
+        params: The experiment.
+        task: The task.
+        train: Whether the trainer will train.
+        evaluate: Whether it will evaluate.
+        checkpoint_exporter: Exporter of checkpoints by their evaluation.
+        trainer_cls: Class or function that builds the trainer.
+    """
+    model = task.build_model()
+    task_checks.check_model(task, model)
+    return trainer_cls(
+        params,
+        task,
+        model=model,
+        optimizer=create_optimizer(task, params),
+        train=train,
+        evaluate=evaluate,
+        checkpoint_exporter=checkpoint_exporter,
+    )
+
+
+def create_optimizer(
+    task: base_task.Task, params: cfg.ExperimentConfig
+) -> keras.optimizers.Optimizer:
+    """Creates the task's optimizer, with noise if training is differentially private.
+
+    Raises:
+        ConfigError: If the task's own `create_optimizer` takes no `dp_config` but one is set.
+    """
+    config = params.trainer.optimizer_config
+    dp_config = privacy_accounting.resolve(params, task)
+    if "dp_config" in inspect.signature(task.create_optimizer).parameters:
+        return task.create_optimizer(config, params.runtime, dp_config=dp_config)
+    if dp_config is not None:
+        raise errors.ConfigError(
+            f"task.differential_privacy_config: got {dp_config!r}, but "
+            f"{type(task).__name__}.create_optimizer takes no `dp_config`. Add this parameter and "
+            "pass it on to super().create_optimizer."
+        )
+    return task.create_optimizer(config, params.runtime)
