@@ -22,6 +22,7 @@ __getattr__, __dir__ = lazy_modules.attach(
         "multitask",
         "progressive",
         "run_kinds",
+        "run_options",
         "task_factory",
         "tf_example_builder",
         "tf_example_feature_key",
