@@ -5,6 +5,7 @@ from typing import Any, Final
 from quintain.config import class_definitions, json_schema
 from quintain.records import (
     experiment_config,
+    experiment_dialects,
     hyperparameter_config,
     lengths,
     searcher_config,
@@ -41,7 +42,7 @@ def build_schema() -> dict[str, Any]:
         "description": "The older name of `scheduling_unit`; lengths that are plain numbers of "
         "steps count in it.",
     }
-    for name in experiment_config.PERIOD_FIELDS:
+    for name in experiment_dialects.PERIOD_FIELDS:
         described = properties[name].get("description", "")
         properties[name] = {"anyOf": [*_LENGTH["anyOf"], {"type": "null"}]}
         properties[name]["description"] = described
@@ -56,8 +57,8 @@ def build_schema() -> dict[str, Any]:
     }
     definitions["hyperparameter"] = _build_hyperparameter()
     without_effect = {"description": "About containers; trials do without."}
-    properties |= dict.fromkeys(experiment_config.DOCKER_FIELDS, without_effect)
-    for section, names in experiment_config.CONTAINER_FIELDS.items():
+    properties |= dict.fromkeys(experiment_dialects.DOCKER_FIELDS, without_effect)
+    for section, names in experiment_dialects.CONTAINER_FIELDS.items():
         fields = definitions[type(getattr(experiment_config.ExperimentConfig(), section)).__name__]
         fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
@@ -79,10 +80,10 @@ def _finish_searcher(name: str, built: dict[str, Any]) -> dict[str, Any]:
     properties = built["properties"]
     properties["name"] = {"const": name, "description": "Which search method."}
     properties.pop("batches_per_unit")
-    for field in experiment_config.LENGTH_FIELDS:
+    for field in experiment_dialects.LENGTH_FIELDS:
         if field in properties:
             properties[field] = {**_LENGTH, "description": properties[field]["description"]}
-    for former, field in experiment_config.STEP_FIELDS.items():
+    for former, field in experiment_dialects.STEP_FIELDS.items():
         if field in properties:
             properties[former] = {**_COUNT, "description": f"The older `{field}`, in steps."}
     built["required"] = ["name", "metric"]

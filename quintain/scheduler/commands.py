@@ -18,6 +18,7 @@ from quintain.records import (
 )
 from quintain.scheduler import (
     checkpoint_gc,
+    continuation,
     entries,
     experiment_machine,
     new_experiments,
@@ -25,8 +26,6 @@ from quintain.scheduler import (
     scheduling,
 )
 from quintain.scheduler import core as core_lib
-from quintain.search import searcher
-from quintain.search import space as space_lib
 from quintain.store import session as session_lib
 
 _ARCHIVING: Final = ("archive", "unarchive")
@@ -259,7 +258,7 @@ class Commands:
             config = experiment_config.parse(new_experiments.override(record.config, overrides))
             former = experiment_config.parse(record.config)
             entry = core.load(experiment_id)
-            _check_continuation(former, config)
+            continuation.check(former, config)
             if not entry.machine.find_resumable(config):
                 raise errors.StateError(
                     f"Experiment {experiment_id} has no trial to go on with. Raise "
@@ -268,7 +267,9 @@ class Commands:
                 )
             hparams = None
             if isinstance(config.searcher, searcher_config.SingleConfig):
-                hparams = _draw_first(config, next(iter(entry.machine.trials.values())).hparams)
+                hparams = continuation.draw_first(
+                    config, next(iter(entry.machine.trials.values())).hparams
+                )
             entry.config = config
             entry.record = dataclasses.replace(
                 entry.record, config=config.as_dict(), is_archived=False
@@ -374,35 +375,3 @@ def _check_gc_fields(given: Mapping[str, int]) -> None:
                 f"checkpoint_storage.{name}: can't be changed, expected one of "
                 f"{', '.join(_GC_FIELDS)}.{errors.suggest(name, _GC_FIELDS)}"
             )
-
-
-def _check_continuation(
-    former: experiment_config.ExperimentConfig, config: experiment_config.ExperimentConfig
-) -> None:
-    """Checks that a search can go on with a changed config."""
-    is_single = isinstance(config.searcher, searcher_config.SingleConfig)
-    old, new = former.as_dict(), config.as_dict()
-    fixed = {
-        "searcher.name": (former.searcher.name, config.searcher.name),
-        "searcher.metric": (former.searcher.metric, config.searcher.metric),
-        "reproducibility": (old["reproducibility"], new["reproducibility"]),
-    }
-    if not is_single:
-        fixed["hyperparameters"] = (old["hyperparameters"], new["hyperparameters"])
-    for path, (before, after) in fixed.items():
-        if before != after:
-            raise errors.StateError(
-                f"{path}: an experiment can't go on with another value ({after!r} instead of "
-                f"{before!r}); fork it."
-            )
-
-
-def _draw_first(
-    config: experiment_config.ExperimentConfig, former: dict[str, Any]
-) -> dict[str, Any]:
-    """Returns the hyperparameters of the one trial of a `single` search."""
-    seed = config.reproducibility.experiment_seed
-    if seed is None:
-        return former
-    space = space_lib.Space.parse(config.hyperparameters)
-    return dict(space.sample(searcher.new_random(seed)))

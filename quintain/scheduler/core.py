@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.records import experiment, experiment_config, log, states
-from quintain.scheduler import deletions, entries, experiment_machine, faults
+from quintain.scheduler import deletions, entries, faults
+from quintain.scheduler import effects as effects_lib
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -90,7 +91,7 @@ class Core:
 
     def apply(
         self, entry: entries.Entry, event: Mapping[str, Any], write: Write | None = None
-    ) -> experiment_machine.Effects:
+    ) -> effects_lib.Effects:
         """Changes an experiment by an event, in memory and, in one transaction, in the store.
 
         Args:

@@ -2,10 +2,12 @@
 
 import dataclasses
 import heapq
+import pathlib
 from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain.records import experiment, experiment_config, run, trial, workload
+from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, trial_machine
 
 _MEMORY: Final = 0.95
@@ -164,7 +166,7 @@ class Entry:
         )
 
 
-def write_effects(session: Any, entry: Entry, effects: experiment_machine.Effects) -> None:
+def write_effects(session: Any, entry: Entry, effects: effects_lib.Effects) -> None:
     """Writes what an event did to the store, and notes the numbers of new trials.
 
     Args:
@@ -211,3 +213,8 @@ def load_entry(
         if not each.state.is_terminal:
             entry.enqueue(each.id)
     return entry
+
+
+def scratch_dir(home: pathlib.Path, record: run.Run) -> pathlib.Path:
+    """Returns the directory for files of a process that nobody else needs."""
+    return home / "scratch" / str(record.experiment_id) / record.launch_id

@@ -13,9 +13,9 @@ def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
         entry: The experiment.
         num_running: Trials that run.
     """
-    if entry.machine.state.is_stopping or entry.machine.is_search_over:
+    if entry.machine.state.is_stopping or entry.machine.search.is_over:
         return 0.0
     if not entry.num_timed_batches or not num_running:
         return None
     secs_per_batch = entry.busy_secs / entry.num_timed_batches
-    return entry.machine.num_left_batches * secs_per_batch / num_running
+    return entry.machine.search.num_left_batches * secs_per_batch / num_running

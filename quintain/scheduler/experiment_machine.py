@@ -23,16 +23,14 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `drained` | | no process is left of an experiment that is stopping |
 """
 
-import collections
-import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
 from quintain.records import codec, experiment_config, searcher_config, states, workload
-from quintain.scheduler import trial_machine
-from quintain.search import base_search, search_factory
+from quintain.scheduler import effects as effects_lib
+from quintain.scheduler import identical_errors, search_driver, trial_machine
+from quintain.search import base_search
 
 MAX_LOSSES: Final = 5
 """Processes of a trial that may be lost in a row, through nobody's fault, before it counts."""
@@ -51,37 +49,15 @@ _LAST: Final = {
 }
 
 
-@dataclasses.dataclass
-class Effects:
-    """What an event did, for the store."""
-
-    created: list[str] = dataclasses.field(default_factory=list)
-    """New trials, in order."""
-
-    changed: dict[str, None] = dataclasses.field(default_factory=dict)
-    """Trials that are not what they were, in order."""
-
-    rolled_back: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Trials that went back to a checkpoint, and the batches after which all is forgotten."""
-
-    ended: list[str] = dataclasses.field(default_factory=list)
-    """Trials that ended, in order."""
-
-    is_ignored: bool = False
-    """Whether the event was known already."""
-
-
 class ExperimentMachine:
     """The state of one experiment.
 
     Attributes:
         config: Its config.
-        trials: Its trials by the names that the search method gave them, in order of creation.
+        search: What drives its search method and its trials.
         state: What it is doing.
         reason: Why it ended, if not because the search was over.
-        best: The best searched metric of all trials, or None.
         end_time: Seconds since the epoch, when it ended, or None.
-        num_done_batches: Batches that all trials together have trained on.
         progress: How much of its training is done, from 0 to 1; it falls only if it gets more.
         is_killed: Whether its processes are to end at once.
     """
@@ -93,35 +69,18 @@ class ExperimentMachine:
             ConfigError: If the hyperparameters are malformed, or the method can't search them.
         """
         self.config = config
-        self.trials: dict[str, trial_machine.TrialMachine] = {}
         self.state = _State.ACTIVE
         self.reason = ""
-        self.best: float | None = None
         self.end_time: float | None = None
-        self.num_done_batches = 0
         self.is_killed = False
-        self._settings = trial_machine.TrialSettings.from_config(config)
-        self._search = search_factory.build_searcher(config)
-        self._source_checkpoint: str | None = None
-        self._trial_seed: int | None = None
-        self._time = 0.0
-        self._num_errors = 0
-        self._first_error = ""
-        self._has_trained = False
-        self._early_error: str | None = None
-        self._early_trials: list[trial_machine.TrialMachine] = []
+        self.search = search_driver.SearchDriver(config)
+        self._identical_errors = identical_errors.IdenticalErrors()
         self.progress = 0.0
 
     @property
-    def num_left_batches(self) -> float:
-        """Batches that the search is still expected to train."""
-        unit = self.config.searcher.batches_per_unit
-        return self._search.left(self.num_done_batches / unit) * unit
-
-    @property
-    def is_search_over(self) -> bool:
-        """Whether the search method has nothing more to ask."""
-        return self._search.is_over
+    def trials(self) -> dict[str, trial_machine.TrialMachine]:
+        """Its trials by the names that the search method gave them, in order of creation."""
+        return self.search.trials
 
     def check(self, command: str) -> None:
         """Checks that a command of a user is allowed now.
@@ -136,19 +95,17 @@ class ExperimentMachine:
             return
         states.check_transition(self.state, COMMANDS[command])
 
-    def apply(self, event: Mapping[str, Any]) -> Effects:
+    def apply(self, event: Mapping[str, Any]) -> effects_lib.Effects:
         """Changes the state by one event.
 
         Returns:
             What it did.
         """
-        effects = Effects()
-        self._time = event["time"]
+        effects = effects_lib.Effects()
+        self.search.time = event["time"]
         match event["kind"]:
             case "start":
-                self._source_checkpoint = event.get("source_checkpoint")
-                self._trial_seed = event.get("trial_seed")
-                self._perform(self._search.start(), effects)
+                self.search.start(event.get("source_checkpoint"), event.get("trial_seed"), effects)
             case "result":
                 self._record_result(event, effects)
             case "failure":
@@ -179,34 +136,21 @@ class ExperimentMachine:
                 self._finish(effects)
             case kind:
                 raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
-        trained = self.num_done_batches / self.config.searcher.batches_per_unit
-        progress = self._search.progress(trained)
+        if self.search.is_over and self._is_searching:
+            self._shut_down()
+        progress = self.search.progress
         can_fall = event["kind"] in ("extend", "resume")
         self.progress = progress if can_fall else max(self.progress, progress)
         return effects
-
-    def is_best(self, metric: float) -> bool:
-        """Returns whether no validation of the experiment was better than this metric.
-
-        Equal ones count, so that it does not matter which of them came first. What is not a number
-        is the best only if there is nothing else.
-        """
-        if math.isnan(metric):
-            return self.best is None
-        return (
-            self.best is None
-            or math.isnan(self.best)
-            or self._signed(metric) <= self._signed(self.best)
-        )
 
     def describe(self) -> dict[str, Any]:
         """Returns the whole state as plain data, for comparisons."""
         plain = {
             "state": self.state.value,
             "reason": self.reason,
-            "best": self.best,
+            "best": self.search.best,
             "progress": self.progress,
-            "open": self._search.open_trials,
+            "open": self.search.open_trials,
             "end_time": self.end_time,
             "trials": [trial.describe() for trial in self.trials.values()],
         }
@@ -214,7 +158,7 @@ class ExperimentMachine:
 
     # Events.
 
-    def _record_result(self, event: Mapping[str, Any], effects: Effects) -> None:
+    def _record_result(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
         if event["number"] <= trial.num_results:
             effects.is_ignored = True
@@ -226,24 +170,15 @@ class ExperimentMachine:
             return
         match workload.WorkloadKind(event["work"]):
             case workload.WorkloadKind.TRAIN:
-                self._has_trained = True
+                self._identical_errors.note_training()
                 trial.record_training(event["num_batches"])
-                self.num_done_batches += event["num_batches"]
+                self.search.num_done_batches += event["num_batches"]
             case workload.WorkloadKind.VALIDATE if event.get("problem"):
-                self._end_trial(
-                    trial,
-                    states.TrialState.ERROR,
-                    event["problem"],
-                    base_search.ExitReason.ERRORED,
-                    effects,
-                )
+                self._end_failed(trial, event["problem"], effects)
                 return
             case workload.WorkloadKind.VALIDATE:
                 metric = codec.from_plain(float, event["metric"])
-                is_best = self.is_best(metric)
-                if is_best:
-                    self.best = metric
-                trial.record_validation(metric, is_best=is_best)
+                trial.record_validation(metric, is_best=self.search.note_metric(metric))
             case workload.WorkloadKind.CHECKPOINT:
                 trial.record_checkpoint(event["checkpoint"])
         if event.get("exited_reason") == workload.ExitedReason.USER_CANCELED:
@@ -253,7 +188,7 @@ class ExperimentMachine:
             return
         self._advance(trial, effects)
 
-    def _record_failure(self, event: Mapping[str, Any], effects: Effects) -> None:
+    def _record_failure(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
         if trial.state.is_terminal:
             return
@@ -264,16 +199,16 @@ class ExperimentMachine:
             trial.losses += 1
             is_counted = trial.losses > MAX_LOSSES
         if is_counted and not self.state.is_stopping:
-            kept = trial.fail(event["reason"], self._time)
+            kept = trial.fail(event["reason"], event["time"])
         else:
             kept = trial.roll_back()
             trial.reason = event["reason"]
-        self._note_roll_back(trial, before, kept, effects)
+        self.search.note_roll_back(trial, before, kept, effects)
         if trial.state.is_terminal:
-            self._note_end(trial, effects)
+            self.search.note_end(trial, effects)
             self._advance(trial, effects)
 
-    def _record_damage(self, event: Mapping[str, Any], effects: Effects) -> None:
+    def _record_damage(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
         if trial.state.is_terminal or event["fallback"] not in (None, *trial.checkpoints):
             effects.is_ignored = True
@@ -281,13 +216,15 @@ class ExperimentMachine:
         before = trial.total_batches
         kept = trial.fall_back(event["fallback"], event["reason"])
         effects.changed[trial.request_id] = None
-        self._note_roll_back(trial, before, kept, effects)
+        self.search.note_roll_back(trial, before, kept, effects)
 
-    def _record_exit(self, event: Mapping[str, Any], effects: Effects) -> None:
+    def _record_exit(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
         if trial.state.is_terminal or self._stops_for(trial, event, effects):
             return
-        match workload.ExitedReason(event["exited_reason"]):
+        kind = workload.ExitedReason(event["exited_reason"])
+        is_early = kind is workload.ExitedReason.ERRORED_AT_START
+        match kind:
             case workload.ExitedReason.INVALID_HP:
                 self._end_invalid(trial, event["reason"], effects)
             case workload.ExitedReason.USER_CANCELED:
@@ -299,47 +236,29 @@ class ExperimentMachine:
                     effects,
                 )
             case workload.ExitedReason.UNUSABLE:
-                self._end_trial(
-                    trial,
-                    states.TrialState.ERROR,
-                    event["reason"],
-                    base_search.ExitReason.ERRORED,
-                    effects,
-                )
-            case workload.ExitedReason.ERRORED_AT_START if event["error"] == trial.early_error:
+                self._end_failed(trial, event["reason"], effects)
+            case _ if is_early and event["error"] == trial.early_error:
                 # It would fail at the other restarts, too.
-                self._end_trial(
-                    trial,
-                    states.TrialState.ERROR,
-                    event["reason"],
-                    base_search.ExitReason.ERRORED,
-                    effects,
-                )
+                self._end_failed(trial, event["reason"], effects)
             case workload.ExitedReason.ERRORED | workload.ExitedReason.ERRORED_AT_START:
                 trial.early_error = event.get("error")
                 self._record_failure(event, effects)
 
     def _stops_for(
-        self, trial: trial_machine.TrialMachine, event: Mapping[str, Any], effects: Effects
+        self,
+        trial: trial_machine.TrialMachine,
+        event: Mapping[str, Any],
+        effects: effects_lib.Effects,
     ) -> bool:
-        """Ends the experiment if too many trials in a row failed alike before their first batch.
-
-        Once a trial has trained, what fails elsewhere depends on hyperparameters: others go on.
-        """
-        error = event.get("error")
-        if error is None or error != self._early_error:
-            self._early_error, self._early_trials = error, []
-        if error is None or self._has_trained or self.state.is_stopping:
-            return False
-        if trial not in self._early_trials:
-            self._early_trials.append(trial)
+        """Ends the experiment if too many trials in a row failed alike before their first batch."""
+        alike = self._identical_errors.note(trial, event.get("error"))
         limit = self.config.max_identical_errors
-        if not limit or len(self._early_trials) < limit:
+        if self.state.is_stopping or not limit or len(alike) < limit:
             return False
-        for each in self._early_trials:
+        for each in alike:
             if not each.state.is_terminal:
-                each.end(states.TrialState.ERROR, event["reason"], None, self._time)
-                self._note_end(each, effects)
+                each.end(states.TrialState.ERROR, event["reason"], None, event["time"])
+                self.search.note_end(each, effects)
         self._stop(
             _State.STOPPING_ERROR,
             f"{limit} trials in a row failed with the same error before their first batch "
@@ -347,8 +266,35 @@ class ExperimentMachine:
         )
         return True
 
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the search method is still told and asked."""
+        return self.state in (_State.ACTIVE, _State.PAUSED)
+
+    def _advance(self, trial: trial_machine.TrialMachine, effects: effects_lib.Effects) -> None:
+        if self._is_searching:
+            self.search.advance(trial, effects)
+
+    def _end_trial(
+        self,
+        trial: trial_machine.TrialMachine,
+        state: states.TrialState,
+        reason: str,
+        told: base_search.ExitReason,
+        effects: effects_lib.Effects,
+    ) -> None:
+        trial.end(state, reason, told, self.search.time)
+        self.search.note_end(trial, effects)
+        self._advance(trial, effects)
+
+    def _end_failed(
+        self, trial: trial_machine.TrialMachine, reason: str, effects: effects_lib.Effects
+    ) -> None:
+        told = base_search.ExitReason.ERRORED
+        self._end_trial(trial, states.TrialState.ERROR, reason, told, effects)
+
     def _end_invalid(
-        self, trial: trial_machine.TrialMachine, reason: str, effects: Effects
+        self, trial: trial_machine.TrialMachine, reason: str, effects: effects_lib.Effects
     ) -> None:
         trial.is_invalid = True
         self._end_trial(
@@ -359,11 +305,11 @@ class ExperimentMachine:
             effects,
         )
 
-    def _command(self, command: str, effects: Effects) -> None:
+    def _command(self, command: str, effects: effects_lib.Effects) -> None:
         if command in ("pause", "activate"):
             self.state = COMMANDS[command]
             if command == "activate":
-                self._advance_all(effects)
+                self.search.advance_all(effects)
             return
         self.is_killed = command == "kill"
         if not (self.state.is_stopping or self.state.is_terminal):
@@ -381,40 +327,28 @@ class ExperimentMachine:
         for trial in self.trials.values():
             has_failed = trial.state is states.TrialState.ERROR and not trial.is_invalid
             is_done = trial.state is states.TrialState.COMPLETED
-            if self._search.is_open(trial.request_id) or (
-                self._search.can_reopen
+            if self.search.is_open(trial.request_id) or (
+                self.search.can_reopen
                 and (has_failed or (is_done and is_longer) or (is_single and not is_done))
             ):
                 chosen.append(trial.request_id)
         return chosen
 
-    def _resume(self, event: Mapping[str, Any], effects: Effects) -> None:
+    def _resume(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         """Takes up the ended experiment again."""
         config = experiment_config.parse(event["config"])
         chosen = self.find_resumable(config)
         self.config = config
-        self._settings = trial_machine.TrialSettings.from_config(config)
         self._set_active()
-        length = getattr(config.searcher, "max_length", 0)
-        for request_id in chosen:
-            trial = self.trials[request_id]
-            before, has_failed = trial.total_batches, trial.state is states.TrialState.ERROR
-            kept = trial.revive(self._settings, event.get("hparams") or trial.hparams)
-            self._note_roll_back(trial, before, kept, effects)
-            effects.changed[request_id] = None
-            if not self._search.is_open(request_id):
-                for operation in self._search.reopen(request_id, length, has_failed=has_failed):
-                    trial.add_operation(operation)
-        self._advance_all(effects)
+        self.search.resume(config, chosen, event.get("hparams"), effects)
 
     def _set_active(self) -> None:
         self.state = _State.ACTIVE
         self.is_killed = False
         self.reason = ""
         self.end_time = None
-        self._num_errors = 0
-        self._first_error = ""
-        self._early_error = None
+        self.search.forget_errors()
+        self._identical_errors.forget()
 
     def check_extension(self, max_trials: int) -> None:
         """Checks that the experiment may get more trials.
@@ -432,132 +366,29 @@ class ExperimentMachine:
                 f"The experiment is {self.state.value}; only one that runs, is paused, or ended "
                 "because its search was over can get more trials. Continue it first."
             )
-        self._search.check_extension(max_trials)
+        self.search.check_extension(max_trials)
 
-    def _extend(self, max_trials: int, effects: Effects) -> None:
+    def _extend(self, max_trials: int, effects: effects_lib.Effects) -> None:
         if self.state is not _State.PAUSED:
             self._set_active()
-        self._perform(self._search.extend(max_trials), effects)
+        self.search.extend(max_trials, effects)
 
-    def _finish(self, effects: Effects) -> None:
+    def _finish(self, effects: effects_lib.Effects) -> None:
         if not self.state.is_stopping:
             return
         for trial in self.trials.values():
             if not trial.state.is_terminal:
-                trial.end(states.TrialState.CANCELED, self.reason, None, self._time)
-                self._note_end(trial, effects)
+                trial.end(states.TrialState.CANCELED, self.reason, None, self.search.time)
+                self.search.note_end(trial, effects)
         self.state = _LAST[self.state]
-        self.end_time = self._time
-
-    # Consequences.
-
-    def _advance_all(self, effects: Effects) -> None:
-        for trial in list(self.trials.values()):
-            self._advance(trial, effects)
-
-    def _advance(self, trial: trial_machine.TrialMachine, effects: Effects) -> None:
-        """Tells the search method what a trial has reached, and does what it asks.
-
-        What it asks of several trials is followed up in the order in which it asked, whichever
-        trial was the last to arrive.
-        """
-        waiting = collections.deque([trial])
-        while waiting and self.state in (_State.ACTIVE, _State.PAUSED):
-            current = waiting.popleft()
-            event = current.next_event(self._time)
-            if event is None:
-                continue
-            if current.state.is_terminal:
-                self._note_end(current, effects)
-            touched = self._perform(self._search.record(event), effects, is_advanced=False)
-            waiting.extend(touched)
-            if current not in touched:
-                waiting.append(current)
-
-    def _perform(
-        self,
-        operations: list[base_search.Operation],
-        effects: Effects,
-        *,
-        is_advanced: bool = True,
-    ) -> list[trial_machine.TrialMachine]:
-        """Hands operations to trials; returns the trials, in order."""
-        touched: dict[str, trial_machine.TrialMachine] = {}
-        for operation in operations:
-            match operation:
-                case base_search.Create():
-                    touched[operation.request_id] = self._create(operation, effects)
-                case base_search.Shutdown():
-                    self._shut_down()
-                case _:
-                    trial = self.trials[operation.request_id]
-                    trial.add_operation(operation)
-                    touched[operation.request_id] = trial
-        effects.changed.update(dict.fromkeys(touched))
-        if is_advanced:
-            for trial in touched.values():
-                self._advance(trial, effects)
-        return list(touched.values())
-
-    def _create(
-        self, operation: base_search.Create, effects: Effects
-    ) -> trial_machine.TrialMachine:
-        source = self._source_checkpoint
-        if operation.parent is not None:
-            source = self.trials[operation.parent].checkpoint
-        if self._trial_seed is not None:
-            operation = dataclasses.replace(operation, seed=self._trial_seed)
-        trial = trial_machine.TrialMachine(
-            operation, self._settings, source_checkpoint=source, start_time=self._time
-        )
-        self.trials[operation.request_id] = trial
-        effects.created.append(operation.request_id)
-        return trial
-
-    def _end_trial(
-        self,
-        trial: trial_machine.TrialMachine,
-        state: states.TrialState,
-        reason: str,
-        told: base_search.ExitReason,
-        effects: Effects,
-    ) -> None:
-        trial.end(state, reason, told, self._time)
-        self._note_end(trial, effects)
-        self._advance(trial, effects)
-
-    def _note_end(self, trial: trial_machine.TrialMachine, effects: Effects) -> None:
-        if trial.request_id in effects.ended:
-            return
-        effects.ended.append(trial.request_id)
-        effects.changed[trial.request_id] = None
-        if trial.state is states.TrialState.ERROR:
-            self._num_errors += 1
-            self._first_error = self._first_error or trial.reason
-
-    def _note_roll_back(
-        self,
-        trial: trial_machine.TrialMachine,
-        before: int,
-        kept: int | None,
-        effects: Effects,
-    ) -> None:
-        if kept is None:
-            return
-        effects.rolled_back[trial.request_id] = kept
-        self.num_done_batches -= before - trial.total_batches
-        metrics = [each.best_metric for each in self.trials.values()]
-        self.best = None
-        for metric in metrics:
-            if metric is not None and self.is_best(metric):
-                self.best = metric
+        self.end_time = self.search.time
 
     def _shut_down(self) -> None:
         """Ends the experiment, because the search is over."""
         if any(trial.state is states.TrialState.COMPLETED for trial in self.trials.values()):
             self._stop(_State.STOPPING_COMPLETED, "")
-        elif self._num_errors:
-            reason = f"No trial completed. The first that failed: {self._first_error}"
+        elif self.search.num_errors:
+            reason = f"No trial completed. The first that failed: {self.search.first_error}"
             self._stop(_State.STOPPING_ERROR, reason)
         else:
             self._stop(_State.STOPPING_CANCELED, "All trials were killed.")
@@ -565,9 +396,6 @@ class ExperimentMachine:
     def _stop(self, state: states.ExperimentState, reason: str) -> None:
         self.state = state
         self.reason = reason
-
-    def _signed(self, metric: float) -> float:
-        return metric if self._settings.smaller_is_better else -metric
 
 
 def _max_batches(config: experiment_config.ExperimentConfig) -> int:

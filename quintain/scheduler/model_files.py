@@ -22,7 +22,7 @@ from typing import Final
 import pathspec
 
 from quintain import errors
-from quintain.records import experiment_config
+from quintain.records import experiment_sections
 
 NAME: Final = "model_dir"
 """Name of the copy in the directory of its experiment."""
@@ -100,7 +100,7 @@ class _Rules:
 
 
 def list_files(
-    source: pathlib.Path, limits: experiment_config.CodeConfig, *, has_rules: bool = True
+    source: pathlib.Path, limits: experiment_sections.CodeConfig, *, has_rules: bool = True
 ) -> Listing:
     """Returns what is to be copied of a model directory.
 
@@ -152,7 +152,7 @@ def _add(listing: Listing, path: str, entry: os.DirEntry[str], source: pathlib.P
 def copy_model_dir(
     source: pathlib.Path,
     target: pathlib.Path,
-    limits: experiment_config.CodeConfig,
+    limits: experiment_sections.CodeConfig,
     *,
     has_rules: bool = True,
 ) -> Listing:
@@ -304,7 +304,7 @@ def _check_name(source: pathlib.Path, path: str) -> None:
 
 
 def _too_large(
-    source: pathlib.Path, listing: Listing, limits: experiment_config.CodeConfig, size: str
+    source: pathlib.Path, listing: Listing, limits: experiment_sections.CodeConfig, size: str
 ) -> errors.ConfigError:
     """Returns an error that names what is largest: by bytes, and by the number of files."""
     sizes: collections.Counter[str] = collections.Counter()

@@ -16,7 +16,7 @@ from quintain import errors
 from quintain.records import checkpoint, checkpoint_manifest, deletion, experiment_config, metric
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import home_identity, worker_calls
+from quintain.scheduler import home_identity, workload_results
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -168,7 +168,7 @@ def _find_metric(session: session_lib.Session, record: checkpoint.Checkpoint) ->
     name = owner.config.get("searcher", {}).get("metric")
     for row in rows:
         if row.total_batches == record.total_batches:
-            value, problem = worker_calls.find_metric(name, row.metrics)
+            value, problem = workload_results.find_metric(name, row.metrics)
             return None if problem else value
     return None
 

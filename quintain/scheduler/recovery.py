@@ -17,7 +17,6 @@ from quintain.scheduler import (
     model_files,
     orphans,
     scheduling,
-    worker_calls,
 )
 from quintain.scheduler import launcher as launcher_lib
 
@@ -86,7 +85,7 @@ def _take_over(
     launcher: launcher_lib.Launcher,
     record: run.Run,
 ) -> None:
-    scratch = str(worker_calls.scratch_dir(core.home, record))
+    scratch = str(entries.scratch_dir(core.home, record))
     is_there = record.identity is not None and launcher.adopt(
         record.launch_id, record.trial_id, record.identity, scratch
     )

@@ -2,24 +2,28 @@
 
 import dataclasses
 import logging
-import signal
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.records import checkpoint_manifest, deletion, exit_codes, log, run, states, workload
-from quintain.scheduler import checkpoint_gc, entries, faults, launch_tokens, policy, worker_calls
+from quintain.records import checkpoint_manifest, deletion, log, run, states
+from quintain.scheduler import (
+    checkpoint_gc,
+    entries,
+    faults,
+    launch_tokens,
+    policy,
+    process_exits,
+    worker_calls,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
-
-_LONGEST_LINE: Final = 300
-"""Characters of a line that are part of a reason."""
 
 _MOST_WEIGHT: Final = 1e100
 
@@ -28,12 +32,6 @@ EXIT_GRACE_SECS: Final = 60.0
 
 _STOPPED_SECS: Final = 5.0
 """Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
-
-_FINAL_CODES: Final = {
-    exit_codes.ExitCode.INVALID_HPARAMS: workload.ExitedReason.INVALID_HP,
-    exit_codes.ExitCode.UNUSABLE: workload.ExitedReason.UNUSABLE,
-}
-"""Exits after which a trial is not started again."""
 
 LAUNCH_PAUSE_SECS: Final = 2.0
 """Pause after a process could not be started or was lost."""
@@ -158,7 +156,7 @@ class Scheduling:
         """
         core, trial_id = self._core, live.record.trial_id
         entry = core.entry(live.record.experiment_id)
-        event = self._describe_exit(entry, live, ended, reason)
+        event = process_exits.describe(entry, live, ended, reason)
 
         def write(session: session_lib.Session) -> None:
             forget_run(core, session, live.record)
@@ -174,40 +172,6 @@ class Scheduling:
         del core.runs[trial_id]
         core.entry(entry.id).enqueue(trial_id)
         core.notify()
-
-    def _describe_exit(
-        self,
-        entry: entries.Entry,
-        live: entries.LiveRun,
-        ended: launcher_lib.ProcessExit | None,
-        reason: str,
-    ) -> dict[str, object] | None:
-        """Returns the event of an exit, or None if nothing is lost by it."""
-        machine = entry.machine_of(live.record.trial_id)
-        is_told = live.record.state is run.RunState.ENDING
-        if machine.state.is_terminal or live.is_exit_known or (is_told and machine.is_saved):
-            return None
-        if live.is_killed and not live.kill_reason and entry.machine.state.is_stopping:
-            return None
-        code = None if ended is None else ended.exit_code
-        if code is not None and code in _FINAL_CODES:
-            return {
-                "kind": "exit",
-                "request_id": live.request_id,
-                "exited_reason": _FINAL_CODES[exit_codes.ExitCode(code)].value,
-                "reason": explain_exit(ended, ""),
-            }
-        is_unknown = ended is None or (code is None and ended.signal is None)
-        is_harmless = is_unknown or code in (
-            exit_codes.ExitCode.NOT_WANTED,
-            exit_codes.ExitCode.LOST_MASTER,
-        )
-        return {
-            "kind": "failure",
-            "request_id": live.request_id,
-            "reason": live.kill_reason or reason or explain_exit(ended, reason),
-            "is_counted": bool(live.kill_reason) or not is_harmless,
-        }
 
     # What has to end.
 
@@ -344,7 +308,7 @@ class Scheduling:
             experiment_id=entry.id,
             slots=tuple(self._slots[slot] for slot in taken),
             environment=environment,
-            scratch_dir=str(worker_calls.scratch_dir(self._core.home, record)),
+            scratch_dir=str(entries.scratch_dir(self._core.home, record)),
         )
         return launch, record
 
@@ -408,26 +372,3 @@ def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Ru
     if (root / name).is_dir():
         kind = deletion.DeletionKind.UNFINISHED
         session.add_deletions(core.deletions.note(kind, root, [name], record.experiment_id))
-
-
-def explain_exit(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
-    """Returns how a process ended, with its last lines."""
-    if ended is None or (ended.exit_code is None and ended.signal is None):
-        text = reason or "The process was lost; how it ended is not known."
-    elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
-        text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
-    elif ended.signal is not None:
-        text = f"The process was ended by {_name_signal(ended.signal)}."
-    elif ended.exit_code == 0:
-        text = "The process ended by itself, though it had work to do."
-    else:
-        text = f"The process ended with code {ended.exit_code}."
-    lines = [] if ended is None else [line[:_LONGEST_LINE] for line in ended.last_lines]
-    return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
-
-
-def _name_signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -2,15 +2,14 @@
 
 import dataclasses
 import functools
-import math
 import time
 from collections.abc import Callable
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
-from quintain.records import checkpoint, codec, metric, run, trial, workload
+from quintain.records import checkpoint, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import deletions, entries, faults
+from quintain.scheduler import entries, faults, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -30,7 +29,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
     """Makes a call of a trial's process that raises end the experiment, and tell the process so."""
 
     @functools.wraps(call)
-    def contained(self: "WorkerCalls", trial_id: int, *args: P.args, **kwargs: P.kwargs) -> T:
+    def contained(self: "WorkerCalls", trial_id: int, /, *args: P.args, **kwargs: P.kwargs) -> T:
         live = self._core.runs.get(trial_id)
         if live is None:
             return call(self, trial_id, *args, **kwargs)
@@ -97,7 +96,7 @@ class WorkerCalls:
             model_dir=entry.record.model_dir,
             entrypoint=config.entrypoint,
             checkpoint_dir=str(root),
-            scratch_dir=str(scratch_dir(home, live.record)),
+            scratch_dir=str(entries.scratch_dir(home, live.record)),
             latest_checkpoint=latest,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,
@@ -263,8 +262,12 @@ class WorkerCalls:
                     f"Trial {trial_id} answers workload {work.number} at {work.total_batches} "
                     f"batches, but workload {expected[0]} at {expected[1]} batches is next."
                 )
-            event = _describe(entry, live.request_id, result)
-            core.apply(entry, event, lambda session: _write(session, entry, trial_id, result))
+            event = workload_results.describe(entry, live.request_id, result)
+            core.apply(
+                entry,
+                event,
+                lambda session: workload_results.write(session, entry, trial_id, result),
+            )
             live.outstanding, live.since = None, time.monotonic()
             if work.kind is _Kind.CHECKPOINT:
                 core.grown.add(trial_id)
@@ -319,95 +322,3 @@ class WorkerCalls:
                 f"The run {launch_id!r} of trial {trial_id} is not wanted any more."
             )
         return live
-
-
-def scratch_dir(home: Any, record: run.Run) -> Any:
-    """Returns the directory for files of a process that nobody else needs."""
-    return home / "scratch" / str(record.experiment_id) / record.launch_id
-
-
-def _describe(
-    entry: entries.Entry, request_id: str, result: workload.WorkloadResult
-) -> dict[str, Any]:
-    """Returns the event of a result, with what the machine needs of it."""
-    work = result.workload
-    event: dict[str, Any] = {
-        "kind": "result",
-        "request_id": request_id,
-        "number": work.number,
-        "work": work.kind.value,
-    }
-    if result.exited_reason is not None:
-        event["exited_reason"] = result.exited_reason.value
-    match work.kind:
-        case _Kind.TRAIN:
-            event["num_batches"] = work.num_batches
-        case _Kind.VALIDATE:
-            value, problem = find_metric(entry.config.searcher.metric, result.metrics)
-            if problem:
-                event["problem"] = problem
-            else:
-                event["metric"] = codec.to_plain(value)
-        case _Kind.CHECKPOINT:
-            if result.checkpoint is None:
-                raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
-            if not deletions.is_plain_name(result.checkpoint.uuid):
-                raise errors.StateError(
-                    f"checkpoint.uuid: got {result.checkpoint.uuid!r}, expected the name of a "
-                    "directory among the checkpoints."
-                )
-            event["checkpoint"] = result.checkpoint.uuid
-    return event
-
-
-def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
-    """Returns the searched metric, and what is wrong with it, or an empty text."""
-    if name not in metrics:
-        known = ", ".join(sorted(metrics)) or "no metrics"
-        return math.nan, (
-            f"searcher.metric: got {name!r}, but the validation gave {known}."
-            f"{errors.suggest(name, metrics)}"
-        )
-    try:
-        return codec.from_plain(float, metrics[name]), ""
-    except (TypeError, ValueError, KeyError, OverflowError):
-        return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
-
-
-def _write(
-    session: session_lib.Session,
-    entry: entries.Entry,
-    trial_id: int,
-    result: workload.WorkloadResult,
-) -> None:
-    """Writes what a result brought besides its event."""
-    work = result.workload
-    total = work.total_batches + work.num_batches
-    if work.kind is _Kind.CHECKPOINT and result.checkpoint is not None:
-        machine = entry.machine_of(trial_id)
-        has_metric = any(at == total for at, _ in machine.validations)
-        session.add_checkpoint(
-            checkpoint.Checkpoint(
-                uuid=result.checkpoint.uuid,
-                trial_id=trial_id,
-                experiment_id=entry.id,
-                total_batches=total,
-                files=result.checkpoint.files,
-                metric=machine.validations[-1][1] if has_metric else None,
-                time=result.end_time,
-            )
-        )
-        return
-    is_training = work.kind is _Kind.TRAIN
-    group = metric.MetricGroup.TRAINING if is_training else metric.MetricGroup.VALIDATION
-    plain = codec.to_plain(result.metrics)
-    row = metric.MetricRow(trial_id, group, total, plain, result.num_inputs, result.end_time)
-    session.add_metrics([row])
-    if is_training and result.batch_metrics:
-        session.add_batch_metrics(trial_id, total, codec.to_plain(result.batch_metrics))
-    machine = entry.machine_of(trial_id)
-    if not is_training and machine.checkpoint_at == total and machine.checkpoint is not None:
-        value, problem = find_metric(entry.config.searcher.metric, result.metrics)
-        if not problem:
-            saved = session.get_checkpoint(machine.checkpoint)
-            session.update_checkpoint(dataclasses.replace(saved, metric=value))

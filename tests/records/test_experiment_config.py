@@ -2,7 +2,7 @@ import pytest
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.records import experiment_config, searcher_config
+from quintain.records import experiment_config, experiment_dialects, searcher_config
 
 OLD = """
 description: mnist
@@ -131,7 +131,10 @@ def test_fields_about_containers_are_accepted_and_found():
     config = parse(NEW + "bind_mounts: [{host_path: /a, container_path: /b}]\n")
 
     assert config.searcher.name
-    assert experiment_config.find_container_fields(content) == ["bind_mounts", "resources.shm_size"]
+    assert experiment_dialects.find_container_fields(content) == [
+        "bind_mounts",
+        "resources.shm_size",
+    ]
 
 
 def test_environment_variables_are_lists_of_assignments():

@@ -15,9 +15,11 @@ from quintain.scheduler import (
     eta,
     experiment_machine,
     orphans,
+    process_exits,
     scheduling,
     trial_machine,
     worker_calls,
+    workload_results,
 )
 from quintain.search import search_factory, searcher
 from quintain.store import schema
@@ -40,9 +42,9 @@ PLACES = {
     "loading": (core.Core, "load"),
     "forecast": (eta, "estimate_secs"),
     "spec": (worker_calls.WorkerCalls, "_build_spec"),
-    "metric": (worker_calls, "_describe"),
+    "metric": (workload_results, "describe"),
     "launch": (scheduling.Scheduling, "_prepare"),
-    "exit": (scheduling.Scheduling, "_describe_exit"),
+    "exit": (process_exits, "describe"),
     "garbage": (checkpoint_gc, "collect_ended"),
 }
 

@@ -169,7 +169,7 @@ def test_larger_is_better_where_the_config_says_so():
         min_validation_period={"batches": 4},
     )
     assert do_all(machine, trial, (1, 2, 0)) == "T4 V C T4 V C T1 V C"
-    assert (trial.best_metric, machine.best) == (2, 2)
+    assert (trial.best_metric, machine.describe()["best"]) == (2, 2)
 
 
 def test_the_searcher_hears_of_a_validation_only_when_it_is_saved():
@@ -177,7 +177,7 @@ def test_the_searcher_hears_of_a_validation_only_when_it_is_saved():
     assert [do(machine, trial), do(machine, trial)] == ["T4", "V"]
     assert machine.progress < 1
     machine.apply({"kind": "failure", "time": 2.0, "request_id": trial.request_id, "reason": "x"})
-    assert (trial.total_batches, trial.validations, machine.best) == (0, [], None)
+    assert (trial.total_batches, trial.validations, machine.describe()["best"]) == (0, [], None)
     assert do_all(machine, trial) == "T4 V C"
     assert machine.progress == 1
 

@@ -3,10 +3,10 @@ import os
 import pytest
 
 from quintain import errors
-from quintain.records import experiment_config
+from quintain.records import experiment_sections
 from quintain.scheduler import model_files
 
-LIMITS = experiment_config.CodeConfig()
+LIMITS = experiment_sections.CodeConfig()
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_a_directory_that_is_too_large_or_missing_is_refused(source, tmp_path):
     write(source, "big.bin", text="x" * 2**20)
     write(source, "data/1", "data/2", "data/3")
 
-    small = experiment_config.CodeConfig({"max_mib": 1})
+    small = experiment_sections.CodeConfig({"max_mib": 1})
     with pytest.raises(errors.ConfigError, match=r"code\.max_mib.*largest seen: big\.bin"):
         model_files.list_files(source, small)
-    few = experiment_config.CodeConfig({"max_files": 7})
+    few = experiment_sections.CodeConfig({"max_files": 7})
     with pytest.raises(errors.ConfigError, match=r"more than 7 files.*code\.max_files"):
         model_files.list_files(source, few)
     with pytest.raises(errors.ConfigError, match="is not a directory"):

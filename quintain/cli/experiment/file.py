@@ -8,7 +8,7 @@ from typing import Any
 from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import plain_data, yaml_io
-from quintain.records import experiment_config
+from quintain.records import experiment_config, experiment_dialects
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
     if problems or config is None:
         raise errors.ConfigError.from_problems(problems)
     text = pathlib.Path(path).read_text(encoding="utf-8")
-    unused = experiment_config.find_container_fields(merged)
+    unused = experiment_dialects.find_container_fields(merged)
     return ExperimentFile(path, text, config, lines, tuple(unused))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.records import codec, experiment, experiment_config
+from quintain.records import codec, experiment, experiment_config, experiment_dialects
 
 
 def annotate(record: experiment.Experiment) -> str:
@@ -39,7 +39,9 @@ def _names(path: str) -> list[str]:
     """Returns the names that a field may have in a file, in either dialect."""
     owner, _, field = path.rpartition(".")
     former = [
-        f"{owner}.{name}" for name, later in experiment_config.STEP_FIELDS.items() if later == field
+        f"{owner}.{name}"
+        for name, later in experiment_dialects.STEP_FIELDS.items()
+        if later == field
     ]
     return [path, *former, *(["batches_per_step"] if path == "scheduling_unit" else [])]
 

@@ -1,0 +1,23 @@
+"""What an event did to an experiment, for the store."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Effects:
+    """What an event did to an experiment."""
+
+    created: list[str] = dataclasses.field(default_factory=list)
+    """New trials, in order."""
+
+    changed: dict[str, None] = dataclasses.field(default_factory=dict)
+    """Trials that are not what they were, in order."""
+
+    rolled_back: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Trials that went back to a checkpoint, and the batches after which all is forgotten."""
+
+    ended: list[str] = dataclasses.field(default_factory=list)
+    """Trials that ended, in order."""
+
+    is_ignored: bool = False
+    """Whether the event was known already."""

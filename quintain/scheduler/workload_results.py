@@ -1,0 +1,97 @@
+"""What the results of workloads become: events of their experiments, and rows of the store."""
+
+import dataclasses
+import math
+from typing import Any
+
+from quintain import errors
+from quintain.records import checkpoint, codec, metric, workload
+from quintain.scheduler import deletions, entries
+from quintain.store import session as session_lib
+
+
+def describe(
+    entry: entries.Entry, request_id: str, result: workload.WorkloadResult
+) -> dict[str, Any]:
+    """Returns the event of a result, with what the machine needs of it."""
+    work = result.workload
+    event: dict[str, Any] = {
+        "kind": "result",
+        "request_id": request_id,
+        "number": work.number,
+        "work": work.kind.value,
+    }
+    if result.exited_reason is not None:
+        event["exited_reason"] = result.exited_reason.value
+    match work.kind:
+        case workload.WorkloadKind.TRAIN:
+            event["num_batches"] = work.num_batches
+        case workload.WorkloadKind.VALIDATE:
+            value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+            if problem:
+                event["problem"] = problem
+            else:
+                event["metric"] = codec.to_plain(value)
+        case workload.WorkloadKind.CHECKPOINT:
+            if result.checkpoint is None:
+                raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
+            if not deletions.is_plain_name(result.checkpoint.uuid):
+                raise errors.StateError(
+                    f"checkpoint.uuid: got {result.checkpoint.uuid!r}, expected the name of a "
+                    "directory among the checkpoints."
+                )
+            event["checkpoint"] = result.checkpoint.uuid
+    return event
+
+
+def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
+    """Returns the searched metric, and what is wrong with it, or an empty text."""
+    if name not in metrics:
+        known = ", ".join(sorted(metrics)) or "no metrics"
+        return math.nan, (
+            f"searcher.metric: got {name!r}, but the validation gave {known}."
+            f"{errors.suggest(name, metrics)}"
+        )
+    try:
+        return codec.from_plain(float, metrics[name]), ""
+    except (TypeError, ValueError, KeyError, OverflowError):
+        return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
+
+
+def write(
+    session: session_lib.Session,
+    entry: entries.Entry,
+    trial_id: int,
+    result: workload.WorkloadResult,
+) -> None:
+    """Writes what a result brought besides its event."""
+    work = result.workload
+    total = work.total_batches + work.num_batches
+    if work.kind is workload.WorkloadKind.CHECKPOINT and result.checkpoint is not None:
+        machine = entry.machine_of(trial_id)
+        has_metric = any(at == total for at, _ in machine.validations)
+        session.add_checkpoint(
+            checkpoint.Checkpoint(
+                uuid=result.checkpoint.uuid,
+                trial_id=trial_id,
+                experiment_id=entry.id,
+                total_batches=total,
+                files=result.checkpoint.files,
+                metric=machine.validations[-1][1] if has_metric else None,
+                time=result.end_time,
+            )
+        )
+        return
+    is_training = work.kind is workload.WorkloadKind.TRAIN
+    group = metric.MetricGroup.TRAINING if is_training else metric.MetricGroup.VALIDATION
+    plain = codec.to_plain(result.metrics)
+    row = metric.MetricRow(trial_id, group, total, plain, result.num_inputs, result.end_time)
+    session.add_metrics([row])
+    if is_training and result.batch_metrics:
+        session.add_batch_metrics(trial_id, total, codec.to_plain(result.batch_metrics))
+    machine = entry.machine_of(trial_id)
+    if not is_training and machine.checkpoint_at == total and machine.checkpoint is not None:
+        value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+        if not problem:
+            saved = session.get_checkpoint(machine.checkpoint)
+            session.update_checkpoint(dataclasses.replace(saved, metric=value))
