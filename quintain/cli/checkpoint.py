@@ -301,9 +301,9 @@ def delete(uuids: tuple[str, ...], yes: bool) -> None:
     """Delete the files of checkpoints that no trial goes on from."""
     if not yes:
         click.confirm(f"Delete checkpoint {', '.join(uuids)}?", abort=True, err=True)
-    with connect.open_session() as session:
+    with connect.open_client() as client:
         for uuid in uuids:
-            found = session.delete_checkpoint(uuid)
+            found = client.delete_checkpoint(uuid)
             click.echo(f"Deleted checkpoint {found.uuid}.")
 
 

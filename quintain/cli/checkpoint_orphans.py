@@ -76,13 +76,13 @@ def orphans(
         size = output.format_bytes(sum(one.num_bytes for one in chosen))
         listed = "\n".join(f"  {one.path}" for one in chosen)
         click.confirm(f"{listed}\n{what} these {len(chosen)} ({size})?", abort=True, err=True)
-    with connect.open_session() as session:
+    with connect.open_client() as client:
         for one in chosen:
             if adopt:
-                taken = session.adopt_orphan(one.name)
+                taken = client.adopt_orphan(one.name)
                 click.echo(f"Trial {taken.trial_id} has adopted checkpoint {taken.uuid}.")
             else:
-                session.delete_orphan(one.name)
+                client.delete_orphan(one.name)
                 click.echo(f"Deleted {one.path}.")
 
 

@@ -18,7 +18,7 @@ from quintain.client import home as home_lib
 from quintain.client import master_file
 
 if TYPE_CHECKING:
-    from quintain.client import session
+    from quintain.client import master_client
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
 
 
 @contextlib.contextmanager
-def open_session(*, start: bool = True) -> Iterator["session.Session"]:
-    """Gives a session with the master, which is started in the background if none runs.
+def open_client(*, start: bool = True) -> Iterator["master_client.MasterClient"]:
+    """Gives a client of the master, which is started in the background if none runs.
 
     Args:
         start: Whether to start one.
@@ -103,11 +103,11 @@ def open_session(*, start: bool = True) -> Iterator["session.Session"]:
         yield connected
 
 
-def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "session.Session":
+def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "master_client.MasterClient":
     # It imports urllib3, which commands that read the store need not wait for.
-    from quintain.client import session
+    from quintain.client import master_client
 
-    return session.Session.connect(home, found.address)
+    return master_client.MasterClient.connect(home, found.address)
 
 
 def start_in_background(

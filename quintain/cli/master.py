@@ -126,9 +126,9 @@ def _stop_on_signals(server: Any, log_path: pathlib.Path) -> None:
 @options.traceback_option
 def status(as_json: bool) -> None:
     """Show the running master: its slots and its experiments. Exits with 1 if none runs."""
-    with connect.open_session(start=False) as session:
-        info = session.get_info()
-        found = session.get_status()
+    with connect.open_client(start=False) as client:
+        info = client.get_info()
+        found = client.get_status()
     if as_json:
         output.print_json({"master": info, "status": found})
         return
@@ -173,8 +173,8 @@ def stop(now: bool, timeout: float) -> None:
     if found is None:
         click.echo(f"No master runs for {home.path}.", err=True)
         return
-    with connect.open_session(start=False) as session:
-        session.stop_master(drain=not now)
+    with connect.open_client(start=False) as client:
+        client.stop_master(drain=not now)
     deadline_secs = time.monotonic() + timeout
     while found.is_alive():
         if time.monotonic() > deadline_secs:

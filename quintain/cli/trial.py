@@ -248,9 +248,9 @@ def _metric_getter(name: str) -> Any:
 @options.traceback_option
 def kill(trial_ids: tuple[int, ...]) -> None:
     """End trials at once; their experiments go on."""
-    with connect.open_session() as session:
+    with connect.open_client() as client:
         for number in trial_ids:
-            session.kill_trial(number)
+            client.kill_trial(number)
             click.echo(f"Killing trial {number}.")
 
 
@@ -260,8 +260,8 @@ def kill(trial_ids: tuple[int, ...]) -> None:
 @options.traceback_option
 def rerun(trial_id: int, as_json: bool) -> None:
     """Create an experiment of one trial with the hyperparameters and the seed of this one."""
-    with connect.open_session() as session:
-        experiment = session.rerun_trial(trial_id)
+    with connect.open_client() as client:
+        experiment = client.rerun_trial(trial_id)
     if as_json:
         output.print_json(experiment)
         return

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import worker_calls
+from quintain.client import worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.trials import workload_loop, workload_source
 
@@ -133,7 +133,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def __init__(self, settings: Settings, connection: connection_lib.Connection) -> None:
         self._settings = settings
-        self._calls = worker_calls.WorkerCalls(
+        self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
         self._spool_path: pathlib.Path | None = None

@@ -289,6 +289,6 @@ def calls_fake(monkeypatch, tmp_path):
         yield fake
 
     monkeypatch.setattr(connect, "open_calls", give)
-    monkeypatch.setattr(connect, "open_session", give)
+    monkeypatch.setattr(connect, "open_client", give)
     monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
     return fake

@@ -149,7 +149,9 @@ def test_what_a_search_can_not_begin_with_is_a_mistake_in_the_config(
 ):
     monkeypatch.setattr(searcher.Searcher, "start", lambda _: 10.0**309)
 
-    with pytest.raises(errors.ConfigError, match=r"can't begin .*OverflowError: .*machine\.py:\d+"):
+    with pytest.raises(
+        errors.ConfigError, match=r"can't begin .*OverflowError: .*search_driver\.py:\d+"
+    ):
         make_master().commands.create_experiment(config_text(HEALTHY), None)
 
     assert list_state(store) == {}

@@ -10,7 +10,7 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.client import address, connection, session
+from quintain.client import address, connection, master_client
 from quintain.client import home as home_lib
 from quintain.records import (
     checkpoint,
@@ -264,5 +264,5 @@ def http(url):
 def over_http(url):
     """Returns the users' calls over HTTP."""
     connected = connection.Connection(address.Address(url, TOKEN), retries=connection.Retries(0.0))
-    with session.Session(connected) as calls:
+    with master_client.MasterClient(connected) as calls:
         yield calls

@@ -13,7 +13,7 @@ import pytest
 
 from quintain import errors
 from quintain.client import home as home_lib
-from quintain.client import session
+from quintain.client import master_client
 from quintain.records import experiment, master_status, process_identity, states
 from quintain.scheduler import slots
 from quintain.server import daemon
@@ -109,7 +109,7 @@ def test_commands_find_the_master_as_long_as_it_runs(build, home):
         found = home_lib.find_master(home)
         assert found == server.file
         assert stat.S_IMODE((home.path / "master.json").stat().st_mode) == 0o600
-        with session.Session.connect(home, found.address) as calls:
+        with master_client.MasterClient.connect(home, found.address) as calls:
             info = calls.get_info()
         assert (info.pid, info.is_embedded) == (os.getpid(), True)
         assert process_identity.find(os.getpid()).start_time == info.start_time
@@ -254,7 +254,7 @@ def test_the_master_waits_until_it_is_asked_to_stop(build, home):
         threading.Timer(0.2, lambda: server.request_stop(drain=True)).start()
         assert server.wait() is True
     with build() as server:
-        with session.Session.connect(home, server.file.address) as calls:
+        with master_client.MasterClient.connect(home, server.file.address) as calls:
             calls.stop_master(drain=False)
         assert server.wait() is False
 

@@ -14,7 +14,7 @@ from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
 
 if TYPE_CHECKING:
-    from quintain.client import session as session_lib
+    from quintain.client import master_client
 
 MASTER_GRACE_SECS: Final = 20.0
 """How long `wait` waits for a master that was lost."""
@@ -33,16 +33,16 @@ def _build_command(name: str, text: str) -> click.Command:
     """Returns a command that does the same to one or more experiments."""
 
     def run(experiment_ids: tuple[int, ...]) -> None:
-        with connect.open_session() as session:
-            _for_each(experiment_ids, lambda number: _apply(session, number, name))
+        with connect.open_client() as client:
+            _for_each(experiment_ids, lambda number: _apply(client, number, name))
 
     run.__doc__ = text
     argument = click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
     return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
 
 
-def _apply(session: "session_lib.Session", experiment_id: int, name: str) -> None:
-    experiment = session.apply(experiment_id, name)
+def _apply(client: "master_client.MasterClient", experiment_id: int, name: str) -> None:
+    experiment = client.apply(experiment_id, name)
     if experiment.state.is_terminal and name not in ("archive", "unarchive"):
         click.echo(f"Experiment {experiment_id} is {experiment.state.value}.")
         return
@@ -78,8 +78,8 @@ pause = _build_command(
 def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     """Go on with paused experiments, and with those whose master was ended or killed."""
     if not follow:
-        with connect.open_session() as session:
-            _for_each(experiment_ids, lambda number: _apply(session, number, "activate"))
+        with connect.open_client() as client:
+            _for_each(experiment_ids, lambda number: _apply(client, number, "activate"))
         return
     if len(experiment_ids) > 1:
         raise click.UsageError("--follow: got several experiments, expected one.")
@@ -106,10 +106,10 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
     listed = ", ".join(map(str, experiment_ids))
     if not yes:
         click.confirm(f"Delete experiment {listed} and its checkpoints?", abort=True, err=True)
-    with connect.open_session() as session:
+    with connect.open_client() as client:
 
         def remove(number: int) -> None:
-            session.delete_experiment(number)
+            client.delete_experiment(number)
             click.echo(f"Deleted experiment {number}.")
 
         _for_each(experiment_ids, remove)
@@ -208,8 +208,8 @@ def fork(
         from quintain.cli.experiment import file as experiment_file
 
         text = experiment_file.load(config_file, assignments).text
-    with connect.open_session() as session:
-        experiment = session.fork_experiment(experiment_id, text, assignments)
+    with connect.open_client() as client:
+        experiment = client.fork_experiment(experiment_id, text, assignments)
     _print_created(experiment, f"from experiment {experiment_id}", as_json=as_json)
 
 
@@ -224,8 +224,8 @@ def continue_(experiment_id: int, assignments: tuple[str, ...], as_json: bool) -
     \b
     quintain experiment continue 3 --set searcher.max_trials=64
     """
-    with connect.open_session() as session:
-        experiment = session.continue_experiment(experiment_id, assignments)
+    with connect.open_client() as client:
+        experiment = client.continue_experiment(experiment_id, assignments)
     if as_json:
         output.print_json(experiment)
         return

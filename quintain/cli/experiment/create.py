@@ -176,8 +176,8 @@ def _create_only(begin: Any, num_slots: int | None, threads_per_slot: int | None
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
         connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)
-    with connect.open_session() as session:
-        return begin(session)
+    with connect.open_client() as client:
+        return begin(client)
 
 
 def _run_locally(

@@ -22,7 +22,7 @@ from quintain.cli.display import snapshot as snapshot_lib
 from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
-from quintain.client import session as session_lib
+from quintain.client import master_client
 from quintain.records import experiment as experiment_lib
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -33,7 +33,7 @@ _REST_FACTOR: Final = 20.0
 if TYPE_CHECKING:
     from quintain.scheduler import commands as commands_lib
 
-    Commands = session_lib.Session | commands_lib.Commands
+    Commands = master_client.MasterClient | commands_lib.Commands
     """Commands to a master elsewhere, or to the one in this process."""
 
 Begin = Callable[["Commands"], experiment_lib.Experiment]
@@ -115,12 +115,12 @@ def run(
             found = connect.wait_for_master(home)
             if found is None:
                 raise
-    with session_lib.Session.connect(home, found.address) as session:
+    with master_client.MasterClient.connect(home, found.address) as client:
         if num_slots is not None or threads_per_slot is not None:
             click.echo(
                 f"--slots: left aside; the master runs already (process {found.pid}).", err=True
             )
-        return _Foreground(session, is_embedded=False, is_quiet=is_quiet).run(begin, session)
+        return _Foreground(client, is_embedded=False, is_quiet=is_quiet).run(begin, client)
 
 
 def _run_embedded(

@@ -228,8 +228,8 @@ def _count_slots() -> int:
     if home_lib.find_master(home_lib.find_home()) is not None:
         from quintain.cli import connect
 
-        with connect.open_session(start=False) as session:
-            return len(session.get_status().slots)
+        with connect.open_client(start=False) as client:
+            return len(client.get_status().slots)
     from quintain.scheduler import slots
 
     return len(slots.find_slots())

@@ -20,9 +20,9 @@ def label() -> None:
 @options.traceback_option
 def add(experiment_id: int, labels: tuple[str, ...]) -> None:
     """Add labels."""
-    with connect.open_session() as session:
-        kept = session.get_experiment(experiment_id).labels
-        changed = session.update_experiment(experiment_id, {"labels": sorted({*kept, *labels})})
+    with connect.open_client() as client:
+        kept = client.get_experiment(experiment_id).labels
+        changed = client.update_experiment(experiment_id, {"labels": sorted({*kept, *labels})})
     click.echo(f"Labels of experiment {experiment_id}: {', '.join(changed.labels)}")
 
 
@@ -32,15 +32,15 @@ def add(experiment_id: int, labels: tuple[str, ...]) -> None:
 @options.traceback_option
 def remove(experiment_id: int, labels: tuple[str, ...]) -> None:
     """Remove labels."""
-    with connect.open_session() as session:
-        kept = session.get_experiment(experiment_id).labels
+    with connect.open_client() as client:
+        kept = client.get_experiment(experiment_id).labels
         missing = [name for name in labels if name not in kept]
         if missing:
             raise click.ClickException(
                 f"Experiment {experiment_id} has no label {missing[0]!r}; it has "
                 f"{', '.join(kept) or 'none'}."
             )
-        changed = session.update_experiment(
+        changed = client.update_experiment(
             experiment_id, {"labels": [name for name in kept if name not in labels]}
         )
     click.echo(f"Labels of experiment {experiment_id}: {', '.join(changed.labels) or 'none'}")
@@ -55,8 +55,8 @@ def _add_setting(name: str, field: str, kind: Any, text: str, metavar: str) -> N
     """Adds `set NAME ID VALUE`."""
 
     def run(experiment_id: int, value: Any) -> None:
-        with connect.open_session() as session:
-            session.update_experiment(experiment_id, cast(experiment.Changes, {field: value}))
+        with connect.open_client() as client:
+            client.update_experiment(experiment_id, cast(experiment.Changes, {field: value}))
         click.echo(f"{name} of experiment {experiment_id}: {output.format_value(value)}")
 
     run.__doc__ = text
@@ -113,8 +113,8 @@ def gc_policy(experiment_id: int, **counts: int | None) -> None:
         raise click.UsageError(
             f"Nothing to set, expected one or more of {', '.join('--' + name for name in counts)}."
         )
-    with connect.open_session() as session:
-        changed = session.update_experiment(experiment_id, {"checkpoint_storage": given})
+    with connect.open_client() as client:
+        changed = client.update_experiment(experiment_id, {"checkpoint_storage": given})
     kept = changed.config["checkpoint_storage"]
     click.echo(
         f"Experiment {experiment_id} keeps: "

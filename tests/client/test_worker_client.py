@@ -1,7 +1,7 @@
 import pytest
 
 from quintain import errors
-from quintain.client import address, connection, worker_calls
+from quintain.client import address, connection, worker_client
 from quintain.records import codec, trial, workload
 
 TRAIN = workload.Workload(workload.WorkloadKind.TRAIN, 1, 7, number=3, num_batches=5)
@@ -22,7 +22,7 @@ SPEC = trial.TrialSpec(
 @pytest.fixture
 def calls(master):
     with connection.Connection(address.Address(master.url)) as conn:
-        yield worker_calls.WorkerCalls(conn, trial_id=7, launch_id="7-2")
+        yield worker_client.WorkerClient(conn, trial_id=7, launch_id="7-2")
 
 
 def test_a_run_is_started_by_the_identity_of_its_process(master, calls):

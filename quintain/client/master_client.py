@@ -1,4 +1,4 @@
-"""Users' calls over HTTP."""
+"""What users ask a master over HTTP."""
 
 import pathlib
 import urllib.parse
@@ -22,7 +22,7 @@ _COMMAND_SECS: Final = 600.0
 T = TypeVar("T")
 
 
-class Session(calls.Calls):
+class MasterClient(calls.Calls):
     """Talks to a running master.
 
     Args:
@@ -34,7 +34,7 @@ class Session(calls.Calls):
 
     @classmethod
     def connect(cls, home: home_lib.Home, address: address_lib.Address) -> Self:
-        """Returns a session with the master of a home directory, also after it was restarted.
+        """Returns a client of the master of a home directory, also after it was restarted.
 
         Args:
             home: The home directory.

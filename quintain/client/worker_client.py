@@ -7,7 +7,7 @@ _EXTRA_WAIT_SECS = 30.0
 """Time for an answer beyond the time that the master was asked to wait."""
 
 
-class WorkerCalls:
+class WorkerClient:
     """The calls of one process, for one start of one trial.
 
     Args:
