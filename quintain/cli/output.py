@@ -90,8 +90,14 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(codec.to_plain(value), indent=2))
 
 
-def print_fields(fields: Mapping[str, Any]) -> None:
-    """Prints names with values, one a line; those that are None or empty are left out."""
+def print_fields(fields: Mapping[str, Any], *, err: bool = False, indent: str = "") -> None:
+    """Prints names with values, one a line; those that are None or empty are left out.
+
+    Args:
+        fields: Values by their names.
+        err: Whether to print them to standard error.
+        indent: Begins each line.
+    """
     shown = {
         name: format_value(value)
         for name, value in fields.items()
@@ -100,9 +106,9 @@ def print_fields(fields: Mapping[str, Any]) -> None:
     width = max(map(len, shown), default=0)
     for name, text in shown.items():
         first, *others = text.splitlines() or [""]
-        click.echo(f"{name:<{width}}{_GAP}{first}")
+        click.echo(f"{indent}{name:<{width}}{_GAP}{first}", err=err)
         for line in others:
-            click.echo(" " * (width + len(_GAP)) + line)
+            click.echo(indent + " " * (width + len(_GAP)) + line, err=err)
 
 
 def to_csv(rows: Iterable[Any], columns: Sequence[Column]) -> str:

@@ -2,16 +2,21 @@
 
 import json
 import shlex
-import sys
 import tempfile
 import time
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quintain import errors
 from quintain.cli import logs, options
 from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
+
+if TYPE_CHECKING:
+    from quintain.core import dry_run as dry_run_lib
+    from quintain.core import experiment_parser
+    from quintain.core.events import step_profile
 
 MODES: Final = (
     "train",
@@ -136,7 +141,7 @@ def train(
         return
 
     from quintain.cli import local_cluster, standard_streams
-    from quintain.cli.display import screens, training_display
+    from quintain.cli.display import closing_lines, screens, training_display
 
     standard_streams.outlive_readers()
     local_cluster.watch_supervisor()
@@ -157,7 +162,7 @@ def train(
             display.show_phase("Building everything and running a few batches")
             report = _dry_run(parsed, mode)
             screen.stop()
-            _show_dry_run(parsed.name, report)
+            closing_lines.show_dry_run(parsed.name, report)
             return
         from quintain.core.devices import parameter_servers
 
@@ -166,12 +171,13 @@ def train(
             parameter_servers.serve()
             return
         from quintain.cli.display import train_reporter
-        from quintain.core import run_options, train_lib
+        from quintain.core import run_kinds, run_options, train_lib
 
+        labels = run_kinds.merge_metric_labels(parsed.params)
         run = run_options.RunOptions(
             run_post_eval=run_post_eval,
             enable_async_checkpointing=enable_async_checkpointing,
-            reporter=train_reporter.ProgressReporter(display),
+            reporter=train_reporter.TrainReporter(display, labels),
             profile=profile_range,
         )
         if mode == _FINETUNE_MODE:
@@ -183,7 +189,10 @@ def train(
                 options=run,
             )
             screen.stop()
-            _show_finetuned(finetune_logs, str(model_dir), as_json=as_json, quiet=quiet)
+            if as_json:
+                _print_json(finetune_logs)
+            elif not quiet:
+                closing_lines.show_finetuned(finetune_logs, str(model_dir))
             return
         display.show_phase("Building data, model and optimizer")
         result = train_lib.train_from_config(
@@ -196,16 +205,25 @@ def train(
             options=run,
         )
     if as_json:
-        from quintain.core.saving import evaluation_log
+        _print_json({"step": result.step, **result.logs})
+    elif not quiet:
+        closing_lines.show_result(
+            parsed,
+            result,
+            model_dir=str(model_dir),
+            mode=mode,
+            secs=time.monotonic() - start_secs,
+            gin_flags=_join_gin(flags),
+        )
 
-        click.echo(json.dumps({"step": result.step, **evaluation_log.to_plain(result.logs)}))
-        return
-    if not quiet:
-        secs = time.monotonic() - start_secs
-        _show_result(parsed, result, str(model_dir), mode, secs, gin_flags=_join_gin(flags))
+
+def _print_json(logs: Mapping[str, Any]) -> None:
+    from quintain.core.saving import evaluation_log
+
+    click.echo(json.dumps(evaluation_log.to_plain(logs)))
 
 
-def _parse_profile(text: str, mode: str, *, is_dry: bool) -> Any:
+def _parse_profile(text: str, mode: str, *, is_dry: bool) -> "step_profile.StepRange":
     """Returns the `StepRange` of `--profile`.
 
     Raises:
@@ -234,7 +252,9 @@ def _join_gin(flags: dict[str, Any]) -> str:
     return "".join(f" --{name}={shlex.quote(one)}" for name in names for one in flags[name])
 
 
-def _finetune(parsed: Any, model_dir: str, **settings: Any) -> Any:
+def _finetune(
+    parsed: "experiment_parser.ParsedExperiment", model_dir: str, **settings: Any
+) -> Mapping[str, Any]:
     """Fine-tunes the checkpoints of a pretraining, and returns the last metrics."""
     from quintain.nlp import continuous_finetune_lib
 
@@ -245,17 +265,6 @@ def _finetune(parsed: Any, model_dir: str, **settings: Any) -> Any:
         imports=parsed.imports,
         **settings,
     )
-
-
-def _show_finetuned(logs: Any, model_dir: str, *, as_json: bool, quiet: bool) -> None:
-    from quintain.core.saving import evaluation_log
-
-    if as_json:
-        click.echo(json.dumps(evaluation_log.to_plain(logs)))
-    elif not quiet:
-        flat = evaluation_log.flatten(logs)
-        _show_rows([("metrics of all", f"{model_dir}/metrics-STEP.json")])
-        _show_rows([(name, _format_metric(value)) for name, value in flat.items()] or [("", "")])
 
 
 def _train_locally(
@@ -280,111 +289,9 @@ def _train_locally(
     context.exit(code)
 
 
-def _dry_run(parsed: Any, mode: str) -> Any:
+def _dry_run(parsed: "experiment_parser.ParsedExperiment", mode: str) -> "dry_run_lib.DryRunReport":
     """Builds and runs everything once, in a directory that is thrown away."""
     from quintain.core import dry_run
 
     with tempfile.TemporaryDirectory() as scratch:
         return dry_run.dry_run(parsed.params, mode, scratch)
-
-
-def _show_dry_run(experiment: str, report: Any) -> None:
-    rows = [
-        ("experiment", experiment),
-        ("parameters", f"{report.num_parameters:,}"),
-        ("checkpoint", _format_bytes(report.checkpoint_bytes)),
-        ("peak memory", _format_bytes(report.peak_memory_bytes)),
-        ("batch", f"{report.batch_examples} examples, {report.batch_tokens} tokens"),
-        ("first loss", f"{report.loss:.4f}"),
-        ("first step", f"{report.first_step_secs:.1f} s, compilation included"),
-        ("step", f"{report.step_secs * 1000:.0f} ms"),
-        (
-            "training",
-            f"{report.train_steps:,} steps, about {_format_secs(report.estimated_train_secs)}",
-        ),
-    ]
-    rows += [(f"evaluated {name}", f"{value:.4g}") for name, value in report.eval_logs.items()]
-    _show_rows(rows)
-    click.echo("Nothing was kept. Leave --dry_run out to train.", err=True)
-
-
-def _show_result(
-    parsed: Any, result: Any, model_dir: str, mode: str, secs: float, *, gin_flags: str
-) -> None:
-    if result.logs:
-        from quintain.core.saving import evaluation_log
-
-        flat = evaluation_log.flatten(result.logs)
-        _show_rows([(name, _format_metric(value)) for name, value in flat.items()])
-    directory = shlex.quote(model_dir)
-    state = f"at step {result.step} of {result.train_steps}"
-    if result.is_complete:
-        state = "complete"
-    elif result.is_stopped_early:
-        state += ", where it was stopped early"
-    click.echo(f"\nThe run in {model_dir} is {state} ({_format_secs(secs)}). What next:", err=True)
-    more_flags = "".join(f" --import={name}" for name in parsed.imports) + gin_flags
-    suggestions = []
-    task = _find_translation(parsed.params)
-    if task is not None:
-        suggestions.append(
-            ("translate", f'quintain translate --model_dir={directory} "{_example(task)}"')
-        )
-        suggestions.append(("serve", f"quintain serve-model --model_dir={directory}"))
-    more_steps = max(result.train_steps, result.step) * 2
-    suggestions += [
-        (
-            "train longer" if result.is_complete else "resume",
-            f"quintain train --model_dir={directory}{more_flags}"
-            + (f" --set trainer.train_steps={more_steps}" if result.is_complete else "")
-            + (" --set trainer.early_stopping.patience=N" if result.is_stopped_early else ""),
-        ),
-        ("evaluate", f"quintain train --mode=eval --model_dir={directory}{more_flags}"),
-        ("look at curves", f"tensorboard --logdir={directory}"),
-    ]
-    if mode == "eval":
-        suggestions = [row for row in suggestions if row[0] != "evaluate"]
-    for name, command in suggestions:
-        click.echo(f"  {name + ':':<15} {command}", err=True)
-
-
-def _find_translation(params: Any) -> Any:
-    """Returns the config of the run's translation task, the first of several, or None."""
-    routines = getattr(params.task, "task_routines", ())
-    for task in [params.task, *(routine.task_config for routine in routines)]:
-        if any(base.__name__ == "TranslationConfig" for base in type(task).__mro__):
-            return task
-    return None
-
-
-def _example(task: Any) -> str:
-    """Returns a source sentence to try, where the corpus is the bundled one."""
-    path = task.validation_data.input_path
-    is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
-    return "Sunday, the twenty-second of March" if is_bundled else "..."
-
-
-def _show_rows(rows: list[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        click.echo(f"  {name:<{width}}  {value}", err=True)
-    sys.stderr.flush()
-
-
-def _format_metric(value: Any) -> str:
-    try:
-        return f"{float(value):.4f}"
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _format_bytes(count: int) -> str:
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
-
-
-def _format_secs(secs: float) -> str:
-    minutes, seconds = divmod(round(secs), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

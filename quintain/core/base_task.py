@@ -8,7 +8,8 @@ trainer calls it in this order: `create_optimizer`, `build_model`, `build_metric
 
 import abc
 import functools
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -21,6 +22,7 @@ from quintain.core.config_definitions import (
 from quintain.core.config_definitions import RuntimeConfig as RuntimeConfig
 from quintain.core.config_definitions import TaskConfig as TaskConfig
 from quintain.core.privacy import private_training
+from quintain.core.reports.shown_metrics import MetricLabel as MetricLabel
 from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import model_metrics, task_checks
 from quintain.optimization import (
@@ -42,6 +44,10 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
 
     loss = "loss"
     """Key of the loss in the logs of a step."""
+
+    metric_labels: ClassVar[Mapping[str, MetricLabel]] = {}
+    """How metrics are shown while a run goes on, by their names in its logs, the most important
+    first. Those that are not here follow, by their names."""
 
     def __init__(
         self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
@@ -102,6 +108,22 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
             # Outermost: steps ask `isinstance(optimizer, LossScaleOptimizer)`.
             optimizer = loss_scaling.scale_loss(optimizer, runtime_config.loss_scale)
         return optimizer
+
+    @classmethod
+    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
+        """Returns commands to go on with when a run has ended. The default has none.
+
+        Those that go on with any run, such as training for longer, need not be here.
+
+        Args:
+            params: The task's config.
+            model_dir: Directory of the run, quoted for a shell.
+
+        Returns:
+            Commands by a word or two on what they do.
+        """
+        del params, model_dir
+        return {}
 
     def initialize(self, model: keras.Model) -> None:
         """Loads `task.init_checkpoint` into a new model, if it is set.

@@ -14,6 +14,7 @@ from quintain.core.loop import stateful_trainer
 from quintain.core.multitask import configs, multitask, multitask_runner
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.progressive import policies, staged_policy, train_lib
+from quintain.core.reports import shown_metrics
 
 
 def build_runner(
@@ -65,6 +66,28 @@ def list_tasks(params: cfg.ExperimentConfig) -> list[cfg.TaskConfig]:
     return tasks if isinstance(params.task, configs.MultiTaskConfig) else [params.task, *tasks]
 
 
+def merge_metric_labels(params: cfg.ExperimentConfig) -> dict[str, shown_metrics.MetricLabel]:
+    """Returns how the metrics of all tasks of an experiment are shown, the most important first."""
+    labels = dict(shown_metrics.LOSSES)
+    for task in reversed(list_tasks(params)):
+        labels |= task_factory.find_task_cls(task).metric_labels
+    return labels
+
+
+def list_next_commands(params: cfg.ExperimentConfig, model_dir: str) -> dict[str, str]:
+    """Returns what the tasks of an experiment suggest to do with a run, the first task's first.
+
+    Args:
+        params: The experiment.
+        model_dir: Directory of the run, quoted for a shell.
+    """
+    commands: dict[str, str] = {}
+    for task in list_tasks(params):
+        own = task_factory.find_task_cls(task).list_next_commands(task, model_dir)
+        commands |= {name: text for name, text in own.items() if name not in commands}
+    return commands
+
+
 def explaining(
     params: cfg.ExperimentConfig,
     find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
@@ -86,9 +109,7 @@ def explaining(
         ]
 
     stack = contextlib.ExitStack()
-    stack.enter_context(
-        user_errors.noting(lambda: [task_factory.get_task_cls(type(task)) for task in tasks])
-    )
+    stack.enter_context(user_errors.noting(lambda: map(task_factory.find_task_cls, tasks)))
     stack.enter_context(data_faults.naming(find_data))
     return stack
 

@@ -57,3 +57,15 @@ def get_task_cls(task_config_cls: type[cfg.TaskConfig]) -> type[base_task.Task]:
         f"bases. Registered: {', '.join(names) or 'none'}. Import the module whose class is "
         f"decorated with `@task_factory.register_task_cls({task_config_cls.__qualname__})`."
     )
+
+
+def find_task_cls(task_config: cfg.TaskConfig) -> type[base_task.Task]:
+    """Returns the class of the task that `get_task` builds; `Task` itself where only that is known.
+
+    Raises:
+        RegistryError: If the config is bound to no builder, and has no task.
+    """
+    builder = task_config.BUILDER or get_task_cls(type(task_config))
+    if isinstance(builder, type) and issubclass(builder, base_task.Task):
+        return builder
+    return base_task.Task

@@ -1,33 +1,38 @@
 """Tells a display what the controller does."""
 
+import operator
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
 from quintain import orbit
+from quintain.cli import output as output_lib
 from quintain.cli.display import training_display
 
-_TRAIN_LABELS: Final = {"training_loss": "loss", "token_accuracy": "accuracy"}
-_RATE_LABELS: Final = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
-_EVAL_LABELS: Final = {
-    "validation_loss": "loss",
-    "perplexity": "perplexity",
-    "token_accuracy": "accuracy",
-    "sacrebleu_score": "BLEU",
-    "chrf_score": "chrF",
-    "exact_match": "exact",
-}
+if TYPE_CHECKING:
+    from quintain.core.reports import shown_metrics
+
 _SMOOTHING: Final = 0.8
 _INPUT_BOUND_SHARE: Final = 0.3
 
 
-class ProgressReporter(orbit.Reporter):
-    """Shows loss, speed and remaining time of training, and a line for each evaluation."""
+class TrainReporter(orbit.Reporter):
+    """Shows metrics, speed and remaining time of training, and a line for each evaluation."""
 
-    def __init__(self, display: training_display.TrainingDisplay) -> None:
-        """Stores where to show it."""
+    def __init__(
+        self,
+        display: training_display.TrainingDisplay,
+        labels: "Mapping[str, shown_metrics.MetricLabel]",
+    ) -> None:
+        """Stores where to show it, and how.
+
+        Args:
+            display: Where to show it.
+            labels: Labels of metrics, the most important first.
+        """
         self._display = display
+        self._labels = labels
         self._step_secs: float | None = None
         self._is_compiled = False
 
@@ -58,10 +63,10 @@ class ProgressReporter(orbit.Reporter):
             self._is_compiled, self._step_secs = self._step_secs is not None, step_secs
         else:
             self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
-        values = _format_output(dict(output), _TRAIN_LABELS)
-        speed = f"{_rate(output)}{_input_note(output)}"
-        left = _format_left(self._step_secs * (target_steps - step))
-        self._display.show_training(step, target_steps, f"{values}  {speed}  ETA {left}")
+        left = output_lib.format_secs(self._step_secs * (target_steps - step))
+        speed = f"{_describe_rate(output)}{_describe_wait(output)}"
+        rates = f"{describe_metrics(output, self._labels)}  {speed}  ETA {left}"
+        self._display.show_training(step, target_steps, rates)
 
     @override
     def on_eval_begin(self, step: int, num_steps: int) -> None:
@@ -76,11 +81,7 @@ class ProgressReporter(orbit.Reporter):
     @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
         """Prints the result."""
-        from quintain.core.saving import evaluation_log
-
-        flat = evaluation_log.flatten(output)
-        labels = _label(flat) or {name: name for name in flat if name != "steps_per_second"}
-        values = _format_output(flat, labels)
+        values = describe_metrics(output, self._labels)
         self._display.show_line(f"evaluated step {step}: {values}  ({secs:.0f} s)")
 
     @override
@@ -89,51 +90,50 @@ class ProgressReporter(orbit.Reporter):
         self._display.show_line(text)
 
 
-def _label(flat: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the short labels of well-known metrics, with the name of the task, if there is one.
+def describe_metrics(
+    output: Mapping[str, Any], labels: "Mapping[str, shown_metrics.MetricLabel]"
+) -> str:
+    """Returns the metrics of a loop or of an evaluation in one line.
+
+    Those with a label come in the order of the labels, others after them; those of one task among
+    several together, with its name.
 
     Args:
-        flat: Metrics by name, those of one task among several as `task|metric`.
+        output: What was logged; the values of one task among several may be a mapping.
+        labels: Labels by the name of the metric.
     """
-    labels = {}
-    tasks = dict.fromkeys(name.rpartition("|")[0] for name in flat)
-    for task in tasks:
-        for metric, label in _EVAL_LABELS.items():
-            name = f"{task}|{metric}" if task else metric
-            if name in flat:
-                labels[name] = f"{task} {label}".strip()
-    return labels
+    from quintain.core.reports import shown_metrics
+    from quintain.core.saving import evaluation_log
+
+    flat = evaluation_log.flatten(output)
+    places = {name: place for place, name in enumerate(labels)}
+    # What belongs to no single task comes first.
+    tasks = list(dict.fromkeys(["", *(name.rpartition("|")[0] for name in flat)]))
+    found = []
+    for name, value in flat.items():
+        task, _, metric = name.rpartition("|")
+        label = labels.get(metric) or shown_metrics.MetricLabel(metric)
+        if not label.is_minor and not shown_metrics.is_measurement(name):
+            place = tasks.index(task), places.get(metric, len(places))
+            found.append((place, f"{task} {label.show(value)}".lstrip()))
+    return "  ".join(text for _, text in sorted(found, key=operator.itemgetter(0)))
 
 
-def _rate(output: Mapping[str, Any]) -> str:
-    for name, label in _RATE_LABELS.items():
-        if name in output:
-            return f"{float(output[name]):,.0f} {label}"
-    return ""
+def _describe_rate(output: Mapping[str, Any]) -> str:
+    """Returns how fast what the task counts is used: examples, unless it counts something else."""
+    from quintain.core.reports import shown_metrics
+
+    ending = shown_metrics.RATE_ENDING
+    rates = {name.removesuffix(ending): output[name] for name in output if name.endswith(ending)}
+    if not rates:
+        return ""
+    name = min(rates, key="examples".__eq__)
+    return f"{float(rates[name]):,.0f} {name}/s"
 
 
-def _input_note(output: Mapping[str, Any]) -> str:
+def _describe_wait(output: Mapping[str, Any]) -> str:
     """Says that training waits for its data, if that takes a good part of the time."""
     wait, step = output.get("input_wait_ms"), output.get("step_ms")
     if wait is None or not step or wait / step <= _INPUT_BOUND_SHARE:
         return ""
     return f" (input-bound: {100 * wait / step:.0f} % waiting)"
-
-
-def _format_left(secs: float) -> str:
-    minutes, seconds = divmod(int(secs), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-
-def _format_output(output: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Returns the values of some keys in one line, in the order of `names` (key to label)."""
-    return "  ".join(
-        f"{label} {float(output[name]):.{_digits(float(output[name]))}f}"
-        for name, label in names.items()
-        if name in output
-    )
-
-
-def _digits(value: float) -> int:
-    return 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3

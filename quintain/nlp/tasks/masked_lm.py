@@ -66,6 +66,12 @@ class MaskedLMTask(base_task.Task):
         Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
     """
 
+    metric_labels: typing.ClassVar = {
+        "masked_lm_accuracy": base_task.MetricLabel("accuracy"),
+        "lm_example_loss": base_task.MetricLabel("word loss"),
+        "next_sentence_accuracy": base_task.MetricLabel("next sentence"),
+    }
+
     @property
     def _model_config(self) -> bert.PretrainerConfig:
         return typing.cast(bert.PretrainerConfig, self.task_config.model)

@@ -9,7 +9,7 @@ Shapes:
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import keras
 import numpy as np
@@ -47,6 +47,8 @@ class SentencePredictionTask(base_task.Task):
         Devlin et al., 2019, section 4.1 (https://arxiv.org/abs/1810.04805).
     """
 
+    metric_labels: ClassVar = {"cls_accuracy": base_task.MetricLabel("accuracy")}
+
     _task_config: SentencePredictionConfig
 
     def __init__(
@@ -70,6 +72,16 @@ class SentencePredictionTask(base_task.Task):
     def task_config(self) -> SentencePredictionConfig:
         """The config this task was built from."""
         return self._task_config
+
+    @classmethod
+    @override
+    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
+        """Returns the commands that predict the class, or the number, of texts."""
+        del params
+        return {
+            "predict": f"quintain predict --model_dir={model_dir} < texts.txt",
+            "serve": f"quintain serve-model --model_dir={model_dir}",
+        }
 
     @property
     def metric_type(self) -> str:

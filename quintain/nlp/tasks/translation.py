@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -48,6 +48,15 @@ class TranslationTask(base_task.Task):
     The vocabulary comes from `sentencepiece_model_path`, or is trained from the training data the
     first time that it is needed (see `quintain.nlp.tasks.vocabulary`).
     """
+
+    metric_labels: ClassVar = {
+        "perplexity": base_task.MetricLabel("perplexity"),
+        "token_accuracy": base_task.MetricLabel("accuracy"),
+        "sacrebleu_score": base_task.MetricLabel("BLEU"),
+        "chrf_score": base_task.MetricLabel("chrF"),
+        "exact_match": base_task.MetricLabel("exact"),
+        "bleu_score": base_task.MetricLabel("uncased BLEU", is_minor=True),
+    }
 
     _task_config: TranslationConfig
 
@@ -96,6 +105,18 @@ class TranslationTask(base_task.Task):
             model_dir=self.logging_dir,
             side=side,
         )
+
+    @classmethod
+    @override
+    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
+        """Returns the commands that translate a sentence, one of the corpus of the package."""
+        path = params.validation_data.input_path
+        is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
+        sentence = "Sunday, the twenty-second of March" if is_bundled else "..."
+        return {
+            "translate": f'quintain translate --model_dir={model_dir} "{sentence}"',
+            "serve": f"quintain serve-model --model_dir={model_dir}",
+        }
 
     @override
     def initialize(self, model: keras.Model) -> None:
