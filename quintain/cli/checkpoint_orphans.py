@@ -10,7 +10,7 @@ from quintain.cli import connect, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import checkpoint as checkpoint_lib
 
-_COLUMNS: Final = (
+_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Orphan], ...]] = (
     output.Column("name", lambda row: row.name),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("trial", lambda row: row.trial_id),

@@ -9,7 +9,7 @@ from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric_order, states, trial
 
-TRIAL_COLUMNS: Final = (
+TRIAL_COLUMNS: Final[tuple[output.Column[trial.Trial], ...]] = (
     output.Column("id", lambda row: row.id),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("state", lambda row: row.state.value),
@@ -21,7 +21,7 @@ TRIAL_COLUMNS: Final = (
     output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )
 
-CHECKPOINT_COLUMNS: Final = (
+CHECKPOINT_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Checkpoint], ...]] = (
     output.Column("uuid", lambda row: row.uuid),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("trial", lambda row: row.trial_id),
@@ -32,7 +32,7 @@ CHECKPOINT_COLUMNS: Final = (
     output.Column("saved", lambda row: row.time, output.format_time),
 )
 
-BEST_COLUMNS: Final = (
+BEST_COLUMNS: Final[tuple[output.Column[dict[str, Any]], ...]] = (
     output.Column("trial", lambda row: row["trial"]),
     output.Column("metric", lambda row: row["metric"]),
     output.Column("batches", lambda row: row["batches"]),

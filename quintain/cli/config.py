@@ -3,12 +3,15 @@
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quintain.cli import logs, options
 from quintain.cli.lazy_group import FlagCommand
+
+if TYPE_CHECKING:
+    from quintain.config import provenance
 
 
 @click.group()
@@ -124,7 +127,7 @@ def diff(first: str, second: str, as_json: bool, imports: tuple[str, ...]) -> No
         click.echo("No difference.", err=True)
 
 
-def _to_entry(path: str, first: Any, second: Any) -> dict[str, Any]:
+def _to_entry(path: str, first: object, second: object) -> dict[str, object]:
     """Returns a difference as a mapping, without the side that has no such field."""
     from quintain.config import provenance
 
@@ -180,7 +183,9 @@ def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:
     return experiment, values, lambda field: f"{path}:{yaml_io.find_line(lines, field)}"
 
 
-def _with_sources(params: dict[str, Any], sources: Any, prefix: str = "") -> dict[str, Any]:
+def _with_sources(
+    params: dict[str, Any], sources: "provenance.Provenance", prefix: str = ""
+) -> dict[str, Any]:
     return {
         name: _with_sources(value, sources, f"{prefix}{name}.")
         if isinstance(value, dict) and value
@@ -189,7 +194,7 @@ def _with_sources(params: dict[str, Any], sources: Any, prefix: str = "") -> dic
     }
 
 
-def _comment(text: str, sources: Any) -> str:
+def _comment(text: str, sources: "provenance.Provenance") -> str:
     """Adds to each leaf of YAML text a comment that names its source."""
     from quintain.config import yaml_io
 

@@ -1,6 +1,6 @@
 """`quintain data`: prepares data for training."""
 
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -132,7 +132,7 @@ def mlm(
     inputs: tuple[str, ...],
     output: str,
     vocab_file: str,
-    tokenization: Any,
+    tokenization: Literal["SentencePiece", "WordPiece"],
     lower_case: bool,
     max_predictions_per_seq: int,
     masking_rate: float,

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Generic, TypeVar
 
 import click
 
@@ -10,13 +10,14 @@ from quintain import errors
 from quintain.cli import text_lines
 
 Lines = Sequence[text_lines.Line]
+T = TypeVar("T")
 
 
 @dataclasses.dataclass
-class LineWindows:
+class LineWindows(Generic[T]):
     """Answers lines, and counts those that were left out."""
 
-    answer: Callable[[Lines], Iterable[Any]]
+    answer: Callable[[Lines], Iterable[T]]
     """Answers good lines, in their order."""
 
     check: Callable[[Lines], Lines]
@@ -34,7 +35,7 @@ class LineWindows:
     noun: str
     """What comes of it, such as `translations`."""
 
-    filler: Any = None
+    filler: T
     """The answer to a bad line."""
 
     num_skipped: int = 0
@@ -43,7 +44,7 @@ class LineWindows:
     num_read: int = 0
     """Lines answered or left out."""
 
-    def run(self, lines: Iterable[text_lines.Line]) -> Iterator[tuple[text_lines.Line, Any]]:
+    def run(self, lines: Iterable[text_lines.Line]) -> Iterator[tuple[text_lines.Line, T]]:
         """Yields lines and their answers in order.
 
         Raises:
@@ -67,7 +68,7 @@ class LineWindows:
                 err=True,
             )
 
-    def _answer_window(self, lines: Lines) -> Iterator[tuple[text_lines.Line, Any]]:
+    def _answer_window(self, lines: Lines) -> Iterator[tuple[text_lines.Line, T]]:
         checked = self.check(lines) if lines else lines
         places = [place for place, line in enumerate(checked) if line.problem]
         usable = checked if self.is_skipping or not places else checked[: places[0]]

@@ -3,12 +3,15 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from quintain import errors
 from quintain.cli import local_cluster
+
+if TYPE_CHECKING:
+    from quintain.core import experiment_parser
 
 LOG_DIR: Final = "logs"
 OWN_FLAGS: Final = ("--local_workers", "--local_ps", "--max_restarts")
@@ -16,7 +19,7 @@ _SYNCHRONOUS: Final = "multi_worker_mirrored"
 
 
 def run(
-    parse_options: Any,
+    parse_options: "experiment_parser.ParseConfigOptions",
     mode: str,
     model_dir: str,
     *,

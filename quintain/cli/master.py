@@ -5,7 +5,7 @@ import pathlib
 import signal
 import time
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,10 +13,14 @@ from quintain import errors
 from quintain.cli import connect, logs, options, output, standard_streams
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
+from quintain.records import master_status
+
+if TYPE_CHECKING:
+    from quintain.server import daemon
 
 _STOP_POLL_SECS: Final = 0.1
 
-_SLOT_COLUMNS: Final = (
+_SLOT_COLUMNS: Final[tuple[output.Column[master_status.SlotStatus], ...]] = (
     output.Column("slot", lambda row: row.id),
     output.Column("kind", lambda row: row.kind),
     output.Column("device", lambda row: row.device, is_optional=True),
@@ -25,7 +29,7 @@ _SLOT_COLUMNS: Final = (
     output.Column("trial", lambda row: row.trial_id),
 )
 
-_EXPERIMENT_COLUMNS: Final = (
+_EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentStatus], ...]] = (
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("state", lambda row: row.state.value),
     output.Column("progress", lambda row: row.progress, output.format_percent),
@@ -105,7 +109,7 @@ def start(
     click.echo("The master has ended.", err=True)
 
 
-def _stop_on_signals(server: Any, log_path: pathlib.Path) -> None:
+def _stop_on_signals(server: "daemon.MasterServer", log_path: pathlib.Path) -> None:
     """Makes the first signal drain the master, and the second one end it at once.
 
     The end of its terminal does not end it; with `nohup` it never hears of that.

@@ -1,11 +1,14 @@
 """Flags that several commands share."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from quintain import errors
+
+if TYPE_CHECKING:
+    from quintain.core import experiment_parser
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +97,7 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def build_parse_options(**flags: Any) -> Any:
+def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     """Returns the `ParseConfigOptions` of a command's flags.
 
     `quintain.core` is imported here, because it imports TensorFlow.

@@ -8,26 +8,27 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import click
 
 from quintain.cli import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 _MIN_WIDTH: Final = 12
 _GAP: Final = "  "
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class Column(Generic[R]):
     """One column of a table."""
 
     title: str
     """Its heading, also the name in CSV."""
 
-    get: Callable[[Any], Any]
+    get: Callable[[R], Any]
     """Returns the value of a row."""
 
     show: Callable[[Any], str] | None = None
@@ -55,8 +56,8 @@ def format_options(command: F) -> F:
 
 
 def print_list(
-    rows: Sequence[Any],
-    columns: Sequence[Column],
+    rows: Sequence[R],
+    columns: Sequence[Column[R]],
     *,
     as_json: bool,
     as_csv: bool,
@@ -83,14 +84,14 @@ def print_list(
         click.echo(if_empty, err=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Prints records as JSON; numbers that are not finite become texts."""
     from quintain.records import codec
 
     click.echo(json.dumps(codec.to_plain(value), indent=2))
 
 
-def print_fields(fields: Mapping[str, Any], *, err: bool = False, indent: str = "") -> None:
+def print_fields(fields: Mapping[str, object], *, err: bool = False, indent: str = "") -> None:
     """Prints names with values, one a line; those that are None or empty are left out.
 
     Args:
@@ -111,7 +112,7 @@ def print_fields(fields: Mapping[str, Any], *, err: bool = False, indent: str = 
             click.echo(indent + " " * (width + len(_GAP)) + line, err=err)
 
 
-def to_csv(rows: Iterable[Any], columns: Sequence[Column]) -> str:
+def to_csv(rows: Iterable[R], columns: Sequence[Column[R]]) -> str:
     """Returns rows as CSV with a heading."""
     from quintain.records import codec
 
@@ -126,7 +127,7 @@ def to_csv(rows: Iterable[Any], columns: Sequence[Column]) -> str:
     return text.getvalue()
 
 
-def to_table(rows: Sequence[Any], columns: Sequence[Column], *, width: int | None = None) -> str:
+def to_table(rows: Sequence[R], columns: Sequence[Column[R]], *, width: int | None = None) -> str:
     """Returns rows as a table that fits the terminal.
 
     Args:
@@ -160,7 +161,7 @@ def to_table(rows: Sequence[Any], columns: Sequence[Column], *, width: int | Non
     return "\n".join(lines)
 
 
-def _fit(cells: Sequence[Sequence[str]], columns: Sequence[Column], total: int) -> list[int]:
+def _fit(cells: Sequence[Sequence[str]], columns: Sequence[Column[R]], total: int) -> list[int]:
     """Returns the widths of columns; those that can shrink share what is missing."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - total
@@ -182,11 +183,11 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Returns a value as people like to read it.
 
     Example:
@@ -208,7 +209,7 @@ def format_value(value: Any) -> str:
     return printable.clean(str(value))
 
 
-def _format_part(value: Any) -> str:
+def _format_part(value: object) -> str:
     text = format_value(value)
     return f"({text})" if isinstance(value, Mapping) else f"[{text}]" if " " in text else text
 

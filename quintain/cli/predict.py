@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,9 @@ from quintain import errors
 from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
+
+if TYPE_CHECKING:
+    from quintain.nlp.serving import classifier
 
 
 @click.command(cls=FlagCommand)
@@ -65,16 +68,17 @@ def predict(
     model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
     num_fields = model.num_fields
 
-    def classify(lines: line_windows.Lines) -> list[Any]:
+    def classify(lines: line_windows.Lines) -> "list[classifier.Prediction]":
         return model.classify([_split(line, num_fields) for line in lines], batch_size)
 
-    lines = line_windows.LineWindows(
+    lines = line_windows.LineWindows[classifier.Prediction | None](
         answer=classify,
         check=lambda lines: [_check_fields(line, num_fields) for line in lines],
         window=window,
         is_skipping=skip_bad,
         verb="predicted",
         noun="predictions",
+        filler=None,
     )
     source = text_lines.number(text) if text else text_lines.read_lines(sys.stdin.buffer)
     with line_progress.LineProgress(None if text else line_progress.measure(sys.stdin)) as progress:
@@ -97,7 +101,7 @@ def _split(line: text_lines.Line, num_fields: int) -> list[str]:
     return [line.text] if num_fields == 1 else line.text.split("\t")
 
 
-def _format(prediction: Any) -> str:
+def _format(prediction: "classifier.Prediction | None") -> str:
     """Returns a prediction as a line; an empty one for a bad line."""
     if prediction is None:
         return ""
@@ -106,9 +110,9 @@ def _format(prediction: Any) -> str:
     return f"{prediction.label}\t{prediction.score:.4f}"
 
 
-def _describe(line: text_lines.Line, prediction: Any) -> str:
+def _describe(line: text_lines.Line, prediction: "classifier.Prediction | None") -> str:
     """Returns a prediction as JSON."""
-    content: dict[str, Any] = {"line": line.number}
+    content: dict[str, object] = {"line": line.number}
     if prediction is None:
         content["error"] = line.problem
     elif prediction.label is None:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from quintain import errors
 from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
+
+if TYPE_CHECKING:
+    from quintain.nlp.serving import translator
 
 
 @click.command(cls=FlagCommand)
@@ -109,7 +112,7 @@ def translate(
     limit = model.choose_max_source_length(given.pop("max_source_length", None))
     sources = _Sources(model, limit, given.pop("prefix"), prefix_column)
 
-    def translate_all(lines: line_windows.Lines) -> list[Any]:
+    def translate_all(lines: line_windows.Lines) -> list[list[translator.Translation]]:
         sentences, prefixes = zip(*map(sources.split, lines), strict=True)
         return model.translate_with_scores(
             sentences,
@@ -140,7 +143,7 @@ def translate(
 class _Sources:
     """Tells what lines hold, and which of them the model can't read."""
 
-    model: Any
+    model: "translator.Translator"
     limit: int
     prefix: str
     has_prefix_column: bool
@@ -179,7 +182,7 @@ class _Writer:
     with_scores: bool
     has_several: bool
 
-    def write(self, line: text_lines.Line, translations: list[Any]) -> None:
+    def write(self, line: text_lines.Line, translations: "list[translator.Translation]") -> None:
         """Writes those of a line."""
         if self.as_json:
             click.echo(json.dumps(self._describe(line, translations), ensure_ascii=False))
@@ -190,7 +193,9 @@ class _Writer:
             # A translation is a line, whatever the vocabulary holds.
             click.echo("\t".join([*columns, " ".join(translation.text.splitlines())]))
 
-    def _describe(self, line: text_lines.Line, translations: list[Any]) -> dict[str, Any]:
+    def _describe(
+        self, line: text_lines.Line, translations: "list[translator.Translation]"
+    ) -> dict[str, object]:
         if line.problem:
             return {"line": line.number, "error": line.problem, "translations": []}
         sentence, prefix = self.sources.split(line)

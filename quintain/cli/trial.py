@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
@@ -14,14 +15,14 @@ from quintain.records import log, metric, states
 _FOLLOW_SECS: Final = 0.5
 _PAGE: Final = 1000
 
-_METRIC_COLUMNS: Final = (
+_METRIC_COLUMNS: Final[tuple[output.Column[metric.MetricRow], ...]] = (
     output.Column("batches", lambda row: row.total_batches),
     output.Column("group", lambda row: row.group.value),
     output.Column("metrics", lambda row: row.metrics, can_shrink=True),
     output.Column("num_inputs", lambda row: row.num_inputs),
     output.Column("time", lambda row: row.time, output.format_time),
 )
-_BATCH_COLUMN: Final = output.Column("batch", lambda row: row.batch)
+_BATCH_COLUMN: Final[output.Column[metric.BatchRow]] = output.Column("batch", lambda row: row.batch)
 _VALIDATION_COLUMNS: Final = (_METRIC_COLUMNS[0], *_METRIC_COLUMNS[2:])
 _OWN_CHECKPOINT_COLUMNS: Final = (
     columns.CHECKPOINT_COLUMNS[0],
@@ -149,7 +150,7 @@ def show_logs(
         time.sleep(_FOLLOW_SECS)
 
 
-_LOG_COLUMNS: Final = (
+_LOG_COLUMNS: Final[tuple[output.Column[log.LogRow], ...]] = (
     output.Column("time", lambda row: row.time),
     output.Column("source", lambda row: row.source.value),
     output.Column("text", lambda row: row.text),
@@ -214,7 +215,7 @@ def show_metrics(
     shown = [
         _METRIC_COLUMNS[0],
         _METRIC_COLUMNS[1],
-        *(output.Column(name, _metric_getter(name)) for name in names),
+        *(output.Column[metric.MetricRow](name, _metric_getter(name)) for name in names),
     ]
     if as_csv:
         shown += _METRIC_COLUMNS[3:]
@@ -232,14 +233,17 @@ def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
     names = dict.fromkeys(name for row in rows for name in row.metrics)
     output.print_list(
         rows,
-        [_BATCH_COLUMN, *(output.Column(name, _metric_getter(name)) for name in names)],
+        [
+            _BATCH_COLUMN,
+            *(output.Column[metric.BatchRow](name, _metric_getter(name)) for name in names),
+        ],
         as_json=as_json,
         as_csv=as_csv,
         if_empty=f"Trial {trial_id} has reported no metrics of single batches.",
     )
 
 
-def _metric_getter(name: str) -> Any:
+def _metric_getter(name: str) -> Callable[[metric.MetricRow | metric.BatchRow], object]:
     return lambda row: row.metrics.get(name)
 
 

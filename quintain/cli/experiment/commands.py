@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -49,7 +49,7 @@ def _apply(client: "master_client.MasterClient", experiment_id: int, name: str) 
     click.echo(_SAYS[name].format(id=experiment_id))
 
 
-def _for_each(numbers: tuple[int, ...], action: Callable[[int], Any]) -> None:
+def _for_each(numbers: tuple[int, ...], action: Callable[[int], object]) -> None:
     """Does something to each of several, and fails at the end if one of them failed."""
     failed: list[errors.QuintainError] = []
     for number in numbers:

@@ -1,7 +1,7 @@
 """`quintain experiment create`: creates an experiment, runs it and follows it."""
 
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -169,7 +169,9 @@ def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) 
         )
 
 
-def _create_only(begin: Any, num_slots: int | None, threads_per_slot: int | None) -> Any:
+def _create_only(
+    begin: "foreground.Begin", num_slots: int | None, threads_per_slot: int | None
+) -> experiment_lib.Experiment:
     """Creates an experiment in the running master, or in one that is started for it."""
     from quintain.client import home as home_lib
 

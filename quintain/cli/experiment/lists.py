@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -10,8 +10,9 @@ from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric_order, states
+from quintain.records import trial as trial_lib
 
-_EXPERIMENT_COLUMNS: Final = (
+_EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (
     output.Column("id", lambda row: row.id),
     output.Column("name", columns.name_of, can_shrink=True),
     output.Column("state", lambda row: row.state.value),
@@ -77,7 +78,9 @@ def describe(experiment_ids: tuple[int, ...], as_json: bool, as_csv: bool) -> No
             _print_experiment(experiment, trials)
 
 
-def _print_experiment(experiment: experiment_lib.Experiment, trials: Sequence[Any]) -> None:
+def _print_experiment(
+    experiment: experiment_lib.Experiment, trials: Sequence[trial_lib.Trial]
+) -> None:
     searcher = experiment.config.get("searcher", {})
     best = metric_order.find_best(trials, searcher)
     resources = experiment.config.get("resources", {})

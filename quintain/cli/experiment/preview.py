@@ -5,13 +5,18 @@ import itertools
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from quintain.cli import options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.lazy_group import FlagCommand
+from quintain.records import experiment_config
+from quintain.records import metric as metric_lib
+
+if TYPE_CHECKING:
+    from quintain.search import simulate as simulate_lib
 
 _SHOWN_TRIALS: Final = 20
 _HISTORY_TRIALS: Final = 5
@@ -27,7 +32,7 @@ class TrialPlan:
     number: int
     """Counts the trials from 1, in the order of their creation."""
 
-    hparams: dict[str, Any]
+    hparams: dict[str, object]
     """Its hyperparameters."""
 
     batches: int
@@ -148,7 +153,7 @@ class _Patience:
         self._max_secs = max_secs
         self._shown_at = _QUIET_SECS
 
-    def is_over(self, done: Any) -> bool:
+    def is_over(self, done: "simulate_lib.Simulation") -> bool:
         secs = time.monotonic() - self._start
         if secs >= self._shown_at:
             self._shown_at += _QUIET_SECS
@@ -156,7 +161,12 @@ class _Patience:
         return secs >= self._max_secs
 
 
-def simulate(config: Any, *, max_trials: int = _MAX_TRIALS, max_secs: float = _MAX_SECS) -> Preview:
+def simulate(
+    config: experiment_config.ExperimentConfig,
+    *,
+    max_trials: int = _MAX_TRIALS,
+    max_secs: float = _MAX_SECS,
+) -> Preview:
     """Runs the search of a config with random metrics, or its beginning if it is long.
 
     Args:
@@ -208,7 +218,10 @@ def simulate(config: Any, *, max_trials: int = _MAX_TRIALS, max_secs: float = _M
 
 
 def _with_times(
-    found: Preview, config: Any, secs_per_batch: float, num_slots: int | None
+    found: Preview,
+    config: experiment_config.ExperimentConfig,
+    secs_per_batch: float,
+    num_slots: int | None,
 ) -> Preview:
     """Adds how long the search would take: no less than its longest trial."""
     slots = num_slots or _count_slots()
@@ -239,7 +252,6 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
     """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
     from quintain.cli import connect
     from quintain.client import home as home_lib
-    from quintain.records import metric
 
     if not home_lib.find_home().database.exists():
         return None
@@ -250,14 +262,14 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
             times: list[float] = []
             for trial in calls.list_trials(experiment.id)[-_HISTORY_TRIALS:]:
                 times += _time_batches(
-                    calls.list_metrics(trial.id, group=metric.MetricGroup.TRAINING)
+                    calls.list_metrics(trial.id, group=metric_lib.MetricGroup.TRAINING)
                 )
             if times:
                 return statistics.median(times)
     return None
 
 
-def _time_batches(rows: Sequence[Any]) -> list[float]:
+def _time_batches(rows: Sequence[metric_lib.MetricRow]) -> list[float]:
     """Returns seconds per batch between workloads that followed each other."""
     return [
         (after.time - before.time) / (after.total_batches - before.total_batches)
@@ -266,7 +278,7 @@ def _time_batches(rows: Sequence[Any]) -> list[float]:
     ]
 
 
-_TRIAL_COLUMNS: Final = (
+_TRIAL_COLUMNS: Final[tuple[output.Column[TrialPlan], ...]] = (
     output.Column("trial", lambda row: row.number),
     output.Column("batches", lambda row: row.batches),
     output.Column("validations", lambda row: row.validations, can_shrink=True),
@@ -274,7 +286,7 @@ _TRIAL_COLUMNS: Final = (
     output.Column("hparams", lambda row: row.hparams, can_shrink=True),
 )
 
-_RUNG_COLUMNS: Final = (
+_RUNG_COLUMNS: Final[tuple[output.Column[dict[str, int]], ...]] = (
     output.Column("batches", lambda row: row["batches"]),
     output.Column("trials that reach it", lambda row: row["reach"]),
     output.Column("that stop there", lambda row: row["stop"]),
@@ -282,7 +294,7 @@ _RUNG_COLUMNS: Final = (
 
 
 def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "search": f"{found.searcher} by {found.metric}",
         "trials": f"{'about ' if found.is_extrapolated else ''}{found.num_trials:,}",
         "at once at most": found.max_concurrent_trials,

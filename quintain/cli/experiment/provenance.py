@@ -55,7 +55,7 @@ def _parse(text: str) -> Mapping[str, Any]:
     return plain
 
 
-def _get(config: Any, path: str) -> Any:
+def _get(config: object, path: str) -> object:
     for part in path.split("."):
         if not isinstance(config, Mapping) or part not in config:
             return None

@@ -54,7 +54,7 @@ def set_() -> None:
 def _add_setting(name: str, field: str, kind: Any, text: str, metavar: str) -> None:
     """Adds `set NAME ID VALUE`."""
 
-    def run(experiment_id: int, value: Any) -> None:
+    def run(experiment_id: int, value: object) -> None:
         with connect.open_client() as client:
             client.update_experiment(experiment_id, cast(experiment.Changes, {field: value}))
         click.echo(f"{name} of experiment {experiment_id}: {output.format_value(value)}")
