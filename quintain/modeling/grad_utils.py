@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.optimization import fused_optimizer, optimizer_wrapper
+from quintain.optimization import dense_gradients, fused_optimizer, optimizer_wrapper
 
 GradientsAndVariables = Iterable[tuple[Any, Any]]
 Callback = Callable[[GradientsAndVariables], GradientsAndVariables]
@@ -62,13 +62,13 @@ def minimize_using_explicit_allreduce(
     if post_allreduce_callbacks:
         scale = optimizer.scale_loss(tf.ones([]))
         pairs = [
-            (fused_optimizer.multiply(gradient, 1.0 / scale), variable)
+            (dense_gradients.multiply(gradient, 1.0 / scale), variable)
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
         for callback in post_allreduce_callbacks:
             pairs = callback(pairs)
         gradients, variables = _drop_missing(pairs)
-        gradients = [fused_optimizer.multiply(gradient, scale) for gradient in gradients]
+        gradients = [dense_gradients.multiply(gradient, scale) for gradient in gradients]
     _apply_sum(optimizer, gradients, variables)
 
 
@@ -108,5 +108,5 @@ def _apply_sum(optimizer: Any, gradients: list[Any], variables: list[Any]) -> No
         return
     # An optimizer of Keras can't be told: it adds up equal shares.
     share = 1.0 / tf.distribute.get_strategy().num_replicas_in_sync
-    gradients = [fused_optimizer.multiply(gradient, tf.constant(share)) for gradient in gradients]
+    gradients = [dense_gradients.multiply(gradient, tf.constant(share)) for gradient in gradients]
     optimizer.apply_gradients(zip(gradients, variables, strict=True))

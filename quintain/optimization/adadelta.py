@@ -6,10 +6,12 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameter_checks
+from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization.configs import ranges
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Adadelta(fused_optimizer.FusedOptimizer):
     """Adadelta.
 
@@ -31,60 +33,27 @@ class Adadelta(fused_optimizer.FusedOptimizer):
         Zeiler, 2012, algorithm 1 (https://arxiv.org/abs/1212.5701).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        rho: float = 0.95,
-        epsilon: float = 1e-7,
-        name: str = "Adadelta",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    rho: ranges.Fraction = 0.95
+    """Decay of both averages, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            rho: Decay of both averages, in `[0, 1)`.
-            epsilon: Added to both averages; without it no step would ever differ from 0.
-            name: Name of the optimizer.
-            **shared: Arguments of `FusedOptimizer`.
+    epsilon: ranges.NonNegative = 1e-7
+    """Added to both averages; without it no step would ever differ from 0."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(rho=rho)
-        parameter_checks.require_not_negative(epsilon=epsilon)
-        super().__init__(learning_rate, name=name, **shared)
-        self.rho, self.epsilon = float(rho), float(epsilon)
-        self._gradients: list[keras.Variable] = []
-        self._steps: list[keras.Variable] = []
+    name: str = "Adadelta"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._gradients, self._steps = self.add_optimizer_variables(
-            list(variables), ["accumulated_grad", "accumulated_delta_var"]
-        )
-
-    @override
-    def _prepare_hyper(self) -> tf.Tensor:
-        return self._read_learning_rate()
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [{"accumulated_grad": 0.0, "accumulated_delta_var": 0.0}]
 
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: tf.Tensor) -> None:
-        index = self._get_variable_index(variable)
+        slots = self._get_slots(variable)
         tf.raw_ops.ResourceApplyAdadelta(
             var=fused_optimizer.get_handle(variable),
-            accum=fused_optimizer.get_handle(self._gradients[index]),
-            accum_update=fused_optimizer.get_handle(self._steps[index]),
+            accum=fused_optimizer.get_handle(slots["accumulated_grad"]),
+            accum_update=fused_optimizer.get_handle(slots["accumulated_delta_var"]),
             lr=tf.cast(hyper, variable.dtype),
             rho=tf.cast(self.rho, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=gradient,
         )
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"rho": self.rho, "epsilon": self.epsilon}

@@ -1,15 +1,16 @@
 """Adafactor: Adam's divisor at the cost of a row and a column of memory for each matrix."""
 
 import abc
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import annotated_types
 import keras
 import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import decoupled_decay, fused_optimizer, lr_schedule, parameter_checks
+from quintain.optimization import decoupled_decay, fused_optimizer, parameters
+from quintain.optimization.configs import ranges
 
 
 class _Hyper(NamedTuple):
@@ -18,23 +19,18 @@ class _Hyper(NamedTuple):
     count: tf.Tensor
 
 
+@parameters.declare
 class FactoredOptimizer(decoupled_decay.DecoupledDecayOptimizer):
     """Base of both forms of Adafactor: keeps the averages and divides gradients by their roots."""
 
-    def __init__(self, learning_rate: lr_schedule.LearningRate, **shared: Any) -> None:
-        """Stores what both forms share."""
-        super().__init__(learning_rate, **shared)
-        self._slots: list[tuple[keras.Variable, ...]] = []
-        self._axes: tuple[tuple[int, int] | None, ...] = ()
-
     @override
-    def build(self, variables: Any) -> None:
-        super().build(variables)
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
         self._axes = tuple(self._find_axes(tuple(variable.shape)) for variable in variables)
-        self._slots = [
+        self._averages = [
             self._add_averages(variable, axes)
             for variable, axes in zip(variables, self._axes, strict=True)
         ]
+        super()._prepare_rule(variables)
 
     @abc.abstractmethod
     def _find_axes(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -56,7 +52,7 @@ class FactoredOptimizer(decoupled_decay.DecoupledDecayOptimizer):
     ) -> tf.Tensor:
         """Updates the averages and returns the gradient divided by the root of them."""
         square = tf.square(gradient) + epsilon
-        slots, axes = self._slots[index], self._axes[index]
+        slots, axes = self._averages[index], self._axes[index]
         if axes is None:
             velocity = decay * tf.convert_to_tensor(slots[0]) + (1.0 - decay) * square
             fused_optimizer.write(slots[0], velocity)
@@ -75,6 +71,7 @@ class FactoredOptimizer(decoupled_decay.DecoupledDecayOptimizer):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Adafactor(FactoredOptimizer):
     """Adafactor, as T5 was trained with.
 
@@ -105,74 +102,38 @@ class Adafactor(FactoredOptimizer):
         Shazeer and Stern, 2018, algorithms 4 and 5 (https://arxiv.org/abs/1804.04235).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        factored: bool = True,
-        multiply_by_parameter_scale: bool = True,
-        beta1: float | None = None,
-        decay_rate: float = 0.8,
-        step_offset: int = 0,
-        clipping_threshold: float | None = 1.0,
-        min_dim_size_to_factor: int = 128,
-        epsilon1: float = 1e-30,
-        epsilon2: float = 1e-3,
-        weight_decay: float | None = None,
-        include_in_weight_decay: Sequence[str] | None = None,
-        name: str = "Adafactor",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    factored: bool = True
+    """Whether averages of large matrices are kept by rows and columns."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            factored: Whether averages of large matrices are kept by rows and columns.
-            multiply_by_parameter_scale: Whether steps are relative to the size of a weight.
-            beta1: Decay of the mean of updates, in `[0, 1)`. None for no momentum.
-            decay_rate: How fast the averages come to rest, above 0.
-            step_offset: Updates that were done before, when a training is continued by another.
-            clipping_threshold: Largest root mean square of an update. None or 0 for no limit.
-            min_dim_size_to_factor: Least size of both axes of a weight that is factored.
-            epsilon1: Added to squared gradients.
-            epsilon2: Least size of a weight, for `multiply_by_parameter_scale`.
-            weight_decay: Fraction of a weight that is subtracted, times the learning rate.
-            include_in_weight_decay: Regular expressions of the only paths that decay.
-            name: Name of the optimizer.
-            **shared: Arguments of `DecoupledDecayOptimizer` and `FusedOptimizer`.
+    multiply_by_parameter_scale: bool = True
+    """Whether steps are relative to the size of a weight."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(beta1=beta1 or 0.0)
-        parameter_checks.require_not_negative(
-            clipping_threshold=clipping_threshold or 0.0, epsilon1=epsilon1, epsilon2=epsilon2
-        )
-        if not decay_rate > 0.0:
-            raise ValueError(f"decay_rate: got {decay_rate!r}, expected a number > 0.")
-        super().__init__(
-            learning_rate,
-            weight_decay=weight_decay,
-            include_in_weight_decay=include_in_weight_decay,
-            name=name,
-            **shared,
-        )
-        self.factored = bool(factored)
-        self.multiply_by_parameter_scale = bool(multiply_by_parameter_scale)
-        self.beta1 = None if beta1 is None else float(beta1)
-        self.decay_rate, self.step_offset = float(decay_rate), int(step_offset)
-        self.clipping_threshold = float(clipping_threshold or 0.0)
-        self.min_dim_size_to_factor = int(min_dim_size_to_factor)
-        self.epsilon1, self.epsilon2 = float(epsilon1), float(epsilon2)
-        self._momentums: list[keras.Variable] = []
+    beta1: ranges.Fraction | None = None
+    """Decay of the mean of updates, in `[0, 1)`. None for no momentum."""
+
+    decay_rate: ranges.Positive = 0.8
+    """How fast the averages come to rest, above 0."""
+
+    step_offset: int = 0
+    """Updates that were done before, when a training is continued by another."""
+
+    clipping_threshold: ranges.NonNegative | None = 1.0
+    """Largest root mean square of an update. None or 0 for no limit."""
+
+    min_dim_size_to_factor: int = 128
+    """Least size of both axes of a weight that is factored."""
+
+    epsilon1: ranges.NonNegative = 1e-30
+    """Added to squared gradients."""
+
+    epsilon2: ranges.NonNegative = 1e-3
+    """Least size of a weight, for `multiply_by_parameter_scale`."""
+
+    name: str = "Adafactor"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        if self.beta1 is not None:
-            self._momentums = self.add_optimizer_variables(list(variables), "momentum")
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [] if self.beta1 is None else [{"momentum": 0.0}]
 
     @override
     def _find_axes(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -200,28 +161,14 @@ class Adafactor(FactoredOptimizer):
         self._decay(variable, learning_rate)
         change = size * step
         if self.beta1 is not None:
-            momentum = self.beta1 * tf.convert_to_tensor(self._momentums[index])
-            change = momentum + (1.0 - self.beta1) * change
-            fused_optimizer.write(self._momentums[index], change)
+            slot = self._get_slots(variable)["momentum"]
+            change = self.beta1 * tf.convert_to_tensor(slot) + (1.0 - self.beta1) * change
+            fused_optimizer.write(slot, change)
         fused_optimizer.subtract(variable, change)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        names = (
-            "factored",
-            "multiply_by_parameter_scale",
-            "beta1",
-            "decay_rate",
-            "step_offset",
-            "clipping_threshold",
-            "min_dim_size_to_factor",
-            "epsilon1",
-            "epsilon2",
-        )
-        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class AdafactorKeras(FactoredOptimizer):
     """Adafactor, as Keras has it.
 
@@ -242,48 +189,22 @@ class AdafactorKeras(FactoredOptimizer):
         Shazeer and Stern, 2018, algorithms 4 and 5 (https://arxiv.org/abs/1804.04235).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        beta_2_decay: float = -0.8,
-        epsilon_1: float = 1e-30,
-        epsilon_2: float = 1e-3,
-        clip_threshold: float = 1.0,
-        relative_step: bool = True,
-        name: str = "Adafactor",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    beta_2_decay: ranges.Negative = -0.8
+    """How fast the averages come to rest, below 0."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            beta_2_decay: How fast the averages come to rest, below 0.
-            epsilon_1: Added to squared gradients.
-            epsilon_2: Least size of a weight.
-            clip_threshold: Largest root mean square of an update.
-            relative_step: Whether the learning rate is at most `1 / sqrt(t)`.
-            name: Name of the optimizer.
-            **shared: Arguments of `DecoupledDecayOptimizer` and `FusedOptimizer`.
+    epsilon_1: ranges.NonNegative = 1e-30
+    """Added to squared gradients."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_not_negative(epsilon_1=epsilon_1, epsilon_2=epsilon_2)
-        if not beta_2_decay < 0.0:
-            raise ValueError(f"beta_2_decay: got {beta_2_decay!r}, expected a number < 0.")
-        if not clip_threshold > 0.0:
-            raise ValueError(f"clip_threshold: got {clip_threshold!r}, expected a number > 0.")
-        super().__init__(learning_rate, name=name, **shared)
-        self.beta_2_decay = float(beta_2_decay)
-        self.epsilon_1, self.epsilon_2 = float(epsilon_1), float(epsilon_2)
-        self.clip_threshold = float(clip_threshold)
-        self.relative_step = bool(relative_step)
+    epsilon_2: ranges.NonNegative = 1e-3
+    """Least size of a weight."""
 
-    @override
-    def build(self, variables: Any) -> None:
-        if not self.built:
-            super().build(variables)
+    clip_threshold: Annotated[float, annotated_types.Gt(0)] = 1.0
+    """Largest root mean square of an update; infinity for no limit."""
+
+    relative_step: bool = True
+    """Whether the learning rate is at most `1 / sqrt(t)`."""
+
+    name: str = "Adafactor"
 
     @override
     def _find_axes(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -291,7 +212,7 @@ class AdafactorKeras(FactoredOptimizer):
 
     @override
     def _prepare_hyper(self) -> _Hyper:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
+        count = self._read_count()
         return _Hyper(self._read_learning_rate(), 1.0 - tf.pow(count, self.beta_2_decay), count)
 
     @override
@@ -305,16 +226,6 @@ class AdafactorKeras(FactoredOptimizer):
         size = tf.maximum(compute_rms(tf.convert_to_tensor(variable)), self.epsilon_2)
         size *= learning_rate / tf.maximum(compute_rms(step) / self.clip_threshold, 1.0)
         fused_optimizer.subtract(variable, size * step)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "beta_2_decay": self.beta_2_decay,
-            "epsilon_1": self.epsilon_1,
-            "epsilon_2": self.epsilon_2,
-            "clip_threshold": self.clip_threshold,
-            "relative_step": self.relative_step,
-        }
 
 
 def compute_rms(tensor: tf.Tensor) -> tf.Tensor:

@@ -6,10 +6,12 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameter_checks
+from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization.configs import ranges
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Adagrad(fused_optimizer.FusedOptimizer):
     """Adagrad.
 
@@ -30,49 +32,17 @@ class Adagrad(fused_optimizer.FusedOptimizer):
         Duchi et al., 2011, figure 1 (https://jmlr.org/papers/v12/duchi11a.html).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        initial_accumulator_value: float = 0.1,
-        epsilon: float = 1e-7,
-        name: str = "Adagrad",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    initial_accumulator_value: ranges.NonNegative = 0.1
+    """Start of the sum of squares, at least 0."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            initial_accumulator_value: Start of the sum of squares, at least 0.
-            epsilon: Added to the root of the sum, against division by 0.
-            name: Name of the optimizer.
-            **shared: Arguments of `FusedOptimizer`.
+    epsilon: ranges.NonNegative = 1e-7
+    """Added to the root of the sum, against division by 0."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_not_negative(
-            initial_accumulator_value=initial_accumulator_value, epsilon=epsilon
-        )
-        super().__init__(learning_rate, name=name, **shared)
-        self.initial_accumulator_value = float(initial_accumulator_value)
-        self.epsilon = float(epsilon)
-        self._accumulators: list[keras.Variable] = []
+    name: str = "Adagrad"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._accumulators = self.add_optimizer_variables(
-            list(variables),
-            "accumulator",
-            initializer=keras.initializers.Constant(self.initial_accumulator_value),
-        )
-
-    @override
-    def _prepare_hyper(self) -> tf.Tensor:
-        return self._read_learning_rate()
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [{"accumulator": self.initial_accumulator_value}]
 
     @override
     def _is_sparse_update(self) -> bool:
@@ -80,7 +50,7 @@ class Adagrad(fused_optimizer.FusedOptimizer):
 
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: tf.Tensor) -> None:
-        accumulator = self._accumulators[self._get_variable_index(variable)]
+        accumulator = self._get_slots(variable)["accumulator"]
         if isinstance(gradient, tf.IndexedSlices):
             self._update_rows(gradient, variable, accumulator, tf.cast(hyper, variable.dtype))
             return
@@ -114,10 +84,3 @@ class Adagrad(fused_optimizer.FusedOptimizer):
         tf.raw_ops.ResourceScatterSub(
             resource=fused_optimizer.get_handle(variable), indices=rows, updates=change
         )
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "initial_accumulator_value": self.initial_accumulator_value,
-            "epsilon": self.epsilon,
-        }

@@ -1,7 +1,7 @@
 """Adam, and Adam with the decoupled weight decay of BERT."""
 
+import dataclasses
 import logging
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,12 +9,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import (
-    fused_optimizer,
-    gradient_clipping,
-    lr_schedule,
-    parameter_checks,
-)
+from quintain.optimization import fused_optimizer, gradient_clipping, parameters, path_patterns
+from quintain.optimization.configs import ranges
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -35,6 +31,7 @@ class _Hyper(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Adam(fused_optimizer.FusedOptimizer):
     """Adam.
 
@@ -59,59 +56,28 @@ class Adam(fused_optimizer.FusedOptimizer):
         Reddi et al., 2018 for `amsgrad` (https://arxiv.org/abs/1904.09237).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        amsgrad: bool = False,
-        name: str = "Adam",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    beta_1: ranges.Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            beta_1: Decay of the mean of gradients, in `[0, 1)`.
-            beta_2: Decay of the mean of squared gradients, in `[0, 1)`.
-            epsilon: Added to the root of the mean square, against division by 0.
-            amsgrad: Whether the largest mean square so far is used, instead of the present one.
-            name: Name of the optimizer.
-            **shared: Arguments of `FusedOptimizer`.
+    beta_2: ranges.Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        for key, value in {"beta_1": beta_1, "beta_2": beta_2}.items():
-            if not 0.0 <= value < 1.0:
-                raise ValueError(f"`0 <= {key} < 1` must hold, but got {key}={value!r}.")
-        if not epsilon >= 0.0:
-            raise ValueError(f"epsilon: got {epsilon!r}, expected a number >= 0.")
-        super().__init__(learning_rate, name=name, **shared)
-        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
-        self.epsilon = float(epsilon)
-        self.amsgrad = bool(amsgrad)
-        self._momentums: list[keras.Variable] = []
-        self._velocities: list[keras.Variable] = []
-        self._velocity_hats: list[keras.Variable] = []
+    epsilon: ranges.NonNegative = 1e-7
+    """Added to the root of the mean square, against division by 0."""
+
+    amsgrad: bool = False
+    """Whether the largest mean square so far is used, instead of the present one."""
+
+    name: str = "Adam"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        variables = list(variables)
-        self._momentums, self._velocities = self.add_optimizer_variables(
-            variables, ["momentum", "velocity"]
-        )
-        if self.amsgrad:
-            self._velocity_hats = self.add_optimizer_variables(variables, "velocity_hat")
+    def _declare_slots(self) -> list[dict[str, float]]:
+        means = {"momentum": 0.0, "velocity": 0.0}
+        return [means, {"velocity_hat": 0.0}] if self.amsgrad else [means]
 
     @override
     def _prepare_hyper(self) -> dict[str, _Hyper]:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
+        count = self._read_count()
         beta_1 = tf.constant(self.beta_1, tf.float32)
         beta_2 = tf.constant(self.beta_2, tf.float32)
         hyper = _Hyper(
@@ -133,14 +99,14 @@ class Adam(fused_optimizer.FusedOptimizer):
         self, gradient: Any, variable: keras.Variable, hyper: dict[str, _Hyper]
     ) -> None:
         scalars = hyper[keras.backend.standardize_dtype(variable.dtype)]
-        index = self._get_variable_index(variable)
+        slots = self._get_slots(variable)
         if self.amsgrad:
-            self._update_amsgrad(gradient, variable, index, scalars)
+            self._update_amsgrad(gradient, variable, slots, scalars)
             return
         tf.raw_ops.ResourceApplyAdam(
             var=fused_optimizer.get_handle(variable),
-            m=fused_optimizer.get_handle(self._momentums[index]),
-            v=fused_optimizer.get_handle(self._velocities[index]),
+            m=fused_optimizer.get_handle(slots["momentum"]),
+            v=fused_optimizer.get_handle(slots["velocity"]),
             beta1_power=scalars.beta_1_power,
             beta2_power=scalars.beta_2_power,
             lr=scalars.learning_rate,
@@ -151,34 +117,30 @@ class Adam(fused_optimizer.FusedOptimizer):
         )
 
     def _update_amsgrad(
-        self, gradient: Any, variable: keras.Variable, index: int, scalars: _Hyper
+        self,
+        gradient: tf.Tensor,
+        variable: keras.Variable,
+        slots: dict[str, keras.Variable],
+        scalars: _Hyper,
     ) -> None:
         """Updates by plain operations: the fused kernel for amsgrad can't be compiled by XLA."""
-        momentum = tf.convert_to_tensor(self._momentums[index])
+        momentum = tf.convert_to_tensor(slots["momentum"])
         momentum += (gradient - momentum) * (1.0 - scalars.beta_1)
-        velocity = tf.convert_to_tensor(self._velocities[index])
+        velocity = tf.convert_to_tensor(slots["velocity"])
         velocity += (tf.square(gradient) - velocity) * (1.0 - scalars.beta_2)
-        largest = tf.maximum(tf.convert_to_tensor(self._velocity_hats[index]), velocity)
+        largest = tf.maximum(tf.convert_to_tensor(slots["velocity_hat"]), velocity)
         rate = scalars.learning_rate * tf.sqrt(1.0 - scalars.beta_2_power)
         rate /= 1.0 - scalars.beta_1_power
         change = rate * momentum / (tf.sqrt(largest) + scalars.epsilon)
 
-        fused_optimizer.write(self._momentums[index], momentum)
-        fused_optimizer.write(self._velocities[index], velocity)
-        fused_optimizer.write(self._velocity_hats[index], largest)
+        fused_optimizer.write(slots["momentum"], momentum)
+        fused_optimizer.write(slots["velocity"], velocity)
+        fused_optimizer.write(slots["velocity_hat"], largest)
         fused_optimizer.write(variable, tf.convert_to_tensor(variable) - change)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-            "amsgrad": self.amsgrad,
-        }
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class AdamWeightDecay(Adam):
     """Adam with decoupled weight decay, as BERT was trained with.
 
@@ -193,50 +155,23 @@ class AdamWeightDecay(Adam):
         Devlin et al., 2019, appendix A.2 (https://arxiv.org/abs/1810.04805).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        weight_decay_rate: float = 0.0,
-        include_in_weight_decay: Sequence[str] | None = None,
-        exclude_from_weight_decay: Sequence[str] | None = None,
-        gradient_clip_norm: float = 1.0,
-        name: str = "AdamWeightDecay",
-        **adam: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    weight_decay_rate: ranges.NonNegative = 0.0
+    """Fraction of a weight that is subtracted, times the learning rate."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            weight_decay_rate: Fraction of a weight that is subtracted, times the learning rate.
-            include_in_weight_decay: Regular expressions of paths that decay.
-            exclude_from_weight_decay: Regular expressions of paths that do not decay.
-            gradient_clip_norm: Largest L2 norm of all gradients together, applied before the other
-                limits. 0 for no limit.
-            name: Name of the optimizer.
-            **adam: Arguments of `Adam` and `FusedOptimizer`.
+    include_in_weight_decay: Sequence[str] | None = None
+    """Regular expressions of paths that decay."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        for key, value in {
-            "weight_decay_rate": weight_decay_rate,
-            "gradient_clip_norm": gradient_clip_norm,
-        }.items():
-            if not value >= 0.0:
-                raise ValueError(f"{key}: got {value!r}, expected a number >= 0.")
-        super().__init__(learning_rate, name=name, **adam)
-        self.weight_decay_rate = float(weight_decay_rate)
-        self.include_in_weight_decay = tuple(include_in_weight_decay or ())
-        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay or ())
-        self.gradient_clip_norm = float(gradient_clip_norm)
-        self._decays: tuple[bool, ...] = ()
+    exclude_from_weight_decay: Sequence[str] | None = None
+    """Regular expressions of paths that do not decay."""
+
+    gradient_clip_norm: ranges.NonNegative = 1.0
+    """Largest L2 norm of all gradients together, applied before the other limits. 0 for none."""
+
+    name: str = "AdamWeightDecay"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         self._decays = tuple(self._does_decay(path) for path in paths)
         if self.weight_decay_rate and self.exclude_from_weight_decay and all(self._decays):
@@ -250,9 +185,9 @@ class AdamWeightDecay(Adam):
     def _does_decay(self, path: str) -> bool:
         if not self.weight_decay_rate:
             return False
-        if any(re.search(pattern, path) for pattern in self.include_in_weight_decay):
+        if path_patterns.has_match(self.include_in_weight_decay, path):
             return True
-        return not any(re.search(pattern, path) for pattern in self.exclude_from_weight_decay)
+        return not path_patterns.has_match(self.exclude_from_weight_decay, path)
 
     @override
     def _clip(self, gradients: list[Any]) -> list[Any]:
@@ -273,17 +208,9 @@ class AdamWeightDecay(Adam):
             )
         super()._update_variable(gradient, variable, hyper)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "weight_decay_rate": self.weight_decay_rate,
-            "include_in_weight_decay": list(self.include_in_weight_decay),
-            "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
-            "gradient_clip_norm": self.gradient_clip_norm,
-        }
-
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class AdamW(AdamWeightDecay):
     """Adam with decoupled weight decay, as Keras has it.
 
@@ -294,41 +221,14 @@ class AdamW(AdamWeightDecay):
         Loshchilov and Hutter, 2019, algorithm 2 (https://arxiv.org/abs/1711.05101).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        weight_decay: float = 0.004,
-        exclude_from_weight_decay: Sequence[str] | None = None,
-        name: str = "AdamW",
-        **adam: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    weight_decay: ranges.NonNegative = 0.004
+    """Fraction of a weight that is subtracted, times the learning rate."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            weight_decay: Fraction of a weight that is subtracted, times the learning rate.
-            exclude_from_weight_decay: Regular expressions of paths that do not decay.
-            name: Name of the optimizer.
-            **adam: Arguments of `Adam` and `FusedOptimizer`.
+    weight_decay_rate: float = dataclasses.field(default=0.0, init=False, repr=False)
+    gradient_clip_norm: float = dataclasses.field(default=0.0, init=False, repr=False)
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_not_negative(weight_decay=weight_decay)
-        super().__init__(
-            learning_rate,
-            weight_decay_rate=weight_decay,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            gradient_clip_norm=0.0,
-            name=name,
-            **adam,
-        )
-        self.weight_decay = float(weight_decay)
+    name: str = "AdamW"
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        for key in ("weight_decay_rate", "include_in_weight_decay", "gradient_clip_norm"):
-            del config[key]
-        return config | {"weight_decay": self.weight_decay}
+    def __post_init__(self, *init_only: Any) -> None:
+        self.weight_decay_rate = self.weight_decay
+        super().__post_init__(*init_only)

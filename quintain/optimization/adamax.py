@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameter_checks
+from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization.configs import ranges
 
 
 class _Hyper(NamedTuple):
@@ -15,6 +16,7 @@ class _Hyper(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Adamax(fused_optimizer.FusedOptimizer):
     """Adamax.
 
@@ -35,58 +37,32 @@ class Adamax(fused_optimizer.FusedOptimizer):
         Kingma and Ba, 2015, algorithm 2 (https://arxiv.org/abs/1412.6980).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        name: str = "Adamax",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    beta_1: ranges.Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            beta_1: Decay of the mean of gradients, in `[0, 1)`.
-            beta_2: Decay of the largest gradient, in `[0, 1)`.
-            epsilon: Added to the largest gradient, against division by 0.
-            name: Name of the optimizer.
-            **shared: Arguments of `FusedOptimizer`.
+    beta_2: ranges.Fraction = 0.999
+    """Decay of the largest gradient, in `[0, 1)`."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(beta_1=beta_1, beta_2=beta_2)
-        parameter_checks.require_not_negative(epsilon=epsilon)
-        super().__init__(learning_rate, name=name, **shared)
-        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
-        self.epsilon = float(epsilon)
-        self._momentums: list[keras.Variable] = []
-        self._norms: list[keras.Variable] = []
+    epsilon: ranges.NonNegative = 1e-7
+    """Added to the largest gradient, against division by 0."""
+
+    name: str = "Adamax"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._momentums, self._norms = self.add_optimizer_variables(
-            list(variables), ["momentum", "norm"]
-        )
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [{"momentum": 0.0, "norm": 0.0}]
 
     @override
     def _prepare_hyper(self) -> _Hyper:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
-        return _Hyper(self._read_learning_rate(), tf.pow(self.beta_1, count))
+        return _Hyper(self._read_learning_rate(), tf.pow(self.beta_1, self._read_count()))
 
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: _Hyper) -> None:
-        index = self._get_variable_index(variable)
+        slots = self._get_slots(variable)
         tf.raw_ops.ResourceApplyAdaMax(
             var=fused_optimizer.get_handle(variable),
-            m=fused_optimizer.get_handle(self._momentums[index]),
-            v=fused_optimizer.get_handle(self._norms[index]),
+            m=fused_optimizer.get_handle(slots["momentum"]),
+            v=fused_optimizer.get_handle(slots["norm"]),
             beta1_power=tf.cast(hyper.beta_1_power, variable.dtype),
             lr=tf.cast(hyper.learning_rate, variable.dtype),
             beta1=tf.cast(self.beta_1, variable.dtype),
@@ -94,11 +70,3 @@ class Adamax(fused_optimizer.FusedOptimizer):
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=gradient,
         )
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }

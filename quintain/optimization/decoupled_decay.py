@@ -1,15 +1,16 @@
 """Weight decay that is no part of the gradient."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameter_checks, path_patterns
+from quintain.optimization import fused_optimizer, parameters, path_patterns
+from quintain.optimization.configs import ranges
 
 
+@parameters.declare
 class DecoupledDecayOptimizer(fused_optimizer.FusedOptimizer):
     """Base of optimizers whose weights decay by `w -= lr * weight_decay * w` before an update.
 
@@ -19,38 +20,18 @@ class DecoupledDecayOptimizer(fused_optimizer.FusedOptimizer):
         Loshchilov and Hutter, 2019 (https://arxiv.org/abs/1711.05101).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate,
-        *,
-        weight_decay: float | None = None,
-        include_in_weight_decay: Sequence[str] | None = None,
-        exclude_from_weight_decay: Sequence[str] | None = None,
-        **shared: Any,
-    ) -> None:
-        """Stores the decay.
+    weight_decay: ranges.NonNegative | None = None
+    """Fraction of a weight that is subtracted, times the learning rate. None or 0 for no decay."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            weight_decay: Fraction of a weight that is subtracted, times the learning rate. None or
-                0 for no decay.
-            include_in_weight_decay: Regular expressions of the only paths that decay. None for all.
-            exclude_from_weight_decay: Regular expressions of paths that do not decay in any case.
-            **shared: Arguments of `FusedOptimizer`.
+    include_in_weight_decay: Sequence[str] | None = None
+    """Regular expressions of the only paths that decay. None for all."""
 
-        Raises:
-            ValueError: If `weight_decay` is negative.
-        """
-        parameter_checks.require_not_negative(weight_decay=weight_decay or 0.0)
-        super().__init__(learning_rate, **shared)
-        self.weight_decay = float(weight_decay or 0.0)
-        self.include_in_weight_decay = tuple(include_in_weight_decay or ())
-        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay or ())
-        self._is_decaying: tuple[bool, ...] = ()
+    exclude_from_weight_decay: Sequence[str] | None = None
+    """Regular expressions of paths that do not decay in any case."""
 
     @override
-    def build(self, variables: Any) -> None:
-        super().build(variables)
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         self._is_decaying = tuple(self._do_use_weight_decay(path) for path in paths)
         for name in ("include_in_weight_decay", "exclude_from_weight_decay"):
@@ -70,15 +51,7 @@ class DecoupledDecayOptimizer(fused_optimizer.FusedOptimizer):
             part = learning_rate * tf.cast(decay, variable.dtype)
             fused_optimizer.subtract(variable, part * tf.convert_to_tensor(variable))
 
-    def _get_weight_decay(self, variable: keras.Variable) -> float:
+    def _get_weight_decay(self, variable: keras.Variable) -> float | None:
         """Returns the decay of a weight that decays."""
         del variable  # All have the same.
         return self.weight_decay
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "weight_decay": self.weight_decay,
-            "include_in_weight_decay": list(self.include_in_weight_decay),
-            "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
-        }

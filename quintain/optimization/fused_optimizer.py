@@ -9,6 +9,7 @@ whole batch, and every variable is updated by one fused kernel. The order is
 
 import abc
 import contextlib
+import dataclasses
 import functools
 import logging
 import threading
@@ -20,7 +21,13 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import gradient_clipping, lr_schedule, norms
+from quintain.optimization import (
+    dense_gradients,
+    gradient_clipping,
+    lr_schedule,
+    norms,
+    parameters,
+)
 
 GradientsAndVariables: TypeAlias = list[tuple[Any, Any]]
 """Pairs of a gradient (`tf.Tensor` or `tf.IndexedSlices`) and its variable."""
@@ -45,63 +52,87 @@ def gradients_are_summed() -> Iterator[None]:
         _LOCAL.are_summed = former
 
 
+@parameters.declare
 class FusedOptimizer(keras.optimizers.Optimizer):
-    """Base of the optimizers: a subclass adds slots in `build` and updates in `_update_variable`.
+    """Base of the optimizers: a subclass declares parameters and slots, and updates a variable.
 
-    Weights must be float32 or float64, as they are under a `mixed_...` precision policy too.
+    Its fields are the arguments of its constructor, and what `get_config` describes. Weights must
+    be float32 or float64, as they are under a `mixed_...` precision policy too.
+
+    Raises:
+        TypeError: If `learning_rate` is neither a number nor a schedule.
+        ValueError: If a parameter is out of range.
+        ConfigError: If a limit is not positive, or both norms are limited.
     """
 
-    def __init__(
+    learning_rate: dataclasses.InitVar[lr_schedule.LearningRate] = dataclasses.field(
+        default=0.001, kw_only=False
+    )
+    """A constant, which can be set later, or a schedule."""
+
+    clipnorm: float | None = None
+    """Largest L2 norm of one variable's gradient."""
+
+    clipvalue: float | None = None
+    """Largest absolute value of one number in a gradient."""
+
+    global_clipnorm: float | None = None
+    """Largest L2 norm of all gradients together."""
+
+    gradient_aggregator: dataclasses.InitVar[GradientFn | None] = None
+    """Sums the gradients over the replicas, instead of this class."""
+
+    gradient_transformers: dataclasses.InitVar[Sequence[GradientFn]] = ()
+    """Functions of the summed gradients, applied before clipping."""
+
+    loss_scale_factor: float | None = None
+    """Factor by which the loss was multiplied and gradients are divided."""
+
+    jit_compile: bool = False
+    """Whether XLA compiles the update of each variable, in a `tf.function`."""
+
+    name: str | None = None
+    """Name of the optimizer."""
+
+    # The fields are stored, as they are given, before the constructor of Keras runs.
+    _lock = False
+    _self_setattr_tracking = False
+
+    def __post_init__(
         self,
         learning_rate: lr_schedule.LearningRate,
-        *,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        gradient_aggregator: GradientFn | None = None,
-        gradient_transformers: Sequence[GradientFn] = (),
-        loss_scale_factor: float | None = None,
-        jit_compile: bool = False,
-        name: str | None = None,
+        gradient_aggregator: GradientFn | None,
+        gradient_transformers: Sequence[GradientFn],
     ) -> None:
-        """Stores what all optimizers share.
-
-        Args:
-            learning_rate: A constant, which can be set later, or a schedule.
-            clipnorm: Largest L2 norm of one variable's gradient.
-            clipvalue: Largest absolute value of one number in a gradient.
-            global_clipnorm: Largest L2 norm of all gradients together.
-            gradient_aggregator: Sums the gradients over the replicas, instead of this class.
-            gradient_transformers: Functions of the summed gradients, applied before clipping.
-            loss_scale_factor: Factor by which the loss was multiplied and gradients are divided.
-            jit_compile: Whether XLA compiles the update of each variable, in a `tf.function`.
-            name: Name of the optimizer.
-
-        Raises:
-            TypeError: If `learning_rate` is neither a number nor a schedule.
-            ConfigError: If a limit is not positive, or both norms are limited.
-        """
-        if not isinstance(
-            learning_rate, int | float | keras.optimizers.schedules.LearningRateSchedule
-        ):
-            raise TypeError(
-                f"learning_rate: got {learning_rate!r}, expected a number or a "
-                "keras.optimizers.schedules.LearningRateSchedule."
-            )
-        if isinstance(learning_rate, int):
-            learning_rate = float(learning_rate)
+        checked = parameters.check(self)
+        clipping = gradient_clipping.GradientClipping(
+            norm=self.clipnorm, value=self.clipvalue, global_norm=self.global_clipnorm
+        )
+        self._self_setattr_tracking = True
         super().__init__(
-            learning_rate=learning_rate, loss_scale_factor=loss_scale_factor, name=name
+            learning_rate=self._find_learning_rate(learning_rate),
+            loss_scale_factor=self.loss_scale_factor,
+            name=self.name,
         )
-        self._clipping = gradient_clipping.GradientClipping(
-            norm=clipnorm, value=clipvalue, global_norm=global_clipnorm
-        )
+        # Keras has set attributes of some of these names.
+        self.__dict__.update(checked, name=self.name)
+        self._clipping = clipping
         self._gradient_aggregator = gradient_aggregator
+        self._gradient_transformers = tuple(gradient_transformers)
         self._norm_sums: norms.NormSums | None = None
         self._missing_paths: tuple[str, ...] = ()
-        self.jit_compile = bool(jit_compile)
-        self._gradient_transformers = tuple(gradient_transformers)
-        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+        self._slots: dict[str, list[keras.Variable]] = {}
+
+    def _find_learning_rate(self, given: lr_schedule.LearningRate) -> lr_schedule.LearningRate:
+        """Returns what Keras gets as the learning rate."""
+        if isinstance(given, keras.optimizers.schedules.LearningRateSchedule):
+            return given
+        if not isinstance(given, int | float):
+            raise TypeError(
+                f"learning_rate: got {given!r}, expected a number or a "
+                "keras.optimizers.schedules.LearningRateSchedule."
+            )
+        return float(given)
 
     @property
     def learning_rate_schedule(self) -> keras.optimizers.schedules.LearningRateSchedule | None:
@@ -126,6 +157,8 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         Raises:
             ValueError: If a variable is not float32 or float64.
         """
+        if self.built:
+            return
         for variable in variables:
             if keras.backend.standardize_dtype(variable.dtype) not in {"float32", "float64"}:
                 raise ValueError(
@@ -133,6 +166,28 @@ class FusedOptimizer(keras.optimizers.Optimizer):
                     "Use a `mixed_float16` or `mixed_bfloat16` policy, which keeps float32 weights."
                 )
         super().build(list(variables))
+        self._prepare_rule(list(variables))
+
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        """Creates what the rule keeps for each variable: the slots that it declares."""
+        for group in self._declare_slots():
+            slots = self.add_optimizer_variables(
+                variables, list(group), list(map(keras.initializers.Constant, group.values()))
+            )
+            self._slots.update(dict(zip(group, slots, strict=True)))
+
+    def _declare_slots(self) -> Sequence[dict[str, float]]:
+        """Returns the slots that every variable has: names, with the numbers they start at.
+
+        A checkpoint holds the slots in the order of the variables; those of one group lie side by
+        side, a group follows on the whole group before. What is in checkpoints must not change.
+        """
+        return ()
+
+    def _get_slots(self, variable: keras.Variable) -> dict[str, keras.Variable]:
+        """Returns the slots of one variable by their names."""
+        index = self._get_variable_index(variable)
+        return {name: slots[index] for name, slots in self._slots.items()}
 
     @override
     def apply(
@@ -205,13 +260,13 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         needs_dense = self.loss_scale_factor is not None or self._norm_sums is not None
         if needs_dense or not self._is_sparse_update():
             gradients = [
-                densify(gradient, variable)
+                dense_gradients.densify(gradient, variable)
                 for gradient, variable in zip(gradients, variables, strict=True)
             ]
         if self.loss_scale_factor is not None:
             gradients = [gradient / self.loss_scale_factor for gradient in gradients]
         gradients = self._transform(gradients, variables)
-        with self._measured(gradients, variables):
+        with norms.measuring(self._norm_sums, gradients, variables):
             self._update_all(self._clip(gradients), variables)
         # One operation: `Variable.assign_add` of Keras reads, adds and writes, and workers that
         # train asynchronously would lose counts in between.
@@ -225,20 +280,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
             self._run_update(gradient, variable, hyper)
             if getattr(variable, "constraint", None) is not None:
                 write(variable, variable.constraint(tf.convert_to_tensor(variable)))
-
-    @contextlib.contextmanager
-    def _measured(self, gradients: list[Any], variables: list[Any]) -> Iterator[None]:
-        """Adds the norms of the gradients and of the change of the weights inside, if asked to."""
-        if self._norm_sums is None:
-            yield
-            return
-        before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
-        yield
-        changes = [
-            tf.convert_to_tensor(variable) - former
-            for variable, former in zip(variables, before, strict=True)
-        ]
-        self._norm_sums.add(norms.global_norm(gradients), norms.global_norm(changes))
 
     def _transform(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
         for transformer in self._gradient_transformers:
@@ -262,9 +303,9 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         else:
             self._update_variable(gradient, variable, hyper)
 
-    @abc.abstractmethod
     def _prepare_hyper(self) -> Any:
         """Computes once for each step what the updates of all variables share."""
+        return self._read_learning_rate()
 
     @abc.abstractmethod
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: Any) -> None:
@@ -304,19 +345,20 @@ class FusedOptimizer(keras.optimizers.Optimizer):
             )
 
     def _read_learning_rate(self) -> tf.Tensor:
+        """Returns the learning rate of this update, `[]` float32."""
         return tf.convert_to_tensor(self.learning_rate)
+
+    def _read_count(self) -> tf.Tensor:
+        """Returns the number of this update, counted from 1, `[]` float32."""
+        return tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
 
     @override
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, except gradient functions, which are not data."""
-        shared = super().get_config()
-        kept = ("name", "learning_rate", "clipnorm", "clipvalue", "global_clipnorm")
-        config = {key: shared[key] for key in (*kept, "loss_scale_factor")}
-        config["jit_compile"] = self.jit_compile
-        if isinstance(config["learning_rate"], float):
-            # The shortest decimal: 0.1, not 0.10000000149.
-            config["learning_rate"] = float(str(np.float32(config["learning_rate"])))
-        return config
+        rate = super().get_config()["learning_rate"]
+        if isinstance(rate, float):
+            rate = float(str(np.float32(rate)))  # The shortest decimal: 0.1, not 0.10000000149.
+        return {"learning_rate": rate, **parameters.describe(self)}
 
 
 def get_handle(variable: keras.Variable) -> tf.Tensor:
@@ -350,25 +392,3 @@ def _check_pairs(
             f"variable) for the {len(before)} variables given, in the same order."
         )
     return after
-
-
-def densify(gradient: Any, variable: Any) -> tf.Tensor:
-    """Returns a gradient as a tensor of the variable's type; repeated rows are summed.
-
-    Args:
-        gradient: `tf.Tensor` or `tf.IndexedSlices`.
-        variable: The variable it belongs to.
-    """
-    if isinstance(gradient, tf.IndexedSlices):
-        gradient = tf.math.unsorted_segment_sum(
-            gradient.values, gradient.indices, variable.shape[0]
-        )
-    return tf.cast(gradient, variable.dtype)
-
-
-def multiply(gradient: Any, factor: tf.Tensor) -> Any:
-    """Multiplies a gradient, dense or sparse, by a scalar."""
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(factor, gradient.values.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)

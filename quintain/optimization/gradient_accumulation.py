@@ -9,7 +9,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.optimization import fused_optimizer, optimizer_wrapper
+from quintain.optimization import dense_gradients, optimizer_wrapper
 
 
 @keras.saving.register_keras_serializable("quintain")
@@ -160,7 +160,7 @@ class _Sums:
         for index, gradient in zip(indices, gradients, strict=True):
             if gradient is not None:
                 total = self._variables[index]
-                total.assign_add(fused_optimizer.densify(gradient, total))
+                total.assign_add(dense_gradients.densify(gradient, total))
 
     def take(self, indices: Sequence[int], gradients: Sequence[Any]) -> list[Any]:
         """Returns the sums with `gradients` added, and sets the sums to 0."""
@@ -170,7 +170,7 @@ class _Sums:
                 totals.append(None)
                 continue
             variable = self._variables[index]
-            dense = fused_optimizer.densify(gradient, variable)
+            dense = dense_gradients.densify(gradient, variable)
             totals.append(variable.read_value() + dense)
             variable.assign(tf.zeros_like(dense))
         return totals

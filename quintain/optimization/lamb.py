@@ -6,12 +6,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import (
-    fused_optimizer,
-    layer_adaptation,
-    lr_schedule,
-    parameter_checks,
-)
+from quintain.optimization import fused_optimizer, layer_adaptation, parameters
+from quintain.optimization.configs import ranges
 
 
 class _Hyper(NamedTuple):
@@ -21,6 +17,7 @@ class _Hyper(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     """LAMB.
 
@@ -46,49 +43,24 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
         You et al., 2020, algorithm 2 with the identity as `phi` (https://arxiv.org/abs/1904.00962).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
-        name: str = "LAMB",
-        **adaptation: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    beta_1: ranges.Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            beta_1: Decay of the mean of gradients, in `[0, 1)`.
-            beta_2: Decay of the mean of squared gradients, in `[0, 1)`.
-            epsilon: Added to the root of the mean square, against division by 0.
-            name: Name of the optimizer.
-            **adaptation: Arguments of `LayerAdaptiveOptimizer` and `FusedOptimizer`.
+    beta_2: ranges.Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(beta_1=beta_1, beta_2=beta_2)
-        parameter_checks.require_not_negative(epsilon=epsilon)
-        super().__init__(learning_rate, name=name, **adaptation)
-        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
-        self.epsilon = float(epsilon)
-        self._momentums: list[keras.Variable] = []
-        self._velocities: list[keras.Variable] = []
+    epsilon: ranges.NonNegative = 1e-6
+    """Added to the root of the mean square, against division by 0."""
+
+    name: str = "LAMB"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        self._momentums, self._velocities = self.add_optimizer_variables(
-            list(variables), ["momentum", "velocity"]
-        )
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [{"momentum": 0.0, "velocity": 0.0}]
 
     @override
     def _prepare_hyper(self) -> _Hyper:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
+        count = self._read_count()
         return _Hyper(
             learning_rate=self._read_learning_rate(),
             mean_scale=1.0 / (1.0 - tf.pow(self.beta_1, count)),
@@ -98,16 +70,17 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: _Hyper) -> None:
         index = self._get_variable_index(variable)
+        slots = self._get_slots(variable)
         learning_rate, mean_scale, square_scale = (
             tf.cast(scalar, variable.dtype) for scalar in hyper
         )
         weight = tf.convert_to_tensor(variable)
-        momentum = tf.convert_to_tensor(self._momentums[index])
+        momentum = tf.convert_to_tensor(slots["momentum"])
         momentum += (gradient - momentum) * (1.0 - self.beta_1)
-        velocity = tf.convert_to_tensor(self._velocities[index])
+        velocity = tf.convert_to_tensor(slots["velocity"])
         velocity += (tf.square(gradient) - velocity) * (1.0 - self.beta_2)
-        fused_optimizer.write(self._momentums[index], momentum)
-        fused_optimizer.write(self._velocities[index], velocity)
+        fused_optimizer.write(slots["momentum"], momentum)
+        fused_optimizer.write(slots["velocity"], velocity)
 
         step = mean_scale * momentum / (tf.sqrt(square_scale * velocity) + self.epsilon)
         if self._decays[index]:
@@ -115,11 +88,3 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
         if self._adapts[index]:
             learning_rate *= layer_adaptation.compute_trust_ratio(weight, step)
         fused_optimizer.subtract(variable, learning_rate * step)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }

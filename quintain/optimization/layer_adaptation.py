@@ -1,19 +1,22 @@
 """What LAMB and LARS share: which weights decay and which are adapted, and the trust ratio."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
+import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import (
     fused_optimizer,
     lr_schedule,
-    parameter_checks,
+    parameters,
     path_patterns,
 )
+from quintain.optimization.configs import ranges
 
 
+@parameters.declare
 class LayerAdaptiveOptimizer(fused_optimizer.FusedOptimizer):
     """Base of the optimizers whose step has a size relative to the size of the weights.
 
@@ -22,45 +25,26 @@ class LayerAdaptiveOptimizer(fused_optimizer.FusedOptimizer):
     a list of its own says which are.
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate,
-        *,
-        weight_decay_rate: float = 0.0,
-        exclude_from_weight_decay: Sequence[str] | None = None,
-        exclude_from_layer_adaptation: Sequence[str] | None = None,
-        decay: float = 0.0,
-        **shared: Any,
-    ) -> None:
-        """Stores what both rules share.
+    weight_decay_rate: ranges.NonNegative = 0.0
+    """Fraction of a weight that is added to its update or gradient."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            weight_decay_rate: Fraction of a weight that is added to its update or gradient.
-            exclude_from_weight_decay: Regular expressions of paths that do not decay.
-            exclude_from_layer_adaptation: Regular expressions of paths with a trust ratio of 1.
-                None for the paths that do not decay; an empty list for no path.
-            decay: Divides the learning rate of update `t` by `1 + decay * t`.
-            **shared: Arguments of `FusedOptimizer`.
+    exclude_from_weight_decay: Sequence[str] | None = None
+    """Regular expressions of paths that do not decay."""
 
-        Raises:
-            ValueError: If `weight_decay_rate` or `decay` is negative.
-        """
-        parameter_checks.require_not_negative(weight_decay_rate=weight_decay_rate)
-        if decay != 0.0:
-            learning_rate = lr_schedule.InverseTimeDecay(learning_rate, decay)
-        super().__init__(learning_rate, **shared)
-        self.weight_decay_rate = float(weight_decay_rate)
-        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay or ())
-        if exclude_from_layer_adaptation is None:
-            exclude_from_layer_adaptation = self.exclude_from_weight_decay
-        self.exclude_from_layer_adaptation = tuple(exclude_from_layer_adaptation)
-        self._decays: tuple[bool, ...] = ()
-        self._adapts: tuple[bool, ...] = ()
+    exclude_from_layer_adaptation: Sequence[str] | None = None
+    """Regular expressions of paths with a trust ratio of 1. None for the paths that do not decay;
+    an empty list for no path."""
+
+    decay: ranges.NonNegative = dataclasses.field(default=0.0, repr=False)
+    """Divides the learning rate of update `t` by `1 + decay * t`; part of the schedule then."""
 
     @override
-    def build(self, variables: Any) -> None:
-        super().build(variables)
+    def _find_learning_rate(self, given: lr_schedule.LearningRate) -> lr_schedule.LearningRate:
+        return lr_schedule.divide_over_time(super()._find_learning_rate(given), self.decay)
+
+    @override
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         self._decays = tuple(self._do_use_weight_decay(path) for path in paths)
         self._adapts = tuple(self._do_layer_adaptation(path) for path in paths)
@@ -75,15 +59,10 @@ class LayerAdaptiveOptimizer(fused_optimizer.FusedOptimizer):
 
     def _do_layer_adaptation(self, path: str) -> bool:
         """Returns whether the step of the weight of this path is adapted."""
-        return not path_patterns.has_match(self.exclude_from_layer_adaptation, path)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "weight_decay_rate": self.weight_decay_rate,
-            "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
-            "exclude_from_layer_adaptation": list(self.exclude_from_layer_adaptation),
-        }
+        excluded = self.exclude_from_layer_adaptation
+        if excluded is None:
+            excluded = self.exclude_from_weight_decay
+        return not path_patterns.has_match(excluded, path)
 
 
 def compute_trust_ratio(weight: tf.Tensor, step: tf.Tensor, scale: float = 1.0) -> tf.Tensor:

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, gradient_accumulation, optimizer_wrapper
+from quintain.optimization import dense_gradients, gradient_accumulation, optimizer_wrapper
 
 _LOGGER = logging.getLogger(__name__)
 _LOCAL: Final = threading.local()  # A replica has a thread of its own.
@@ -214,6 +214,6 @@ class FixedLossScaleOptimizer(LossScaleOptimizer):
 
 def _multiply(gradients: Sequence[Any], factor: tf.Tensor) -> list[Any]:
     return [
-        None if gradient is None else fused_optimizer.multiply(gradient, factor)
+        None if gradient is None else dense_gradients.multiply(gradient, factor)
         for gradient in gradients
     ]

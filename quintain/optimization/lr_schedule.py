@@ -373,6 +373,11 @@ class InverseTimeDecay(StepSchedule):
         return cls(**(config | {"rate": keras.saving.deserialize_keras_object(config["rate"])}))
 
 
+def divide_over_time(rate: LearningRate, decay: float) -> LearningRate:
+    """Returns a learning rate divided by `1 + decay * step`: itself if `decay` is 0."""
+    return InverseTimeDecay(rate, decay) if decay else rate
+
+
 def evaluate(rate: LearningRate, step: tf.Tensor | float) -> tf.Tensor:
     """Returns the `[]` float32 value of a schedule or constant at a step."""
     return tf.cast(rate(step) if callable(rate) else rate, tf.float32)

@@ -7,13 +7,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import (
-    decoupled_decay,
-    fused_optimizer,
-    lr_schedule,
-    parameter_checks,
-    path_patterns,
-)
+from quintain.optimization import decoupled_decay, fused_optimizer, parameters, path_patterns
+from quintain.optimization.configs import ranges
 
 
 class _Hyper(NamedTuple):
@@ -23,6 +18,7 @@ class _Hyper(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Muon(decoupled_decay.DecoupledDecayOptimizer):
     """Muon, momentum orthogonalised by Newton-Schulz steps.
 
@@ -51,91 +47,66 @@ class Muon(decoupled_decay.DecoupledDecayOptimizer):
         factor of the step (https://arxiv.org/abs/2502.16982).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        adam_beta_1: float = 0.9,
-        adam_beta_2: float = 0.999,
-        adam_weight_decay: float | None = 0.004,
-        adam_lr_ratio: float = 1.0,
-        epsilon: float = 1e-7,
-        weight_decay: float | None = 0.004,
-        exclude_layers: Sequence[str] | None = None,
-        exclude_embeddings: bool = True,
-        muon_a: float = 3.4445,
-        muon_b: float = -4.7750,
-        muon_c: float = 2.0315,
-        momentum: float = 0.95,
-        ns_steps: int = 5,
-        nesterov: bool = True,
-        rms_rate: float | None = 0.2,
-        name: str = "Muon",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    adam_beta_1: ranges.Fraction = 0.9
+    """Adam's decay of the mean of gradients, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            adam_beta_1: Adam's decay of the mean of gradients, in `[0, 1)`.
-            adam_beta_2: Adam's decay of the mean of squared gradients, in `[0, 1)`.
-            adam_weight_decay: Weight decay of the weights that Adam updates. None or 0 for none.
-            adam_lr_ratio: Adam's learning rate as a multiple of `learning_rate`.
-            epsilon: Added by Adam to the root of the mean square, against division by 0.
-            weight_decay: Weight decay of the matrices. None or 0 for none.
-            exclude_layers: Regular expressions of paths that Adam updates.
-            exclude_embeddings: Whether Adam updates weights with `embedding` in their path.
-            muon_a: Factor of the first power in a Newton-Schulz step.
-            muon_b: Factor of the third power.
-            muon_c: Factor of the fifth power.
-            momentum: Fraction of the former gradients that stays, in `[0, 1)`.
-            ns_steps: Number of Newton-Schulz steps.
-            nesterov: Whether momentum looks one step ahead.
-            rms_rate: Root mean square of a step at a learning rate of 1, about 0.2 to 0.4 for Adam.
-                None or 0 for steps of which every singular value is near 1.
-            name: Name of the optimizer.
-            **shared: Arguments of `DecoupledDecayOptimizer` and `FusedOptimizer`.
+    adam_beta_2: ranges.Fraction = 0.999
+    """Adam's decay of the mean of squared gradients, in `[0, 1)`."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(
-            adam_beta_1=adam_beta_1, adam_beta_2=adam_beta_2, momentum=momentum
-        )
-        parameter_checks.require_not_negative(
-            adam_weight_decay=adam_weight_decay or 0.0,
-            adam_lr_ratio=adam_lr_ratio,
-            epsilon=epsilon,
-            ns_steps=ns_steps,
-            rms_rate=rms_rate or 0.0,
-        )
-        super().__init__(learning_rate, weight_decay=weight_decay, name=name, **shared)
-        self.adam_beta_1, self.adam_beta_2 = float(adam_beta_1), float(adam_beta_2)
-        self.adam_weight_decay = float(adam_weight_decay or 0.0)
-        self.adam_lr_ratio, self.epsilon = float(adam_lr_ratio), float(epsilon)
-        self.exclude_layers = tuple(exclude_layers or ())
-        self.exclude_embeddings = bool(exclude_embeddings)
-        self.muon_a, self.muon_b, self.muon_c = float(muon_a), float(muon_b), float(muon_c)
-        self.momentum, self.nesterov = float(momentum), bool(nesterov)
-        self.ns_steps, self.rms_rate = int(ns_steps), float(rms_rate or 0.0)
-        self._momentums: list[keras.Variable] = []
-        self._velocities: list[keras.Variable | None] = []
+    adam_weight_decay: ranges.NonNegative | None = 0.004
+    """Weight decay of the weights that Adam updates. None or 0 for none."""
+
+    adam_lr_ratio: ranges.NonNegative = 1.0
+    """Adam's learning rate as a multiple of `learning_rate`."""
+
+    epsilon: ranges.NonNegative = 1e-7
+    """Added by Adam to the root of the mean square, against division by 0."""
+
+    weight_decay: ranges.NonNegative | None = 0.004
+    """Weight decay of the matrices. None or 0 for none."""
+
+    exclude_layers: Sequence[str] | None = None
+    """Regular expressions of paths that Adam updates."""
+
+    exclude_embeddings: bool = True
+    """Whether Adam updates weights with `embedding` in their path."""
+
+    muon_a: float = 3.4445
+    """Factor of the first power in a Newton-Schulz step."""
+
+    muon_b: float = -4.7750
+    """Factor of the third power."""
+
+    muon_c: float = 2.0315
+    """Factor of the fifth power."""
+
+    momentum: ranges.Fraction = 0.95
+    """Fraction of the former gradients that stays, in `[0, 1)`."""
+
+    ns_steps: ranges.Steps = 5
+    """Number of Newton-Schulz steps."""
+
+    nesterov: bool = True
+    """Whether momentum looks one step ahead."""
+
+    rms_rate: ranges.NonNegative | None = 0.2
+    """Root mean square of a step at a learning rate of 1, about 0.2 to 0.4 for Adam. None or 0 for
+    steps of which every singular value is near 1."""
+
+    name: str = "Muon"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        momentums: list[keras.Variable] = []
-        velocities: list[keras.Variable | None] = []
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
+        self._momentums: list[keras.Variable] = []
+        self._velocities: list[keras.Variable | None] = []
         for variable in variables:
-            momentums.append(self.add_variable_from_reference(variable, name="momentum"))
-            velocities.append(
+            self._momentums.append(self.add_variable_from_reference(variable, name="momentum"))
+            self._velocities.append(
                 self.add_variable_from_reference(variable, name="velocity")
                 if self._is_for_adam(variable)
                 else None
             )
-        self._momentums, self._velocities = momentums, velocities
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         path_patterns.warn_if_unused("exclude_layers", self.exclude_layers, paths)
 
@@ -146,13 +117,13 @@ class Muon(decoupled_decay.DecoupledDecayOptimizer):
         return not is_matrix or is_embedding or path_patterns.has_match(self.exclude_layers, path)
 
     @override
-    def _get_weight_decay(self, variable: keras.Variable) -> float:
+    def _get_weight_decay(self, variable: keras.Variable) -> float | None:
         is_for_adam = self._velocities[self._get_variable_index(variable)] is not None
         return self.adam_weight_decay if is_for_adam else self.weight_decay
 
     @override
     def _prepare_hyper(self) -> _Hyper:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
+        count = self._read_count()
         return _Hyper(
             learning_rate=self._read_learning_rate(),
             beta_1_power=tf.pow(self.adam_beta_1, count),
@@ -198,26 +169,6 @@ class Muon(decoupled_decay.DecoupledDecayOptimizer):
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=gradient,
         )
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        names = (
-            "adam_beta_1",
-            "adam_beta_2",
-            "adam_weight_decay",
-            "adam_lr_ratio",
-            "epsilon",
-            "exclude_embeddings",
-            "muon_a",
-            "muon_b",
-            "muon_c",
-            "momentum",
-            "ns_steps",
-            "nesterov",
-            "rms_rate",
-        )
-        own = {name: getattr(self, name) for name in names}
-        return super().get_config() | own | {"exclude_layers": list(self.exclude_layers)}
 
 
 def orthogonalize(

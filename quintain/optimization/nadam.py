@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameter_checks
+from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization.configs import ranges
 
 _SCHEDULE_DECAY: Final = 0.96
 
@@ -19,6 +20,7 @@ class _Hyper(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("quintain")
+@parameters.declare
 class Nadam(fused_optimizer.FusedOptimizer):
     """Nadam.
 
@@ -41,54 +43,31 @@ class Nadam(fused_optimizer.FusedOptimizer):
         Dozat, 2015, algorithm 8 (https://cs229.stanford.edu/proj2015/054_report.pdf).
     """
 
-    def __init__(
-        self,
-        learning_rate: lr_schedule.LearningRate = 0.001,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        name: str = "Nadam",
-        **shared: Any,
-    ) -> None:
-        """Stores the parameters of the rule.
+    beta_1: ranges.Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
 
-        Args:
-            learning_rate: A constant or a schedule.
-            beta_1: Decay of the mean of gradients, in `[0, 1)`.
-            beta_2: Decay of the mean of squared gradients, in `[0, 1)`.
-            epsilon: Added to the root of the mean square, against division by 0.
-            name: Name of the optimizer.
-            **shared: Arguments of `FusedOptimizer`.
+    beta_2: ranges.Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
 
-        Raises:
-            ValueError: If a parameter is out of range.
-        """
-        parameter_checks.require_fractions(beta_1=beta_1, beta_2=beta_2)
-        parameter_checks.require_not_negative(epsilon=epsilon)
-        super().__init__(learning_rate, name=name, **shared)
-        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
-        self.epsilon = float(epsilon)
-        self._momentums: list[keras.Variable] = []
-        self._velocities: list[keras.Variable] = []
-        self._product: keras.Variable | None = None
+    epsilon: ranges.NonNegative = 1e-7
+    """Added to the root of the mean square, against division by 0."""
+
+    name: str = "Nadam"
 
     @override
-    def build(self, variables: Any) -> None:
-        if self.built:
-            return
-        super().build(variables)
-        variables = list(variables)
-        self._momentums, self._velocities = self.add_optimizer_variables(
-            variables, ["momentum", "velocity"]
-        )
+    def _declare_slots(self) -> list[dict[str, float]]:
+        return [{"momentum": 0.0, "velocity": 0.0}]
+
+    @override
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
         self._product = self._add_slot(
             variables[0], (), "product", dtype="float32", initializer="ones"
         )
 
     @override
     def _prepare_hyper(self) -> _Hyper:
-        count = tf.cast(tf.convert_to_tensor(self._iterations) + 1, tf.float32)
+        count = self._read_count()
         now = self.beta_1 * (1.0 - 0.5 * tf.pow(_SCHEDULE_DECAY, count))
         following = self.beta_1 * (1.0 - 0.5 * tf.pow(_SCHEDULE_DECAY, count + 1.0))
         product = tf.convert_to_tensor(self._product) * now
@@ -102,24 +81,16 @@ class Nadam(fused_optimizer.FusedOptimizer):
 
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: _Hyper) -> None:
-        index = self._get_variable_index(variable)
+        slots = self._get_slots(variable)
         rate, mean_share, gradient_share, square_scale = (
             tf.cast(scalar, variable.dtype) for scalar in hyper
         )
-        momentum = tf.convert_to_tensor(self._momentums[index])
+        momentum = tf.convert_to_tensor(slots["momentum"])
         momentum += (gradient - momentum) * (1.0 - self.beta_1)
-        velocity = tf.convert_to_tensor(self._velocities[index])
+        velocity = tf.convert_to_tensor(slots["velocity"])
         velocity += (tf.square(gradient) - velocity) * (1.0 - self.beta_2)
-        fused_optimizer.write(self._momentums[index], momentum)
-        fused_optimizer.write(self._velocities[index], velocity)
+        fused_optimizer.write(slots["momentum"], momentum)
+        fused_optimizer.write(slots["velocity"], velocity)
         mean = mean_share * momentum + gradient_share * gradient
         change = rate * mean / (tf.sqrt(square_scale * velocity) + self.epsilon)
         fused_optimizer.subtract(variable, change)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }

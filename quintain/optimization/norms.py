@@ -1,6 +1,7 @@
 """Norms of gradients and updates, summed up over the steps of a training loop."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -35,6 +36,23 @@ class NormSums:
         for variable in (*sums.values(), self._count):
             variable.assign(0.0)
         return means
+
+
+@contextlib.contextmanager
+def measuring(
+    sums: NormSums | None, gradients: Sequence[Any], variables: Sequence[Any]
+) -> Iterator[None]:
+    """Adds the norms of gradients and of the change of the variables inside, if there are sums."""
+    if sums is None:
+        yield
+        return
+    before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
+    yield
+    changes = [
+        tf.convert_to_tensor(variable) - former
+        for variable, former in zip(variables, before, strict=True)
+    ]
+    sums.add(global_norm(gradients), global_norm(changes))
 
 
 def global_norm(parts: Sequence[Any]) -> tf.Tensor:

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 _LOGGER = logging.getLogger(__name__)
 
 
-def has_match(patterns: Sequence[str], path: str) -> bool:
+def has_match(patterns: Sequence[str] | None, path: str) -> bool:
     """Returns whether one of the expressions is found anywhere in the path of a weight.
 
     Example:
         >>> has_match(["LayerNorm", "bias"], "encoder/layer_0/dense/bias")
         True
     """
-    return any(re.search(pattern, path) for pattern in patterns)
+    return any(re.search(pattern, path) for pattern in patterns or ())
 
 
-def warn_if_unused(name: str, patterns: Sequence[str], paths: Sequence[str]) -> None:
+def warn_if_unused(name: str, patterns: Sequence[str] | None, paths: Sequence[str]) -> None:
     """Warns of a list of expressions that matches no weight at all: most likely it is misspelt.
 
     Args:
         name: Name of the list, for the message.
-        patterns: The expressions; an empty list is fine.
+        patterns: The expressions; None or an empty list is fine.
         paths: Paths of all weights.
     """
     if patterns and paths and not any(has_match(patterns, path) for path in paths):

@@ -16,7 +16,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core.input import poisson_sampling
 from quintain.core.privacy import private_gradients
 from quintain.optimization import (
-    fused_optimizer,
+    dense_gradients,
     loss_scaling,
     optimizer_factory,
     optimizer_wrapper,
@@ -80,7 +80,7 @@ class PrivateStep:
         result = computation.compute(features, labels, batch.is_real)
         scale = optimizer.scale_loss(tf.ones([]))  # The optimizer divides by it again.
         sums = [
-            None if part is None else fused_optimizer.multiply(part, scale)
+            None if part is None else dense_gradients.multiply(part, scale)
             for part in result.gradients
         ]
         with privacy.applying_private_sum(_sum_over_replicas(batch.expected_size)):

@@ -1,0 +1,27 @@
+"""Gradients of embeddings hold some rows only; these functions take them as they take others."""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def densify(gradient: Any, variable: Any) -> tf.Tensor:
+    """Returns a gradient as a tensor of the variable's type; repeated rows are summed.
+
+    Args:
+        gradient: `tf.Tensor` or `tf.IndexedSlices`.
+        variable: The variable it belongs to.
+    """
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = tf.math.unsorted_segment_sum(
+            gradient.values, gradient.indices, variable.shape[0]
+        )
+    return tf.cast(gradient, variable.dtype)
+
+
+def multiply(gradient: Any, factor: tf.Tensor) -> Any:
+    """Multiplies a gradient, dense or sparse, by a scalar."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)
