@@ -126,7 +126,8 @@ def test_there_is_a_closed_form_of_every_learning_rate_and_warmup():
 def test_every_combination_is_finite_not_negative_and_equal_to_its_closed_form(name, warmup):
     schedule = _build(name, warmup)
 
-    rates = tf.map_fn(schedule, tf.constant(_STEPS, tf.int64), fn_output_signature=tf.float32)
+    map_fn = tf.function(tf.map_fn)
+    rates = map_fn(schedule, tf.constant(_STEPS, tf.int64), fn_output_signature=tf.float32)
 
     assert np.isfinite(rates).all()
     assert (rates.numpy() >= 0.0).all()
