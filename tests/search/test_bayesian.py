@@ -1,0 +1,55 @@
+import numpy as np
+
+from quintain.search import bayesian, searcher, simulate
+from quintain.search import space as space_lib
+
+
+def test_a_trial_stops_where_it_is_not_in_the_better_half_and_the_next_one_starts(play):
+    search = play(
+        bayesian.TpeSearch,
+        max_length=4, num_rungs=2, divisor=2.0, max_trials=3, max_concurrent_trials=1,
+    )  # fmt: skip
+
+    assert search.start() == ["new A", "A to 2"]
+    assert search.result("A", 0.5, 2) == ["A to 4"]
+    assert search.result("A", 0.4, 4) == ["close A"]
+    assert search.closed("A") == ["new B", "B to 2"]
+    assert search.result("B", 0.9, 2) == ["close B"]
+    assert search.closed("B") == ["new C", "C to 2"]
+    assert search.result("C", 0.1, 2) == ["C to 4"]
+    assert search.result("C", 0.2, 4) == ["close C"]
+    assert search.closed("C") == ["over"]
+
+
+def test_failures_count_and_points_that_can_not_be_trained_do_not(play):
+    search = play(bayesian.TpeSearch, max_length=4, max_trials=2, max_concurrent_trials=1)
+
+    assert search.start() == ["new A", "A to 4"]
+    assert search.invalid("A") == ["new B", "B to 4"]
+    assert search.failed("B") == ["new C", "C to 4"]
+    assert search.failed("C") == ["failed"]
+
+
+def test_a_search_that_is_over_takes_more_trials(play):
+    search = play(bayesian.TpeSearch, max_length=4, max_trials=1, max_concurrent_trials=2)
+    search.start()
+    search.result("A", 0.5, 4)
+
+    assert search.closed("A") == ["over"]
+    assert search.extend(4) == ["new B", "B to 4", "new C", "C to 4"]
+
+
+def test_proposals_come_near_the_points_that_were_good():
+    space = space_lib.Space.parse({"x": {"type": "double", "minval": 0, "maxval": 1}})
+    method = bayesian.TpeSearch(
+        space, np.random.RandomState(1), max_length=1, max_trials=60, max_concurrent_trials=1
+    )
+    done = simulate.Simulation()
+
+    simulate.simulate(
+        searcher.Searcher(method), lambda name, _: abs(done.hparams[name]["x"] - 0.25), done
+    )
+
+    points = np.array([point["x"] for point in done.hparams.values()])
+    # Of points drawn at random, half are farther away than 0.25.
+    assert np.median(abs(points[-20:] - 0.25)) < 0.1
