@@ -55,8 +55,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         optimizer: keras.optimizers.Optimizer,
         train: bool = True,
         evaluate: bool = True,
-        train_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
-        validation_dataset: tf.data.Dataset | tf.distribute.DistributedDataset | None = None,
+        train_dataset: dataset_distribution.Dataset | None = None,
+        validation_dataset: dataset_distribution.Dataset | None = None,
         checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
     ) -> None:
         """Prepares the loops; nothing is computed or read yet.
@@ -99,7 +99,11 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self._set_up(train, train_dataset, evaluate, validation_dataset)
 
     def _set_up(
-        self, train: bool, train_dataset: Any, evaluate: bool, validation_dataset: Any
+        self,
+        train: bool,
+        train_dataset: dataset_distribution.Dataset | None,
+        evaluate: bool,
+        validation_dataset: dataset_distribution.Dataset | None,
     ) -> None:
         """Prepares everything that depends on the model, the optimizer and the data."""
         trainer_setup.check_accumulation(self._config, self._optimizer)
@@ -191,7 +195,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         if self._async is not None:
             self._async.join()
 
-    def distribute_dataset(self, dataset_or_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    def distribute_dataset(
+        self, dataset_or_fn: dataset_distribution.DatasetOrFn, *args: Any, **kwargs: Any
+    ) -> dataset_distribution.Dataset:
         """Distributes a dataset, or what a function builds, over the replicas.
 
         A single replica on the CPU reads the dataset directly, so that the position in it can be
@@ -395,7 +401,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         finally:
             self._put_weights_back()
 
-    def _prepare_training(self, dataset: Any) -> None:
+    def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=True)),
@@ -413,7 +419,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             trainer_setup.train_options(self._config.trainer, self._config.runtime),
         )
 
-    def _prepare_evaluation(self, dataset: Any) -> None:
+    def _prepare_evaluation(self, dataset: dataset_distribution.Dataset | None) -> None:
         self._build_from_batch(self._config.task.validation_data, dataset)
         self._evaluation.metrics = [
             *tf.nest.flatten(self._task.build_metrics(training=False)),
@@ -427,7 +433,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             trainer_setup.eval_options(self._config.trainer, self._config.runtime),
         )
 
-    def _build_from_batch(self, params: cfg.DataConfig, dataset: Any) -> None:
+    def _build_from_batch(
+        self, params: cfg.DataConfig, dataset: dataset_distribution.Dataset | None
+    ) -> None:
         """Makes the variables that need a batch: of `dataset`, or of a pipeline of its own."""
         if not trainer_setup.needs_batch(self._model, self.strategy):
             return
@@ -435,7 +443,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)
         trainer_setup.build_from_batch(self._model, self._task, dataset, self.strategy)
 
-    def _build_dataset(self, params: cfg.DataConfig, *, is_evaluation: bool = False) -> Any:
+    def _build_dataset(
+        self, params: cfg.DataConfig, *, is_evaluation: bool = False
+    ) -> dataset_distribution.Dataset:
         """Builds the task's dataset, with the run's seed where the data has none of its own."""
         params = privacy_accounting.with_sampling(params, self._config)
         build = dataset_distribution.create_task_builder(

@@ -27,6 +27,7 @@ from quintain.core.devices import distribution, runtime_environment
 from quintain.core.events import preemption
 from quintain.core.saving import run_files, run_lock
 from quintain.orbit import cluster
+from quintain.orbit import summary_manager as summary_manager_lib
 
 OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
 
@@ -43,8 +44,8 @@ def run_experiment(
     eval_actions: Sequence[actions.Action] | None = None,
     trainer: base_trainer.Trainer | None = None,
     controller_cls: Callable[..., orbit.Controller] = orbit.Controller,
-    summary_manager: Any = None,
-    eval_summary_manager: Any = None,
+    summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
+    eval_summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
     enable_async_checkpointing: bool = True,
     reporter: orbit.Reporter | None = None,
     interruption: orbit.Interruption | None = None,
@@ -219,7 +220,13 @@ def train_from_config(
 
 
 def claim_model_dir(
-    stack: contextlib.ExitStack, params: cfg.ExperimentConfig, model_dir: str, **checks: Any
+    stack: contextlib.ExitStack,
+    params: cfg.ExperimentConfig,
+    model_dir: str,
+    *,
+    experiment: str,
+    writes: bool,
+    allow_config_change: bool,
 ) -> None:
     """Checks that a run may use a directory, and keeps others out until the stack is closed.
 
@@ -227,13 +234,21 @@ def claim_model_dir(
         stack: Holds the lock.
         params: The experiment.
         model_dir: Directory of the run.
-        **checks: Those of `run_files.check_model_dir`.
+        experiment: Name of the registered experiment.
+        writes: Whether the run trains there.
+        allow_config_change: Whether it may go on with other settings.
 
     Raises:
         ConfigError: If it may not, or another run is there.
     """
-    run_files.check_model_dir(params, model_dir, **checks)
-    stack.enter_context(run_lock.hold(model_dir, is_needed=checks["writes"]))
+    run_files.check_model_dir(
+        params,
+        model_dir,
+        experiment=experiment,
+        writes=writes,
+        allow_config_change=allow_config_change,
+    )
+    stack.enter_context(run_lock.hold(model_dir, is_needed=writes))
 
 
 def write_config(

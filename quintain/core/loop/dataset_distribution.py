@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -17,10 +17,16 @@ from quintain.core.input import data_faults
 from quintain.core.steps import task_checks
 from quintain.orbit import cluster
 
+Dataset: TypeAlias = tf.data.Dataset | tf.distribute.DistributedDataset
+"""What is iterated over in the scope of a strategy."""
+
+DatasetOrFn: TypeAlias = Dataset | Callable[..., tf.data.Dataset]
+"""A dataset, or a function that builds one and may take `input_context`."""
+
 
 def distribute_dataset(
-    strategy: tf.distribute.Strategy, dataset_or_fn: Any, *args: Any, **kwargs: Any
-) -> Any:
+    strategy: tf.distribute.Strategy, dataset_or_fn: DatasetOrFn, *args: Any, **kwargs: Any
+) -> Dataset:
     """Distributes a dataset, or what a function builds, over the replicas.
 
     A single replica on the CPU reads the dataset directly, so that the position in it can be stored
@@ -49,7 +55,7 @@ def build_task_dataset(
     task: base_task.Task,
     params: cfg.DataConfig,
     runtime: cfg.RuntimeConfig,
-) -> Any:
+) -> Dataset:
     """Builds one of a task's datasets, and distributes it.
 
     Args:
@@ -69,7 +75,7 @@ def create_task_builder(
     task: base_task.Task,
     params: cfg.DataConfig,
     runtime: cfg.RuntimeConfig,
-) -> Callable[..., Any]:
+) -> Callable[..., tf.data.Dataset]:
     """Returns a function that builds one of a task's datasets, for `distribute_dataset`.
 
     Args:
@@ -82,7 +88,7 @@ def create_task_builder(
         params = params.replace(seed=runtime.seed)
     name = getattr(task, "name", type(task).__name__)
 
-    def build(input_context: tf.distribute.InputContext | None = None) -> Any:
+    def build(input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         with _own_operation_seeds(f"{name}, {params.is_training}"):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
         data_faults.check_files(dataset)
@@ -114,7 +120,7 @@ def _own_operation_seeds(name: str) -> Iterator[None]:
         eager._rng = outer
 
 
-def drop_partial_step(dataset: Any, strategy: tf.distribute.Strategy) -> Any:
+def drop_partial_step(dataset: Dataset, strategy: tf.distribute.Strategy) -> Dataset:
     """Drops the last batches of training data that are too few for all replicas of this process.
 
     A replica without a batch would train on none, whose mean loss is not a number.
@@ -140,7 +146,7 @@ def _join_window(*parts: Any) -> tf.data.Dataset:
 
 
 def build_dataset(
-    dataset_or_fn: Any,
+    dataset_or_fn: DatasetOrFn,
     *args: Any,
     input_context: tf.distribute.InputContext | None = None,
     **kwargs: Any,

@@ -45,7 +45,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         multi_task_model: keras.Model | base_model.MultiTaskBaseModel,
         optimizer: keras.optimizers.Optimizer,
         trainer_options: orbit.StandardTrainerOptions | None = None,
-        train_datasets: Mapping[str, Any] | None = None,
+        train_datasets: Mapping[str, dataset_distribution.Dataset] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
         config: cfg.TrainerConfig | None = None,
@@ -97,7 +97,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         )
         self._checkpoint = self._create_checkpoint()
 
-    def _build_dataset(self, task_name: str) -> Any:
+    def _build_dataset(self, task_name: str) -> dataset_distribution.Dataset:
         task = self._multi_task.tasks[task_name]
         return dataset_distribution.build_task_dataset(
             self.strategy, task, task.task_config.train_data, self._runtime
@@ -306,7 +306,7 @@ def build_metrics(
 def build_from_batches(
     model: keras.Model | base_model.MultiTaskBaseModel,
     tasks: Mapping[str, base_task.Task],
-    datasets: Mapping[str, Any],
+    datasets: Mapping[str, dataset_distribution.Dataset],
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Makes the variables that models have only after the first batch of their task.

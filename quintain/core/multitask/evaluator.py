@@ -33,7 +33,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         eval_steps: Mapping[str, int | None] | None = None,
         checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
         *,
-        eval_datasets: Mapping[str, Any] | None = None,
+        eval_datasets: Mapping[str, dataset_distribution.Dataset] | None = None,
         options: orbit.StandardEvaluatorOptions | None = None,
         checkpoint: tf.train.Checkpoint | None = None,
         runtime: cfg.RuntimeConfig | None = None,

@@ -11,6 +11,7 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import replica_steps
+from quintain.core.loop import dataset_distribution
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
 
@@ -30,7 +31,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         optimizer: keras.optimizers.Optimizer,
         task_sampler: task_sampler_lib.TaskSampler,
         trainer_options: orbit.StandardTrainerOptions | None = None,
-        train_datasets: Mapping[str, Any] | None = None,
+        train_datasets: Mapping[str, dataset_distribution.Dataset] | None = None,
         *,
         runtime: cfg.RuntimeConfig | None = None,
         config: cfg.TrainerConfig | None = None,

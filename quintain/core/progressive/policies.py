@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_task
+from quintain.core.loop import dataset_distribution
 from quintain.core.progressive import configs
 
 ProgressiveConfig = configs.ProgressiveConfig
@@ -34,8 +35,8 @@ class ProgressivePolicy(metaclass=abc.ABCMeta):
             name="stage_id",
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-        self._cur_train_dataset: Any = None
-        self._cur_eval_dataset: Any = None
+        self._cur_train_dataset: dataset_distribution.Dataset | None = None
+        self._cur_eval_dataset: dataset_distribution.Dataset | None = None
         self._cur_optimizer = self.get_optimizer(0)
         self._cur_model = self.get_model(0, None)
 
@@ -62,14 +63,14 @@ class ProgressivePolicy(metaclass=abc.ABCMeta):
         """Returns a new optimizer for a stage, in the scope of the strategy."""
 
     @abc.abstractmethod
-    def get_train_dataset(self, stage_id: int) -> Any:
+    def get_train_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
         """Returns the training data of a stage, distributed over the replicas.
 
         The same object as for the stage before goes on where it is.
         """
 
     @abc.abstractmethod
-    def get_eval_dataset(self, stage_id: int) -> Any:
+    def get_eval_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
         """Returns the evaluation data of a stage, distributed over the replicas."""
 
     @property
@@ -102,14 +103,14 @@ class ProgressivePolicy(metaclass=abc.ABCMeta):
         return self._cur_optimizer
 
     @property
-    def cur_train_dataset(self) -> Any:
+    def cur_train_dataset(self) -> dataset_distribution.Dataset:
         """The training data of the current stage, built when it is first asked for."""
         if self._cur_train_dataset is None:
             self._cur_train_dataset = self.get_train_dataset(self.cur_stage_id)
         return self._cur_train_dataset
 
     @property
-    def cur_eval_dataset(self) -> Any:
+    def cur_eval_dataset(self) -> dataset_distribution.Dataset:
         """The evaluation data of the current stage, built when it is first asked for."""
         if self._cur_eval_dataset is None:
             self._cur_eval_dataset = self.get_eval_dataset(self.cur_stage_id)

@@ -116,13 +116,13 @@ class StagedPolicy(policies.ProgressivePolicy):
         return optimizer
 
     @override
-    def get_train_dataset(self, stage_id: int) -> Any:
+    def get_train_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
         """Builds the training data of a stage."""
         task = self._get_task(stage_id)
         return self._build_dataset(task, task.task_config.train_data)
 
     @override
-    def get_eval_dataset(self, stage_id: int) -> Any:
+    def get_eval_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
         """Builds the evaluation data of a stage."""
         task = self._get_task(stage_id)
         return self._build_dataset(task, task.task_config.validation_data)
@@ -134,7 +134,9 @@ class StagedPolicy(policies.ProgressivePolicy):
             )
         return self._tasks[stage_id]
 
-    def _build_dataset(self, task: base_task.Task, params: cfg.DataConfig) -> Any:
+    def _build_dataset(
+        self, task: base_task.Task, params: cfg.DataConfig
+    ) -> dataset_distribution.Dataset:
         return dataset_distribution.build_task_dataset(
             self._strategy, task, params, self._params.runtime
         )

@@ -12,6 +12,7 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import base_trainer
 from quintain.core.devices import async_loops
+from quintain.core.loop import dataset_distribution
 from quintain.core.loop import loop_record as loop_record_lib
 from quintain.core.progressive import configs, policies
 from quintain.core.saving import best_checkpoint, checkpoint_fit, checkpoints, cluster_checkpoints
@@ -85,7 +86,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         return self._policy
 
     @property
-    def train_dataset(self) -> Any:
+    def train_dataset(self) -> dataset_distribution.Dataset:
         """The training data of the current stage; the policy's, which can't be assigned."""
         return self._train_dataset
 
@@ -97,7 +98,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         )
 
     @property
-    def eval_dataset(self) -> Any:
+    def eval_dataset(self) -> dataset_distribution.Dataset:
         """The evaluation data of the current stage; the policy's, which can't be assigned."""
         return self._eval_dataset
 
