@@ -2,8 +2,50 @@
 
 import importlib
 import logging
+import os
+import pathlib
+import subprocess
 
 import pytest
+
+
+def pytest_addoption(parser):
+    """Adds what only somebody in doubt wants to wait for."""
+    parser.addoption(
+        "--long", action="store_true", help="kill and damage runs as often as a release asks for"
+    )
+
+
+@pytest.fixture
+def is_long(request):
+    """Whether the tests that kill runs at random do it as often as a release asks for."""
+    return request.config.getoption("--long")
+
+
+def pytest_collection_modifyitems(items):
+    """Puts files with long tests first: at the end, one of them would keep other cores waiting."""
+    marks = {}
+    for item in items:
+        found = {mark.name for mark in item.iter_markers()}
+        marks.setdefault(item.path, set()).update(found)
+    items.sort(key=lambda item: ("e2e" not in marks[item.path], "slow" not in marks[item.path]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Lets only tests that are marked `slow` start Python, which takes seconds with TensorFlow."""
+    start = subprocess.Popen.__init__
+
+    def refuse(process, args, *others, **options):
+        program = args if isinstance(args, str | os.PathLike) else args[0]
+        if pathlib.Path(program).name.startswith("python"):
+            pytest.fail(f"{item.nodeid} starts Python: mark it with `pytest.mark.slow`.")
+        start(process, args, *others, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("slow") is None:
+            patch.setattr(subprocess.Popen, "__init__", refuse)
+        return (yield)
 
 
 def pytest_ignore_collect(collection_path, config):

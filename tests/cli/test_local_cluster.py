@@ -10,6 +10,8 @@ import pytest
 
 from quintain.cli import local_cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cluster(tmp_path):
@@ -122,9 +124,8 @@ def test_bad_input_is_not_tried_again_even_if_another_worker_failed_first(cluste
 
 
 def test_servers_are_stopped_when_the_others_are_done(cluster):
-    start_secs = time.monotonic()
     one = cluster(
-        "time.sleep(60 if task['type'] == 'ps' else 0.2)",
+        "time.sleep(600 if task['type'] == 'ps' else 0.2)",
         {"chief": 1, "ps": 2},
         servers=("ps",),
     )
@@ -132,8 +133,8 @@ def test_servers_are_stopped_when_the_others_are_done(cluster):
     code = one.run()
 
     assert code == 0
-    assert time.monotonic() - start_secs < 20
     assert all(process.returncode is not None for process in one.processes.values())
+    assert sorted(process.returncode for process in one.processes.values())[:2] == [-15, -15]
 
 
 def test_a_task_that_may_die_is_started_again_alone(cluster, tmp_path):

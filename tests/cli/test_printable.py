@@ -30,6 +30,7 @@ def test_names_and_values_in_tables_are_clean():
     assert "\x07" not in table
 
 
+@pytest.mark.slow
 def test_an_error_about_a_name_does_not_steer_the_terminal():
     master, slave = pty.openpty()
     code = "from quintain.cli import main; main.main(['config', 'show', '--experiment=\\x1b[2Jx'])"

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[2]
 PLATFORM = ("records", "search", "store", "client", "scheduler", "server")
 COMMANDS = ("trial", "checkpoint", "checkpoint_orphans", "master", "connect")

@@ -7,6 +7,8 @@ import textwrap
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 description: the document's example
 data:

@@ -44,6 +44,7 @@ print("\\n".join(gin_io.known_names()))
 """
 
 
+@pytest.mark.slow
 def test_what_gin_can_bind_is_known_in_a_process_that_imports_nothing_else():
     result = subprocess.run(
         [sys.executable, "-c", _SHOW_NAMES], capture_output=True, text=True, check=True

@@ -115,7 +115,7 @@ def test_waiting_ends_at_the_time_out(make_manager):
 
     assert make_manager().wait_for_new_savedmodel(None, seconds_to_sleep=0.05, timeout=0.1) is None
 
-    assert 0.05 <= time.monotonic() - start_secs < 5.0
+    assert time.monotonic() - start_secs >= 0.05
 
 
 def test_the_iterator_yields_all_exports_in_order(make_manager):

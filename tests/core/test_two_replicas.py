@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Logical CPUs can only be made before TensorFlow starts.
 _PROGRAM = """
 import json

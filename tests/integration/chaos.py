@@ -3,7 +3,7 @@
 python tests/integration/chaos.py --kills=50 --damage=20 --seed=1 --workdir=DIR
 
 With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
-`--trials` makes the first search shorter.
+`--trials` and `--population` make the searches shorter.
 
 An ASHA search of 30 trials and a PBT search of 8, of Keras models on the digits of scikit-learn,
 run on two slots: once undisturbed, once while processes are killed by SIGKILL. Both masters share
@@ -68,7 +68,7 @@ PBT = """
 searcher:
   name: pbt
   metric: val_loss
-  population_size: 8
+  population_size: POPULATION
   num_rounds: 4
   length_per_round: {batches: 30}
   replace_function: {truncate_fraction: 0.25}
@@ -139,9 +139,10 @@ class Home:
             raise SystemExit(f"{arguments} failed:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def create(self, name, num_trials):
+    def create(self, name, num_trials, population_size):
         config = self.path / f"{name}.yaml"
         text = SEARCHES[name].replace("TRIALS", str(num_trials))
+        text = text.replace("POPULATION", str(population_size))
         config.write_text(f"name: {name}\n{SPACE}{text}")
         self.run("experiment", "create", str(config), str(MODEL_DIR), "--detach", "--no_check")
 
@@ -316,6 +317,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--population", type=int, default=8)
     parser.add_argument("--damage", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workdir", required=True)
@@ -334,7 +336,7 @@ def main():
                 (count + number - 1) // len(SEARCHES) if kind == "chaos" else 0
                 for count in (options.kills, options.damage)
             )
-            home.create(name, options.trials)
+            home.create(name, options.trials, options.population)
             counts[kind, name] = search(home, name, number, kills, choice, damages, damager)
             killed, damaged = counts[kind, name]
             print(

@@ -10,11 +10,13 @@ PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_searches_that_are_killed_and_damaged_at_random_give_the_same_results(tmp_path):
+def test_searches_that_are_killed_and_damaged_at_random_give_the_same_results(tmp_path, is_long):
+    trials, population, kills, damages = (30, 8, 50, 20) if is_long else (8, 4, 8, 6)
+
     done = subprocess.run(
         [
-            *(sys.executable, str(PROGRAM), "--trials=16", "--kills=20", "--damage=10"),
-            f"--workdir={tmp_path}",
+            *(sys.executable, str(PROGRAM), f"--trials={trials}", f"--population={population}"),
+            *(f"--kills={kills}", f"--damage={damages}", f"--workdir={tmp_path}"),
         ],
         capture_output=True,
         text=True,
@@ -22,5 +24,5 @@ def test_searches_that_are_killed_and_damaged_at_random_give_the_same_results(tm
     )
     outcome = json.loads((done.stdout.splitlines() or ["{}"])[-1])
     assert outcome.get("faults") == [], done.stdout + done.stderr
-    assert outcome["killed"] >= 20
-    assert sum(outcome["damaged"].values()) >= 10
+    assert outcome["killed"] >= kills
+    assert sum(outcome["damaged"].values()) >= damages

@@ -9,13 +9,18 @@ SCRIPT = pathlib.Path(__file__).parent / "kill_and_resume.py"
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_a_run_killed_at_random_moments_ends_the_same_to_the_bit(tmp_path):
+def test_a_run_killed_at_random_moments_ends_the_same_to_the_bit(tmp_path, is_long):
+    # The five of this seed are of all kinds: by either signal, while starting and while training.
+    kills, flags = (20, []) if is_long else (5, ["--seed=5", "--train_steps=1000"])
+
     result = subprocess.run(
-        [sys.executable, str(SCRIPT), "--kills=20", f"--workdir={tmp_path}"],
+        [sys.executable, str(SCRIPT), f"--kills={kills}", *flags, f"--workdir={tmp_path}"],
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "20 kills, and the run ended with the same weights and metrics" in result.stdout
+    assert f"{kills} kills, and the run ended with the same weights and metrics" in result.stdout
+    for kind in ("SIGKILL, newest", "SIGTERM", "while starting"):
+        assert kind in result.stdout

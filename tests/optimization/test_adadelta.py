@@ -29,6 +29,7 @@ def test_it_follows_its_formula(trained, recompute):
         np.testing.assert_allclose(left, right, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_sparse_gradients_with_repeated_rows_count_like_dense_ones(train_embedding):
     sparse, dense = train_embedding(lambda: adadelta.Adadelta(1.0, epsilon=0.1))
 

@@ -45,6 +45,7 @@ def _estimate(square, state, decay, axes):
     return state["r"] * state["c"] / state["r"].mean(second, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _RULES)
 def test_every_rule_follows_its_formula(name, trained, recompute, runner):
     rule = _DEFAULTS | _RULES[name]
@@ -75,6 +76,7 @@ def test_every_rule_follows_its_formula(name, trained, recompute, runner):
         np.testing.assert_allclose(left, right, rtol=5e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [None, 0.1])
 def test_the_form_of_keras_gives_the_weights_that_keras_gives(decay, trained, runner):
     schedule = lr_schedule.CosineDecayWithOffset(0.5, 30)

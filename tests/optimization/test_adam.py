@@ -36,6 +36,7 @@ def _compute_bert_adam(num_steps, weights, gradients, clip_norm):
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("amsgrad", [False, True])
 def test_adam_gives_the_weights_that_keras_gives(amsgrad, trained, runner):
     schedule = lr_schedule.CosineDecayWithOffset(0.01, 80)

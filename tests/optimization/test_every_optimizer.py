@@ -88,6 +88,7 @@ def test_a_constant_learning_rate_is_described_as_it_was_given():
     assert optimization.Adam(3e-5).get_config()["learning_rate"] == 3e-5
 
 
+@pytest.mark.slow
 @_EVERY_TYPE
 def test_a_restored_checkpoint_goes_on_exactly(
     name, tmp_path, train_weights, fresh_gradients, make_fresh_weights
@@ -163,6 +164,7 @@ def test_weights_of_two_types_and_variables_of_tensorflow_train_alike(name):
         np.testing.assert_allclose(weights[0], weight, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @_EVERY_TYPE
 def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
     keras.utils.set_random_seed(1)
@@ -176,6 +178,7 @@ def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgd_experimental", "adam_experimental", "adamw_experimental"])
 def test_a_compiled_update_gives_the_same_weights(name, trained):
     compiled, plain = _build(name, {"jit_compile": True}), _build(name)
@@ -268,6 +271,7 @@ def replicas():
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*_TYPES, "an optimizer of keras"])
 def test_replicas_take_the_step_of_the_summed_gradients_once(replicas, name):
     first, second, alone = replicas[name]

@@ -97,6 +97,7 @@ def replicas():
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["global", "norm", "eager"])
 def test_the_norm_is_limited_after_summing_over_replicas(replicas, limit):
     first, second, count = replicas[limit]
@@ -106,14 +107,17 @@ def test_the_norm_is_limited_after_summing_over_replicas(replicas, limit):
     assert count == 1
 
 
+@pytest.mark.slow
 def test_keras_limits_the_norm_before_summing_which_is_why_we_do_not_use_it(replicas):
     assert replicas["keras"][0] == [-1.0, -1.0]
 
 
+@pytest.mark.slow
 def test_values_are_limited_after_summing_over_replicas(replicas):
     assert replicas["value"] == [[-3.0, -3.5], [-3.0, -3.5], 1]
 
 
+@pytest.mark.slow
 def test_the_clip_norm_of_bert_limits_the_sum_over_replicas(replicas):
     first, second, _ = replicas["adamw"]
 
@@ -121,28 +125,34 @@ def test_the_clip_norm_of_bert_limits_the_sum_over_replicas(replicas):
     assert first == second
 
 
+@pytest.mark.slow
 def test_sparse_gradients_are_summed_over_replicas(replicas):
     assert replicas["sparse"][:2] == [[-1.0, -2.0, -1.0]] * 2
     assert replicas["sparse clipped"][:2] == [[-1.0, -1.5, -1.0]] * 2
 
 
+@pytest.mark.slow
 def test_an_aggregator_replaces_the_sum(replicas):
     assert replicas["aggregator"][:2] == [[-6.0, 0.0], [0.0, -8.0]]
 
 
+@pytest.mark.slow
 def test_a_transformer_sees_the_sum(replicas):
     assert replicas["transformer"][:2] == [[-6.0, -8.0]] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["outside", "outside in a graph"])
 def test_outside_of_a_replica_gradients_count_as_summed(replicas, name):
     assert replicas[name] == [[-3.0, -4.0], [-3.0, -4.0], 1]
 
 
+@pytest.mark.slow
 def test_a_scaled_loss_is_unscaled_after_summing_over_replicas(replicas):
     assert replicas["scaled"] == [[-1.5, -2.0], [-1.5, -2.0], 1]
 
 
+@pytest.mark.slow
 def test_an_overflow_on_any_replica_skips_the_update(replicas):
     assert replicas["overflow"] == [[0.0, 0.0], [0.0, 0.0], 0]
 
@@ -360,6 +370,7 @@ def test_every_optimizer_comes_back_from_its_own_description(build):
     assert restored.get_config() == optimizer.get_config()
 
 
+@pytest.mark.slow
 @_EVERY_OPTIMIZER
 def test_every_optimizer_trains_a_compiled_keras_model(build):
     keras.utils.set_random_seed(1)

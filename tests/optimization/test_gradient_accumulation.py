@@ -23,6 +23,7 @@ def accumulate(optimizer, weights, parts, runner):
     return [weight.numpy() for weight in weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

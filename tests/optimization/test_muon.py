@@ -13,6 +13,7 @@ _RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", _RULES.values(), ids=_RULES)
 def test_every_rule_gives_the_weights_that_keras_gives(rule, trained, runner):
     schedule = lr_schedule.CosineDecayWithOffset(0.01, 30)

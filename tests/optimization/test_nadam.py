@@ -5,6 +5,7 @@ import pytest
 from quintain.optimization import lr_schedule, nadam
 
 
+@pytest.mark.slow
 def test_it_gives_the_weights_that_keras_gives(trained, runner):
     schedule = lr_schedule.CosineDecayWithOffset(0.01, 30)
 

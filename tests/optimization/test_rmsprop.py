@@ -14,6 +14,7 @@ _RULES = {
 _EVERY_RULE = pytest.mark.parametrize("rule", _RULES.values(), ids=_RULES)
 
 
+@pytest.mark.slow
 @_EVERY_RULE
 def test_every_rule_gives_the_weights_that_keras_gives(rule, trained, runner):
     schedule = lr_schedule.CosineDecayWithOffset(0.01, 30)

@@ -20,6 +20,7 @@ def _controller(counter, *, reporter=None, steps_per_loop=4, **kwargs):
     )
 
 
+@pytest.mark.slow
 def test_trains_in_loops_up_to_the_target(make_counter, reporter):
     counter = make_counter()
 

@@ -51,6 +51,7 @@ def test_what_cannot_be_read_as_it_is_called_is_an_error(path):
         literal_paths.checkpoint(path)
 
 
+@pytest.mark.slow
 def test_links_go_with_the_process_and_not_with_its_forks(tmp_path):
     code = (
         "import os, sys\n"

@@ -225,6 +225,7 @@ def test_options_that_exclude_each_other_are_errors(options_class, arguments):
         options_class(**arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_finite_data_ends_cleanly_under_every_strategy(tmp_path):
     program = tmp_path / "program.py"

@@ -22,6 +22,7 @@ def test_a_process_is_found_with_the_time_it_was_started():
     assert process_identity.find(process.pid) is None
 
 
+@pytest.mark.slow
 def test_a_process_that_nobody_collected_has_ended():
     process = subprocess.Popen([sys.executable, "-c", ""])
     identity = process_identity.find(process.pid)

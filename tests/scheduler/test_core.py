@@ -87,6 +87,7 @@ def inject(monkeypatch, store):
     return inject_into
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "ratio"), [*(((place,), 1.0) for place in PLACES), (tuple(PLACES), 0.02)]
 )

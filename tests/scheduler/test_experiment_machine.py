@@ -57,6 +57,7 @@ def next_event(machine, request_id, step, source):
     return event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES, ids=lambda searcher: searcher["name"])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_replay_gives_the_same_state_after_every_event(searcher, seed):

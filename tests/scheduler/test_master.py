@@ -42,6 +42,7 @@ def list_trials(store, experiment_id):
         return session.list_trials(experiment_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_the_order_in_which_trials_finish_does_not_matter(
     make_master, make_workers, config_text, describe, searcher
@@ -61,6 +62,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
         assert other == shown[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_workers_and_restarted_masters_change_no_result(
@@ -103,6 +105,7 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     assert shown == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_damaged_checkpoints_change_no_result(
     make_master, make_workers, config_text, describe, fake_launcher, store, searcher
@@ -382,6 +385,7 @@ def test_a_missing_metric_ends_the_trial_and_names_the_nearest(
     assert "got 'los', but the validation gave loss. Did you mean 'loss'?" in record.reason
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_no_number_is_shown_and_counts_as_the_worst(
     make_master, make_workers, config_text, store
 ):
@@ -445,6 +449,7 @@ def test_a_paused_experiment_saves_its_trials_and_goes_on_later(
     assert describe(experiment_id)["trials"] == expected["trials"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["cancel", "kill"])
 def test_an_ended_experiment_can_be_continued_where_it_was(
     make_master, make_workers, config_text, fake_launcher, store, describe, command
@@ -725,6 +730,7 @@ def test_the_status_does_not_wait_for_a_program_that_locks_the_store(
     assert (master.status().problem, len(fake_launcher.alive)) == ("", 1)
 
 
+@pytest.mark.slow
 def test_slots_are_shared_and_the_lower_share_makes_room(
     make_master, make_workers, config_text, fake_launcher
 ):

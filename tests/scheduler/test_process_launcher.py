@@ -13,6 +13,8 @@ from quintain import errors
 from quintain.records import exit_codes, log, process_identity
 from quintain.scheduler import process_launcher, slots, starters
 
+pytestmark = pytest.mark.slow
+
 FORK = process_launcher.StartMethod.FORK
 _STARTS_THREAD = """
 import threading

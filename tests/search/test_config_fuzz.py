@@ -142,6 +142,7 @@ def check_refused(error, path):
         assert str(problem).startswith(f"{path}:"), str(problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(NUM_PARTS))
 def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):
     for number in range(part, NUM_MUTATIONS, NUM_PARTS):
@@ -156,6 +157,7 @@ def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):
             check_accepted(config, content)
 
 
+@pytest.mark.slow
 def test_any_text_is_refused_with_its_place_or_can_be_searched(tmp_path):
     path = tmp_path / "a [1] ü.yaml"
     for number in range(NUM_MUTATIONS // 4):

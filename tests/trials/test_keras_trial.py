@@ -134,6 +134,7 @@ class OrderedTrial(LinearTrial):
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).prefetch(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trial_class",
     [
@@ -164,6 +165,7 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec
     assert sorted(final.metrics) == sorted(whole.list_validation_metrics())
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_each_batch(spec):
     class PlainTrial(LinearTrial):
         def build_training_data_loader(self):
@@ -190,6 +192,7 @@ def test_metrics_are_those_of_each_batch(spec):
     assert controller.metric_aliases["loss"] == "val_loss"
 
 
+@pytest.mark.slow
 def test_epochs_end_after_one_pass_with_the_metrics_of_a_validation_that_follows(spec):
     recorder = Recorder()
 
@@ -237,6 +240,7 @@ def test_a_callback_that_stops_training_asks_the_platform_to_stop(spec):
     assert controller.context.get_stop_requested()
 
 
+@pytest.mark.slow
 def test_a_warm_start_takes_weights_and_optimizer_but_no_counters(spec):
     first = build(LinearTrial, spec)
     first.train(7)
@@ -252,6 +256,7 @@ def test_a_warm_start_takes_weights_and_optimizer_but_no_counters(spec):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_model_is_refused(spec):
     class WiderTrial(LinearTrial):
         def build_model(self):
@@ -268,6 +273,7 @@ def test_a_checkpoint_of_another_model_is_refused(spec):
         restored(WiderTrial, spec, stored)
 
 
+@pytest.mark.slow
 def test_the_model_of_a_checkpoint_can_be_loaded(spec):
     controller = build(LinearTrial, spec)
     controller.train(1)
@@ -298,6 +304,7 @@ def test_a_model_that_is_not_compiled_is_an_error(spec):
         build(broken, spec)
 
 
+@pytest.mark.slow
 def test_a_subclassed_model_and_custom_metrics_and_eager_steps_work(spec):
     class Net(keras.Model):
         def __init__(self):
@@ -322,6 +329,7 @@ def test_a_subclassed_model_and_custom_metrics_and_eager_steps_work(spec):
         assert first.train(4) == second.train(4)
 
 
+@pytest.mark.slow
 def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
     (tmp_path / "model_def.py").write_text(
         "import keras, numpy as np\n"
@@ -364,6 +372,7 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_named_with_its_file(spec, tmp_path):
     path = str(tmp_path / "a [1] ü.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:

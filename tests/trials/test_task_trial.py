@@ -102,6 +102,7 @@ def build(spec):
     return task_trial.build_controller(task_trial.TaskTrial, base_trial.TrialContext(spec))
 
 
+@pytest.mark.slow
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     whole = build(spec)
     known = whole.list_validation_metrics()

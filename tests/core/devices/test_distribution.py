@@ -82,6 +82,7 @@ def test_values_that_do_not_fit_are_found_by_validate(fields, path):
         cfg.RuntimeConfig(**fields).validate()
 
 
+@pytest.mark.slow
 def test_the_api_builds_models_in_the_precision_of_the_runtime(line_params):
     params = line_params({"runtime": {"mixed_precision_dtype": "bfloat16"}})
     task = task_factory.get_task(params.task)
@@ -206,20 +207,24 @@ def fresh_process():
     return json.loads(process.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_settings_of_gpus_are_in_the_environment_before_tensorflow_starts(fresh_process):
     assert fresh_process["threads"] == ["gpu_private", "2"]
     assert fresh_process["persistent"] == "1"
 
 
+@pytest.mark.slow
 def test_all_reduce_is_set_as_asked(fresh_process):
     # 9 float32 weights in 4 packs.
     assert fresh_process["implementation"] == "RING"
     assert fresh_process["bytes_per_pack"] == 9
 
 
+@pytest.mark.slow
 def test_the_cpu_can_not_be_split_after_the_start(fresh_process):
     assert "runtime.num_virtual_cpus: got 3" in fresh_process["message"]
 
 
+@pytest.mark.slow
 def test_operations_are_deterministic_if_asked_for(fresh_process):
     assert fresh_process["is_deterministic"] is True

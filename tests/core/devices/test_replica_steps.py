@@ -39,6 +39,7 @@ def train(line_params):
     return run
 
 
+@pytest.mark.slow
 def test_compiled_steps_give_the_same_results(train):
     plain, plain_logs = train(False)
     compiled, compiled_logs = train(True)
@@ -50,6 +51,7 @@ def test_compiled_steps_give_the_same_results(train):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["train_step", "validation_step"])
 def test_training_and_evaluation_are_really_compiled(train, line_params, monkeypatch, method):
     task = task_factory.get_task(line_params().task)

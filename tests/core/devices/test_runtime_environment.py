@@ -22,6 +22,7 @@ def test_without_a_number_of_threads_a_dataset_stays_as_it_is(value):
     assert runtime_environment.with_private_threads(value, None) is value
 
 
+@pytest.mark.slow
 def test_the_trainer_gives_its_datasets_the_thread_pool(line_params):
     params = line_params(
         {"runtime": {"dataset_num_private_threads": 3}, "trainer": {"train_steps": 5}}

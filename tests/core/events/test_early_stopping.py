@@ -88,6 +88,7 @@ def run(params, model_dir, mode="train_and_eval", **kwargs):
     return train_lib.run_experiment(strategy, task, mode, params, model_dir, **kwargs)
 
 
+@pytest.mark.slow
 def test_a_run_ends_early_with_a_message_and_a_checkpoint_and_stays_ended(
     tmp_path, stopping_params
 ):
@@ -111,6 +112,7 @@ def test_a_run_ends_early_with_a_message_and_a_checkpoint_and_stays_ended(
         assert [json.loads(line)["step"] for line in file] == [10, 20, 30, 40, 50]
 
 
+@pytest.mark.slow
 def test_the_result_of_a_run_says_that_it_was_stopped_early(tmp_path, stopping_params):
     result = train_lib.train_from_config(
         stopping_params(patience=1), "train_and_eval", str(tmp_path), experiment="test/line"
@@ -120,6 +122,7 @@ def test_the_result_of_a_run_says_that_it_was_stopped_early(tmp_path, stopping_p
     assert not result.is_complete
 
 
+@pytest.mark.slow
 def test_a_run_that_keeps_nothing_ends_early_too(stopping_params):
     reporter = Collector()
 

@@ -131,6 +131,7 @@ def get_straight_weights(cache, params, tmp_path):
     return cache["weights"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "runtime"),
     [
@@ -161,6 +162,7 @@ def test_a_recovered_run_ends_as_if_the_batches_of_the_bad_loop_had_never_been_t
     assert "ckpt-10" in reporter.messages[0]
 
 
+@pytest.mark.slow
 def test_random_layers_and_data_continue_exactly_from_the_checkpoint(tmp_path, broken_params):
     run(broken_params({"bad_batch": 17}, recovery_max_trials=1), tmp_path / "run")
     run(broken_params({"left_out_from": 15, "left_out": 5}), tmp_path / "straight")
@@ -168,6 +170,7 @@ def test_random_layers_and_data_continue_exactly_from_the_checkpoint(tmp_path, b
     assert_same_weights(read_weights(tmp_path / "run", 30), read_weights(tmp_path / "straight", 30))
 
 
+@pytest.mark.slow
 def test_the_diagnosis_names_metrics_variables_steps_and_trials(tmp_path, broken_params):
     params = broken_params({"bad_batch": 17}, recovery_max_trials=1, recovery_skip_batches=False)
 
@@ -184,6 +187,7 @@ def test_the_diagnosis_names_metrics_variables_steps_and_trials(tmp_path, broken
     assert os.path.basename(checkpoints.list_checkpoints(str(tmp_path))[-1]) == "ckpt-10"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [{}, {"warmup": {"type": "linear"}}])
 def test_each_recovery_lowers_the_learning_rate_for_the_rest_also_of_a_resumed_run(
     tmp_path, broken_params, warmup
@@ -208,6 +212,7 @@ def test_each_recovery_lowers_the_learning_rate_for_the_rest_also_of_a_resumed_r
     assert [rate for *_, rate in second.loops] == pytest.approx([0.0025] * 2)
 
 
+@pytest.mark.slow
 def test_the_initial_state_is_a_checkpoint_to_go_back_to(tmp_path, broken_params):
     reporter = Collector()
     params = broken_params({"bad_batch": 2}, recovery_max_trials=1, checkpoint_interval=0)
@@ -218,6 +223,7 @@ def test_the_initial_state_is_a_checkpoint_to_go_back_to(tmp_path, broken_params
     assert reporter.loops[-1][0] == 30
 
 
+@pytest.mark.slow
 def test_the_number_of_trials_survives_a_restart(tmp_path, broken_params):
     params = broken_params({"bad_batch": 17}, recovery_max_trials=2, recovery_skip_batches=False)
 
@@ -236,6 +242,7 @@ def test_the_number_of_trials_survives_a_restart(tmp_path, broken_params):
     assert recovery_state.load(str(tmp_path)).num_trials == 2
 
 
+@pytest.mark.slow
 def test_batches_are_left_out_also_after_a_restart_before_their_turn(tmp_path, broken_params):
     def params():
         return broken_params({"bad_batch": 17}, recovery_max_trials=1)
@@ -254,6 +261,7 @@ def test_batches_are_left_out_also_after_a_restart_before_their_turn(tmp_path, b
     assert_same_weights(read_weights(tmp_path / "run", 30), read_weights(tmp_path / "straight", 30))
 
 
+@pytest.mark.slow
 def test_recoveries_of_a_former_run_in_the_directory_do_not_count(tmp_path, broken_params):
     state = recovery_state.RecoveryState()
     state.add(recovery_state.Trial(5, 0, "test", 0, {"": 5}), 0.5)
@@ -264,6 +272,7 @@ def test_recoveries_of_a_former_run_in_the_directory_do_not_count(tmp_path, brok
     assert recovery_state.load(str(tmp_path)).num_trials == 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_values_that_are_not_finite_is_passed_over(tmp_path, broken_params):
     class Poison:
         """Spoils the weights after the loss of the loop was computed, at step 20."""
@@ -295,6 +304,7 @@ def test_a_checkpoint_with_values_that_are_not_finite_is_passed_over(tmp_path, b
     assert checkpoints.list_checkpoints(str(tmp_path))[-1].endswith("ckpt-30")
 
 
+@pytest.mark.slow
 def test_evaluations_of_the_abandoned_steps_are_done_again(tmp_path, broken_params):
     params = broken_params(
         {"bad_batch": 27},
@@ -317,6 +327,7 @@ def test_evaluations_of_the_abandoned_steps_are_done_again(tmp_path, broken_para
     assert steps == [10, 20, 30]
 
 
+@pytest.mark.slow
 def test_the_data_may_end_while_batches_are_left_out(tmp_path, broken_params):
     params = broken_params({"bad_batch": 17, "num_batches": 18}, recovery_max_trials=1)
 
@@ -326,6 +337,7 @@ def test_the_data_may_end_while_batches_are_left_out(tmp_path, broken_params):
     assert checkpoints.list_checkpoints(str(tmp_path))[-1].endswith("ckpt-15")
 
 
+@pytest.mark.slow
 def test_a_loss_above_the_bound_counts_from_the_given_step(tmp_path, broken_params):
     def params(begin):
         return broken_params(
@@ -365,6 +377,7 @@ def test_recovery_action_restores_the_newest_checkpoint(tmp_path):
     assert value.numpy() == 1.0
 
 
+@pytest.mark.slow
 def test_a_lowered_constant_rate_is_lowered_once_by_a_restart(tmp_path, broken_params):
     reporter = Collector()
     params = broken_params({"bad_batch": 17}, recovery_max_trials=1, recovery_lr_factor=0.5)

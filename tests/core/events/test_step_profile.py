@@ -43,6 +43,7 @@ def profiler(monkeypatch):
     return calls
 
 
+@pytest.mark.slow
 def test_a_profile_of_the_steps_is_written(tmp_path, line_params):
     reporter = train(line_params({"trainer": {"train_steps": 10}}), tmp_path, "3:4")
 
@@ -50,6 +51,7 @@ def test_a_profile_of_the_steps_is_written(tmp_path, line_params):
     assert any("The profile is in" in message for message in reporter.messages)
 
 
+@pytest.mark.slow
 def test_loops_end_where_the_profile_starts_and_stops(tmp_path, line_params, profiler):
     reporter = train(line_params({"trainer": {"train_steps": 15}}), tmp_path, "3:7")
 
@@ -57,12 +59,14 @@ def test_loops_end_where_the_profile_starts_and_stops(tmp_path, line_params, pro
     assert profiler == [("start", str(tmp_path)), ("stop",)]
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_early_still_writes_its_profile(tmp_path, line_params, profiler):
     train(line_params({"trainer": {"train_steps": 5}}), tmp_path, "3:70")
 
     assert [name for name, *_ in profiler] == ["start", "stop"]
 
 
+@pytest.mark.slow
 def test_steps_that_are_over_are_not_profiled(tmp_path, line_params, profiler):
     train(line_params({"trainer": {"train_steps": 5}}), tmp_path, "0:1")
     profiler.clear()

@@ -36,6 +36,7 @@ def _read(params, num=None, **stages):
     return list(itertools.chain.from_iterable(itertools.islice(batches, num)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [False, True])
 def test_training_draws_from_the_sources_by_weight(mixture, cache):
     params = cfg.DataConfig(
@@ -65,6 +66,7 @@ def test_a_weight_left_out_is_one(mixture):
     assert [(source.name, source.weight) for source in sources] == [("small", 3), ("large", 1)]
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_mixture(mixture):
     first, again, other = (
         _read(

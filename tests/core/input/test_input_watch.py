@@ -41,6 +41,7 @@ def _to_number(record):
     return tf.strings.to_number(record, tf.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["decode", "parse"])
 def test_the_slow_stage_is_named(make_dataset, name):
     stages = {"decoder_fn": _to_number, "parser_fn": tf.abs}
@@ -55,6 +56,7 @@ def test_the_slow_stage_is_named(make_dataset, name):
     assert not stage.is_stalled
 
 
+@pytest.mark.slow
 def test_slow_files_are_named_though_the_shuffle_waits_for_them(make_dataset):
     def read_slowly(path):
         return tf.data.TFRecordDataset(path).map(_slowly)
@@ -64,6 +66,7 @@ def test_slow_files_are_named_though_the_shuffle_waits_for_them(make_dataset):
     assert input_watch.find_slow_stage(dataset, probe_secs=PROBE_SECS).name == "files"
 
 
+@pytest.mark.slow
 def test_slow_batching_is_named(make_dataset):
     dataset = make_dataset(
         decoder_fn=_to_number,
@@ -78,6 +81,7 @@ def test_slow_batching_is_named(make_dataset):
     assert stage.secs_per_example > SLOW_SECS / 16 / 4
 
 
+@pytest.mark.slow
 def test_stages_have_their_names_in_their_order(make_dataset):
     dataset = make_dataset(
         decoder_fn=_to_number,
@@ -93,6 +97,7 @@ def test_stages_have_their_names_in_their_order(make_dataset):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stages_of_another_pipeline_are_called_by_their_kind():
     numbers = tf.data.Dataset.range(20)
     mixture = tf.data.Dataset.sample_from_datasets([numbers.map(tf.abs), numbers])
@@ -102,6 +107,7 @@ def test_stages_of_another_pipeline_are_called_by_their_kind():
     assert {"range", "map", "directed interleave", "batch"} <= names
 
 
+@pytest.mark.slow
 def test_a_stage_that_hangs_is_named(make_dataset):
     release = threading.Event()
 
@@ -127,6 +133,7 @@ def test_an_empty_pipeline_is_not_stalled():
     assert not stage.is_stalled
 
 
+@pytest.mark.slow
 def test_a_stall_is_reported_once_with_its_stage(make_dataset, caplog):
     release = threading.Event()
 
@@ -145,6 +152,7 @@ def test_a_stall_is_reported_once_with_its_stage(make_dataset, caplog):
     assert caplog.text.count("The stage to look at is 'decode'") == 1
 
 
+@pytest.mark.slow
 def test_a_long_step_with_ready_input_is_no_stall(make_dataset, caplog):
     dataset = make_dataset()
     looked = threading.Event()
@@ -176,6 +184,7 @@ def _wait_for(condition, secs=10):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_trainer_that_waits_for_input_names_the_stage(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(input_watch.StallWatch.__init__, "__kwdefaults__", {
         "stall_secs": 0.5, "probe_secs": PROBE_SECS

@@ -336,6 +336,7 @@ def _position(iterator, inspection, count=0):
     return checkpoint_state.DataPosition(lambda: iterator, lambda: count, inspection=inspection)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Seed 3 from outer graph")  # TensorFlow, of nested functions
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_pipeline_is_exact_or_warned_of(directory, name, caplog):

@@ -25,6 +25,7 @@ def draw(num_steps, *, num_examples=50, batch_size=10, **options):
     return [batch.inputs.numpy()[batch.is_real.numpy()] for batch in batches]
 
 
+@pytest.mark.slow
 def test_every_example_takes_part_with_the_given_probability_independently():
     steps = draw(2000)
 
@@ -40,6 +41,7 @@ def test_every_example_takes_part_with_the_given_probability_independently():
     assert together == pytest.approx(0.04, abs=4 * np.sqrt(0.04 / 2000))
 
 
+@pytest.mark.slow
 def test_batches_of_the_replicas_are_parts_of_one_random_batch():
     shares = [poisson_sampling.Share(4, 2, pipeline) for pipeline in (0, 1)]
 
@@ -116,6 +118,7 @@ def numbers_path(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_input_reader_draws_training_batches(numbers_path):
     params = cfg.DataConfig(
         input_path=numbers_path, is_training=True, global_batch_size=5, poisson_num_examples=20

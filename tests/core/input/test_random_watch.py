@@ -60,6 +60,7 @@ def noisy_trainer(line_params, monkeypatch):
     return base_trainer.Trainer(params, task, task.build_model(), optimizer, evaluate=False)
 
 
+@pytest.mark.slow
 def test_a_run_says_at_its_start_what_makes_its_continuation_inexact(noisy_trainer, caplog):
     at_start = [record.getMessage() for record in caplog.get_records("setup")]
     assert any("`map` draws random numbers (RandomUniform) for several" in one for one in at_start)

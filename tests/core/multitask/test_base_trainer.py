@@ -58,6 +58,7 @@ def zero_tasks(**kwargs):
     return multitask.MultiTask([ZeroTask(config, name=name) for name in ("foo", "bar")], **kwargs)
 
 
+@pytest.mark.slow
 def test_lazy_models_are_built_from_data_and_every_task_reports_its_metrics():
     tasks = zero_tasks(task_weights={"foo": 0.5})
     trainer = base_trainer.MultiTaskBaseTrainer(
@@ -76,6 +77,7 @@ def test_lazy_models_are_built_from_data_and_every_task_reports_its_metrics():
     assert len(trainer.multi_task_model.trainable_variables) == 6
 
 
+@pytest.mark.slow
 def test_each_step_of_interleaving_trains_one_task():
     tasks = zero_tasks(task_weights={"foo": 3.0})
     sampler = task_sampler.AnnealingTaskSampler(
@@ -95,6 +97,7 @@ def test_each_step_of_interleaving_trains_one_task():
     assert float(logs["training_loss"]) == 2.0
 
 
+@pytest.mark.slow
 def test_a_task_that_no_step_drew_reports_no_loss():
     tasks = zero_tasks(task_weights={"bar": 0.0})
     sampler = task_sampler.ProportionalTaskSampler(tasks.task_weights)
@@ -108,6 +111,7 @@ def test_a_task_that_no_step_drew_reports_no_loss():
     assert int(logs["foo"]["steps"]) == 2
 
 
+@pytest.mark.slow
 def test_joint_training_ends_whole_with_the_first_task_that_has_no_more_data(
     two_tasks, two_heads, sign_config
 ):
@@ -123,6 +127,7 @@ def test_joint_training_ends_whole_with_the_first_task_that_has_no_more_data(
     assert float(logs["plus"]["training_loss"]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_accumulated_and_averaged_and_scaled_optimizers_train(two_tasks, two_heads, is_joint):
     keras.utils.set_random_seed(1)
@@ -146,6 +151,7 @@ def test_accumulated_and_averaged_and_scaled_optimizers_train(two_tasks, two_hea
         assert not np.array_equal(weight.numpy(), mean.numpy())
 
 
+@pytest.mark.slow
 def test_xla_gives_the_losses_of_the_plain_step(two_tasks, two_heads):
     losses = []
     for enable_xla in (False, True):

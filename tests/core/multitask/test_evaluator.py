@@ -43,6 +43,7 @@ def build_tasks():
     return [CountingTask(base_task.TaskConfig(), name=name) for name in ("bar", "foo")]
 
 
+@pytest.mark.slow
 def test_tasks_that_share_a_model_are_evaluated_apart():
     lossy = evaluator.MultiTaskEvaluator(build_tasks(), LossyModel(), eval_steps={"foo": 2})
 
@@ -63,6 +64,7 @@ def test_tasks_of_the_same_name_and_steps_of_no_task_are_refused():
         evaluator.MultiTaskEvaluator([bar, foo], LossyModel(), eval_steps={"fou": 2})
 
 
+@pytest.mark.slow
 def test_averages_are_evaluated_and_the_weights_are_back_even_after_an_error(two_tasks, two_heads):
     model, tasks = two_heads(dropout_rate=0.0), two_tasks()
     average = optimization.ExponentialMovingAverage(optimization.SGD(0.1))

@@ -47,6 +47,7 @@ def read_weights(model_dir):
     return {name: reader.get_tensor(name) for name in names if name.endswith("VARIABLE_VALUE")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_a_run_that_went_back_ends_the_same_to_the_bit(
     tmp_path, experiment, two_tasks, trainer_type
@@ -62,6 +63,7 @@ def test_a_run_that_went_back_ends_the_same_to_the_bit(
     assert all(np.array_equal(whole[name], recovered[name]) for name in whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trainer_type", "num_batches"), [("interleaving", 5), ("joint", 10)])
 def test_batches_of_every_task_are_left_out(
     tmp_path, experiment, two_tasks, trainer_type, num_batches

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Two virtual CPUs can only be made before TensorFlow starts.
 _TRAIN_ON_REPLICAS = """
 import json

@@ -46,6 +46,7 @@ def test_annealing_over_a_single_epoch_is_proportional():
     np.testing.assert_allclose(cumulate(config, 3), power(1.0), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_task_without_weight_is_never_drawn_whatever_the_power():
     config = configs.TaskSamplingConfig(type="proportional", proportional={"alpha": 0.0})
     sampler = task_sampler.get_task_sampler(config, {"A": 0.0, "B": 2.0, "C": 0.0})
@@ -55,6 +56,7 @@ def test_a_task_without_weight_is_never_drawn_whatever_the_power():
     assert draws == {1}
 
 
+@pytest.mark.slow
 def test_draws_follow_the_weights_and_depend_on_seed_and_step_alone():
     sampler = task_sampler.ProportionalTaskSampler({"A": 1.0, "B": 3.0})
     draw = tf.function(lambda seed, step: task_sampler.draw_task(sampler, seed, step))

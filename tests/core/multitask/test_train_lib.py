@@ -51,6 +51,7 @@ class Collector(orbit.Reporter):
         self.evaluations.append((step, dict(output)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
     tmp_path, experiment, two_tasks, trainer_type
@@ -83,6 +84,7 @@ def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
         np.testing.assert_array_equal(value, parts[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_it_learns_both_tasks_and_reports_each_by_its_name(
     tmp_path, experiment, two_tasks, trainer_type
@@ -121,6 +123,7 @@ def test_it_learns_both_tasks_and_reports_each_by_its_name(
     assert (tmp_path / "best" / "best_ckpt-30.index").exists()
 
 
+@pytest.mark.slow
 def test_only_the_tasks_own_number_of_batches_is_evaluated(tmp_path, experiment, two_tasks):
     params = experiment()
     counts = []
@@ -135,6 +138,7 @@ def test_only_the_tasks_own_number_of_batches_is_evaluated(tmp_path, experiment,
     assert counts == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_registered_experiment_runs_from_its_config_alone(tmp_path, experiment):
     params = experiment("joint", validation_steps=1)
 
@@ -147,6 +151,7 @@ def test_a_registered_experiment_runs_from_its_config_alone(tmp_path, experiment
     assert again.logs["plus"]["validation_loss"] == result.logs["plus"]["validation_loss"]
 
 
+@pytest.mark.slow
 def test_one_task_trains_and_several_are_evaluated(tmp_path, experiment, sign_config):
     params = configs.MultiEvalExperimentConfig(
         task=sign_config(),
@@ -176,6 +181,7 @@ def test_tasks_with_different_models_need_a_class_of_their_own(sign_config):
         multitask.MultiTask.from_config(config).build_multitask_model()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["joint", "interleaving"])
 def test_times_and_norms_are_logged_as_for_one_task(tmp_path, experiment, trainer_type):
     params = experiment(trainer_type, norm_summaries=True)

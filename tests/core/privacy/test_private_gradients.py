@@ -77,6 +77,7 @@ def sum_in_numpy(model, features, labels, clipping_norm):
     return total, losses, norms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [{}, {"microbatch_size": 4}, {"num_microbatches": 2}], ids=["whole", "size", "number"]
 )
@@ -95,6 +96,7 @@ def test_sum_equals_clipping_and_adding_one_example_after_the_other(transformer,
     np.testing.assert_allclose(result.outputs, transformer(batch[0]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_batch_of_a_size_that_the_graph_does_not_know_is_summed_in_microbatches(transformer, batch):
     computation = private_gradients.ClippedGradients(
         transformer, compute_loss, clipping_norm=0.1, microbatch_size=4
@@ -138,6 +140,7 @@ def build_recurrent():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "shape"),
     [(build_convolutional, [5, 8, 8, 1]), (build_recurrent, [5, 8, 8])],
@@ -159,6 +162,7 @@ def test_other_kinds_of_layers_are_clipped_the_same(build, shape):
         np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_of_padding_add_nothing_whatever_they_hold(transformer, batch):
     features, labels = batch
     computation = private_gradients.ClippedGradients(
@@ -173,6 +177,7 @@ def test_rows_of_padding_add_nothing_whatever_they_hold(transformer, batch):
         np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_variable_that_the_loss_does_not_depend_on_has_no_gradient():
     inputs = keras.Input([3])
     used, unused = keras.layers.Dense(2), keras.layers.Dense(2)

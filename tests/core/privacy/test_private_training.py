@@ -35,6 +35,7 @@ def train(params, steps=3, model_dir=None, mode="train"):
     return train_lib.run_experiment(strategy, task, mode, params, model_dir)
 
 
+@pytest.mark.slow
 def test_without_noise_and_with_a_high_limit_training_is_the_ordinary_one(line_params):
     plain, _ = train(line_params({"task": {"dropout_rate": 0.0}}))
     private, _ = train(line_params(make_private({"clipping_norm": 1e6}, dropout_rate=0.0)))
@@ -72,6 +73,7 @@ def take_step(features, **dp_config):
     return -model.get_weights()[0][:, 0], logs
 
 
+@pytest.mark.slow
 def test_each_example_is_clipped_before_they_are_averaged():
     change, logs = take_step([[3.0, 4.0], [0.0, 0.5], [-30.0, 40.0]], clipping_norm=2.0)
 
@@ -79,6 +81,7 @@ def test_each_example_is_clipped_before_they_are_averaged():
     assert float(logs["loss"]) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [[1e18, 1e18], [-3e19, 2e19], [np.inf, 0.0], [np.nan, 1.0]])
 def test_one_example_of_any_content_moves_the_update_no_more_than_the_limit(row):
     others = [[0.3, -0.2], [5.0, 5.0], [-1.0, 2.0]]

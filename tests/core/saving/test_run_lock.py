@@ -64,6 +64,7 @@ def test_a_directory_made_for_a_run_that_wrote_nothing_goes(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path):
     holder = _start(_HOLD, tmp_path)
     assert holder.stdout.readline() == "held\n"
@@ -78,6 +79,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path):
         assert json.loads((tmp_path / run_lock.FILE_NAME).read_text())["pid"] == os.getpid()
 
 
+@pytest.mark.slow
 def test_a_fork_that_outlives_the_holder_does_not_keep_the_lock(tmp_path):
     holder = _start(_LEAVE_A_FORK, tmp_path)
     holder.wait()

@@ -44,6 +44,7 @@ def load(params, *context):
     return loaders.PretrainingDynamicDataLoader(params).load(*context)
 
 
+@pytest.mark.slow
 def test_sequences_are_padded_to_the_shortest_length_that_holds_them(tmp_path):
     path = write(tmp_path / "a.tfrecord", [3, 4, 5, 8, 9, 12, 1])
 
@@ -60,6 +61,7 @@ def test_sequences_are_padded_to_the_shortest_length_that_holds_them(tmp_path):
         assert batch["next_sentence_labels"].shape == (len(lengths), 1)
 
 
+@pytest.mark.slow
 def test_replicas_get_batches_of_one_length_in_a_step(tmp_path):
     lengths = np.random.default_rng(0).integers(1, 13, 200).tolist()
     path = write(tmp_path / "a.tfrecord", lengths)

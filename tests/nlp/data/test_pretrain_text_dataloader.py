@@ -60,6 +60,7 @@ def restore_ids(batch):
     return ids
 
 
+@pytest.mark.slow
 def test_text_is_packed_and_masked(make_params, vocab_file):
     batches = list(load(make_params()))
     vocabulary = bert_vocabulary.load(vocab_file, "SentencePiece", lower_case=True)
@@ -74,6 +75,7 @@ def test_text_is_packed_and_masked(make_params, vocab_file):
     assert masks.any()
 
 
+@pytest.mark.slow
 def test_evaluation_is_masked_the_same_and_training_anew(make_params):
     first, second = (
         [batch["input_word_ids"].numpy().tolist() for batch in load(make_params())]
@@ -88,6 +90,7 @@ def test_evaluation_is_masked_the_same_and_training_anew(make_params):
     assert (passes[0] != passes[1]).any()
 
 
+@pytest.mark.slow
 def test_pairs_say_whether_they_belong_together(make_params):
     params = make_params(is_training=True, use_next_sentence_label=True, global_batch_size=64)
 
@@ -100,6 +103,7 @@ def test_pairs_say_whether_they_belong_together(make_params):
     assert batch["input_mask"].numpy().min() == 1
 
 
+@pytest.mark.slow
 def test_records_are_read(make_params, tmp_path):
     path = str(tmp_path / "text.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
@@ -116,6 +120,7 @@ def test_records_are_read(make_params, tmp_path):
     np.testing.assert_array_equal(restore_ids(from_records[0]), restore_ids(from_lines[0]))
 
 
+@pytest.mark.slow
 def test_the_position_is_restored(make_params, tmp_path):
     dataset = load(make_params(is_training=True))
     iterator = iter(dataset)
@@ -159,6 +164,7 @@ def test_a_line_that_is_not_utf8_is_named(make_params, tmp_path, monkeypatch, na
         load(make_params(input_path=str(path)))
 
 
+@pytest.mark.slow
 def test_characters_may_lie_across_the_pieces_that_are_read(make_params, tmp_path, monkeypatch):
     monkeypatch.setattr(labelled_files, "_CHUNK_BYTES", 3)
     (tmp_path / "a.txt").write_text("the house \U0001f600 of number 1\n" * 9)
@@ -182,6 +188,7 @@ def test_training_on_text_without_tokens_is_an_error(make_params, tmp_path, text
         load(params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "use_pairs", "message"),
     [

@@ -65,6 +65,7 @@ def read(params):
     return list(loaders.SentencePredictionTextDataLoader(params).load().unbatch())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["data.tsv", "data.tsv.gz"])
 def test_rows_become_examples(make_params, tmp_path, name):
     path = write_tsv(tmp_path / name, ROWS)
@@ -81,6 +82,7 @@ def test_rows_become_examples(make_params, tmp_path, name):
     assert examples[0]["label"].dtype == tf.int32
 
 
+@pytest.mark.slow
 def test_files_without_a_header_blank_lines_and_windows_ends_are_read(make_params, tmp_path):
     (tmp_path / "data.tsv").write_bytes(b"\xef\xbb\xbf1\tgood\r\n\r\n0\tbad\r\n")
 
@@ -90,6 +92,7 @@ def test_files_without_a_header_blank_lines_and_windows_ends_are_read(make_param
     assert examples[1]["input_word_ids"].numpy().tolist() == [2, 6, 3, 0, 0]
 
 
+@pytest.mark.slow
 def test_labels_may_be_numbers_or_names(make_params, tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [("good", "0.25")], ("text", "label"))
     (number,) = read(make_params(input_path=path, label_type="float"))
@@ -100,6 +103,7 @@ def test_labels_may_be_numbers_or_names(make_params, tmp_path):
     assert [int(example["label"]) for example in names] == [1, 0]
 
 
+@pytest.mark.slow
 def test_records_of_text_are_read(make_params, tmp_path):
     path = write_records(
         tmp_path / "a.tfrecord",
@@ -238,6 +242,7 @@ def test_a_label_name_is_a_pair():
         loaders.SentencePredictionDataLoader(params)
 
 
+@pytest.mark.slow
 def test_training_goes_on_without_end(make_params, tmp_path):
     write_tsv(tmp_path / "data.tsv", ROWS)
     params = make_params(is_training=True)
@@ -258,6 +263,7 @@ def tfds_dir(tmp_path_factory, request):
     return directory
 
 
+@pytest.mark.slow
 def test_entries_are_read(make_params, tfds_dir):
     entry = {"tfds_name": "tiny_pairs", "tfds_split": "test", "tfds_data_dir": tfds_dir}
 
@@ -283,6 +289,7 @@ def test_entries_are_read(make_params, tfds_dir):
         read(make_params(input_path="", label_field="numbr", **entry))
 
 
+@pytest.mark.slow
 def test_lines_of_odd_spaces_are_blank(make_params, tmp_path):
     blank = ["", " ", "\u2028", "\x85", "\r", "\x1c", "\u3000"]
     lines = [*blank, "text\tlabel", *blank, "good\t1", *blank, "bad\u2028good\t0"]

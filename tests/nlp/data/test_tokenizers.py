@@ -83,6 +83,7 @@ def test_digits_are_tokens_of_their_own_where_asked(directory, split_digits):
     assert (longest == 1) == split_digits
 
 
+@pytest.mark.slow
 def test_the_tokenizer_works_inside_a_saved_model(tokenizer, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer

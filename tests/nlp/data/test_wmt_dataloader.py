@@ -142,6 +142,7 @@ def test_batches_waste_little_on_padding(make_params):
     assert np.mean(tokens != 0) > 0.8
 
 
+@pytest.mark.slow
 def test_the_next_epoch_has_other_batches_of_the_same_pairs(make_params):
     num_batches = len(_epoch(make_params()))
     iterator = iter(_load(make_params()))
@@ -154,6 +155,7 @@ def test_the_next_epoch_has_other_batches_of_the_same_pairs(make_params):
     assert sum(a["inputs"].sum() for a in first) == sum(b["inputs"].sum() for b in second)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make_params):
     first, again = (_take(iter(_load(make_params())), 5) for _ in range(2))
     other = _take(iter(_load(make_params(seed=4))), 5)
@@ -188,6 +190,7 @@ def test_static_batches_all_have_the_same_shape(make_params):
     assert {batch[name].shape for batch in batches for name in batch} == {(10, 64)}
 
 
+@pytest.mark.slow
 def test_static_batches_run_through_epochs_without_a_seam(make_params, tokenizer):
     batches = _take(iter(_load(make_params(static_batch=True))), 150)
 
@@ -206,6 +209,7 @@ def test_a_budget_smaller_than_a_sentence_is_an_error(make_params, static_batch)
 # Position
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 1, 17, 60])
 @pytest.mark.parametrize("kind", ["dynamic", "static", "records"])
 def test_a_restored_iterator_of_a_fresh_dataset_goes_on_exactly(
@@ -292,6 +296,7 @@ def test_workers_share_the_evaluation_without_gap_or_overlap(make_params):
     assert len(shares[0][0]["inputs"]) == 22
 
 
+@pytest.mark.slow
 def test_workers_train_on_their_own_pairs_with_their_part_of_the_budget(make_params, tokenizer):
     params = make_params(global_batch_size=1280)
     seen = []
@@ -304,6 +309,7 @@ def test_workers_train_on_their_own_pairs_with_their_part_of_the_budget(make_par
     assert seen[0] | seen[1] == {source for source, _ in _PAIRS}
 
 
+@pytest.mark.slow
 def test_workers_without_sharding_see_everything_in_different_order(make_params):
     params = make_params(global_batch_size=800, sharding=False)
 
@@ -340,6 +346,7 @@ def test_two_text_files_are_read_line_by_line(make_params, tmp_path):
     assert wmt_dataloader.read_pairs(params) == [("one", "eins"), ("two", "zwei")]
 
 
+@pytest.mark.slow
 def test_records_are_streamed_in_training(make_params, records, tokenizer):
     batches = _take(iter(_load(_record_params(make_params, records))), 100)
 
@@ -351,6 +358,7 @@ def test_records_are_streamed_in_training(make_params, records, tokenizer):
     assert max(max(batch["inputs"].size, batch["targets"].size) for batch in batches) <= 640
 
 
+@pytest.mark.slow
 def test_static_batches_of_records_have_one_shape(make_params, records):
     params = _record_params(make_params, records, static_batch=True)
 
@@ -452,6 +460,7 @@ def test_evaluation_keeps_every_odd_line_in_its_place(make_params, odd, tokenize
     assert b"".join(tokenizer.detokenize(batches[-1]["targets"]).numpy()) == b"zwei"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_training_leaves_out_what_is_empty_or_too_long_and_takes_the_rest(
     make_params, odd, tokenizer, caplog, is_streamed

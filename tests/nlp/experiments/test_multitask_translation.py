@@ -1,3 +1,5 @@
+import pytest
+
 from quintain.core import exp_factory, train_lib
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.serving import translator
@@ -17,6 +19,7 @@ def test_both_directions_read_the_same_pairs():
     assert wmt_dataloader.read_pairs(back.validation_data) == [(b, a) for a, b in pairs]
 
 
+@pytest.mark.slow
 def test_it_trains_and_its_directory_translates(tmp_path):
     params = exp_factory.get_exp_config(NAME)
     small = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}

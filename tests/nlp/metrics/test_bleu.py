@@ -68,6 +68,7 @@ def test_tokenizer_splits_punctuation_but_not_inside_numbers(text, tokens):
     assert bleu.bleu_tokenize(text) == tokens
 
 
+@pytest.mark.slow
 def test_property_chars_select_a_category():
     chars = bleu.UnicodeRegex().property_chars("Nd")
 
@@ -96,6 +97,7 @@ def test_corpus_scores_are_those_of_sacrebleu_with_its_signature():
     assert "nc:6" in scores.chrf_signature
 
 
+@pytest.mark.slow
 def test_importing_the_module_loads_neither_sacrebleu_nor_the_unicode_tables():
     code = (
         "import sys\n"

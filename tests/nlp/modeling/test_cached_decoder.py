@@ -82,6 +82,7 @@ def search_without_cache(model, run, source, options):
     return ids[0, : options.num_outputs, 1:].numpy(), scores[0, : options.num_outputs].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_arguments", "options"),
     [
@@ -111,6 +112,7 @@ def test_the_search_finds_what_it_finds_without_a_cache(sources, model_arguments
         np.testing.assert_allclose(found["scores"][row], scores, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_sentence_gets_the_same_in_any_batch(sources):
     model, options = build_model(), decoding.DecodingOptions(beam_size=4, num_outputs=4)
     together = model.decode(tf.constant(sources), options)
@@ -122,6 +124,7 @@ def test_a_sentence_gets_the_same_in_any_batch(sources):
     np.testing.assert_allclose(together["scores"][2], alone["scores"][0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_settled_sentences_leave_the_batch(sources, monkeypatch):
     sizes = []
     leave = candidate_loop.CandidateLoop._leave
@@ -139,6 +142,7 @@ def test_settled_sentences_leave_the_batch(sources, monkeypatch):
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.slow
 def test_bfloat16_finds_nearly_the_same_scores(sources):
     model = build_model()
     exact = model.decode(tf.constant(sources), decoding.DecodingOptions())
@@ -151,6 +155,7 @@ def test_bfloat16_finds_nearly_the_same_scores(sources):
     np.testing.assert_allclose(rounded["scores"], exact["scores"], rtol=0.1)
 
 
+@pytest.mark.slow
 def test_prefixes_of_unequal_length_are_kept(sources):
     model = build_model()
     prefix = np.zeros([len(sources), 3], np.int32)
@@ -169,6 +174,7 @@ def test_prefixes_of_unequal_length_are_kept(sources):
             np.testing.assert_array_equal(outputs[row, :width], free[row, :width])
 
 
+@pytest.mark.slow
 def test_samples_are_those_of_the_seed(sources):
     model = build_model()
     options = decoding.DecodingOptions(sampling_temperature=1.0, num_outputs=3)
@@ -187,6 +193,7 @@ def test_samples_are_those_of_the_seed(sources):
     assert len({tuple(sample) for sample in samples}) == 3
 
 
+@pytest.mark.slow
 def test_sampling_without_randomness_is_greedy(sources):
     model = build_model()
     searched = dataclasses.replace(model.decoding, beam_size=1)

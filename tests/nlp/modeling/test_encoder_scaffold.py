@@ -143,6 +143,7 @@ def test_embeddings_are_added_and_normalised_in_float32_under_bfloat16():
     np.testing.assert_allclose(tf.cast(output, tf.float32)[0, 0], expected, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_one_matrix_learns_as_embeddings_and_as_logits():
     encoder = encoder_scaffold.EncoderScaffold(20, 8, 2, 2, 16, max_position_embeddings=10)
     model = bert_pretrainer.BertPretrainer(encoder)
@@ -180,6 +181,7 @@ def compute_gradients(encoder, inputs, weights):
     return loss, tape.gradient(loss, encoder.trainable_variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts",
     [

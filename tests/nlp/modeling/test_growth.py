@@ -34,6 +34,7 @@ def build_trained(**arguments):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"use_bias": True}])
 @pytest.mark.parametrize(
     "change",
@@ -57,6 +58,7 @@ def test_a_grown_model_computes_what_the_small_one_did(change, arguments):
     np.testing.assert_allclose(searched[0]["scores"], searched[1]["scores"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_that_normalises_outputs_can_grow_wider_but_not_deeper():
     old = build_trained(norm_first=False)
     wide = build(factor=2, norm_first=False)
@@ -68,6 +70,7 @@ def test_a_model_that_normalises_outputs_can_grow_wider_but_not_deeper():
         growth.grow(old, build(num_layers=(2, 1), norm_first=False))
 
 
+@pytest.mark.slow
 def test_growth_in_two_steps_keeps_the_function():
     old, middle, new = build_trained(), build(factor=2), build(factor=4, num_layers=(2, 2))
 
@@ -77,6 +80,7 @@ def test_growth_in_two_steps_keeps_the_function():
     np.testing.assert_allclose(new(INPUTS), old(INPUTS), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_copies_part_ways_and_new_blocks_learn():
     old, new = build_trained(), build(factor=2, num_layers=(2, 2))
     growth.grow(old, new)

@@ -73,6 +73,7 @@ def compute_loss_and_gradients(model):
     return loss, tape.gradient(loss, model.trainable_variables)
 
 
+@pytest.mark.slow
 def test_a_model_that_skips_padding_has_the_same_loss_and_gradients(model):
     model.skip_padding = False
     loss, gradients = compute_loss_and_gradients(model)
@@ -86,6 +87,7 @@ def test_a_model_that_skips_padding_has_the_same_loss_and_gradients(model):
         np.testing.assert_allclose(ours, theirs, atol=1e-6, err_msg=variable.path)
 
 
+@pytest.mark.slow
 def test_only_training_skips_padding_and_not_where_xla_compiles_it(model, monkeypatch):
     made = []
     original = packed_rows.PackedRows

@@ -52,6 +52,7 @@ def test_logits_do_not_depend_on_later_targets(model):
     )
 
 
+@pytest.mark.slow
 def test_logits_depend_on_the_source_and_on_earlier_targets(model):
     other_source, other_target = SOURCE.copy(), TARGET.copy()
     other_source[0, 0] = 9
@@ -91,6 +92,7 @@ def greedy_by_full_forward(model, source, max_length):
     return ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_cached_decoding_equals_the_full_forward_pass(norm_first):
     keras.utils.set_random_seed(3)
@@ -118,6 +120,7 @@ def test_scores_are_the_normalised_log_probabilities_of_the_outputs(model):
         np.testing.assert_allclose(decoded["scores"][row], total / norm, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_decoding_with_fixed_shapes_gives_the_same_outputs(jit_compile):
     keras.utils.set_random_seed(4)
@@ -155,6 +158,7 @@ def test_gradients_reach_every_variable(model):
     assert without == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_finite_and_close(model, policy):
     former = keras.config.dtype_policy()
@@ -172,6 +176,7 @@ def test_half_precision_is_finite_and_close(model, policy):
     assert all(v.dtype == "float32" for v in half.trainable_variables)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_restores_all_weights(model, tmp_path):
     other = build_model()
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "c"))
@@ -181,6 +186,7 @@ def test_a_checkpoint_restores_all_weights(model, tmp_path):
     np.testing.assert_array_equal(predict(other), predict(model))
 
 
+@pytest.mark.slow
 def test_dropout_continues_from_a_restored_random_state():
     dropping = build_model(dropout_rate=0.5)
     inputs = {"inputs": tf.constant(SOURCE), "targets": tf.constant(TARGET)}

@@ -25,6 +25,7 @@ def export(classifier_dir, tmp_path_factory):
     return exporter.export_run(classifier_dir, str(tmp_path_factory.mktemp("exports") / "model"))
 
 
+@pytest.mark.slow
 def test_an_export_predicts_as_the_run_does(run, export):
     found = classifier.Classifier.load(export).classify(TEXTS)
 
@@ -50,6 +51,7 @@ def test_predictions_come_in_the_order_of_the_texts_whatever_the_batches(run):
     assert run.classify([]) == []
 
 
+@pytest.mark.slow
 def test_classes_without_names_have_numbers_in_an_export_too(make_classifier_run, tmp_path):
     directory = make_classifier_run(model={"num_classes": 4})
     export = exporter.export_run(directory, str(tmp_path / "export"))
@@ -61,6 +63,7 @@ def test_classes_without_names_have_numbers_in_an_export_too(make_classifier_run
     assert set(found[0].probabilities) == {"0", "1", "2", "3"}
 
 
+@pytest.mark.slow
 def test_pairs_of_texts_are_predicted(make_classifier_run, tmp_path):
     directory = make_classifier_run(text_fields=["first", "second"], label_names=["no", "yes"])
     export = exporter.export_run(directory, str(tmp_path / "export"))
@@ -75,6 +78,7 @@ def test_pairs_of_texts_are_predicted(make_classifier_run, tmp_path):
         exported.classify([pairs[0], "ein Haus"])
 
 
+@pytest.mark.slow
 def test_numbers_have_no_classes(make_classifier_run, tmp_path):
     directory = make_classifier_run(model={"num_classes": 1}, metric_type="pearson_spearman_corr")
     export = exporter.export_run(directory, str(tmp_path / "export"))
@@ -90,6 +94,7 @@ def test_numbers_have_no_classes(make_classifier_run, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_server_answers_labels_and_probabilities(export, run):
     model = served_model.load(export, batch_size=2)
     expected = run.classify(TEXTS)

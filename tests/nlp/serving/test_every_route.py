@@ -43,6 +43,7 @@ def ask(caplog):
         yield send
 
 
+@pytest.mark.slow
 def test_no_request_is_a_fault_of_the_server(ask):
     choice = random.Random(5)
     paths = list(ask("GET", "/openapi.json").json()["paths"])

@@ -22,6 +22,7 @@ def run(model_dir):
     return translator.Translator.from_model_dir(model_dir)
 
 
+@pytest.mark.slow
 def test_an_export_translates_as_the_run_does(run, export):
     exported = translator.Translator.load(export)
     expected = run.translate_with_scores(SENTENCES, num_outputs=2)

@@ -226,6 +226,7 @@ print(json.dumps([two.num_replicas_in_sync, float(compute(slice(0, 4))), togethe
 """
 
 
+@pytest.mark.slow
 def test_the_loss_does_not_depend_on_the_number_of_replicas():
     # Logical CPUs can only be made before TensorFlow starts.
     result = subprocess.run(

@@ -94,6 +94,7 @@ def test_a_whole_number_is_a_learning_rate_too():
     assert config.learning_rate == 1.0
 
 
+@pytest.mark.slow
 def test_configs_do_not_load_tensorflow():
     code = (
         "import sys; from quintain import optimization; "

@@ -66,6 +66,7 @@ def shuffle(folder, num_sequences):
     return peak
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_is_shuffled(tmp_path):
     small, large = shuffle(tmp_path / "small", 500), shuffle(tmp_path / "large", 5_000)
 

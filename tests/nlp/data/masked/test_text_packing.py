@@ -37,6 +37,7 @@ def test_the_end_of_a_document_ends_a_sequence():
     assert [part.tolist() for part in packed] == [[5, 3], [6, 3, 7, 3]]
 
 
+@pytest.mark.slow
 def test_a_stream_is_cut_into_full_sequences():
     texts = make_texts()
 
@@ -57,6 +58,7 @@ def test_a_stream_without_text_gives_nothing():
     assert list(stream) == []
 
 
+@pytest.mark.slow
 def test_the_position_in_a_stream_is_restored(tmp_path):
     texts = tf.data.Dataset.range(1, 200).map(lambda n: tf.fill([n % 7 + 1], tf.cast(n, tf.int32)))
     stream = text_packing.pack_stream(texts, seq_length=8, vocabulary=VOCABULARY)

@@ -91,6 +91,7 @@ def test_what_is_not_there_is_an_error(library, tmp_path):
         _read(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 def test_training_batches_come_from_it(library, lines, tmp_path):
     vocabulary = str(tmp_path / "v.model")
     tokenizers.train_sentencepiece(
