@@ -1,12 +1,16 @@
 """Settings of all tests."""
 
 import importlib
+import json
 import logging
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
+
+_PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 def pytest_addoption(parser):
@@ -14,6 +18,23 @@ def pytest_addoption(parser):
     parser.addoption(
         "--long", action="store_true", help="kill and damage runs as often as a release asks for"
     )
+
+
+@pytest.fixture(scope="session")
+def run_program():
+    """Runs a program of `tests/programs/`, and returns the JSON that it writes last."""
+
+    def run(name, *arguments):
+        done = subprocess.run(
+            [sys.executable, str(_PROGRAMS / name), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 @pytest.fixture

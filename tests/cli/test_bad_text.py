@@ -87,6 +87,7 @@ def pair_up(lines):
     return [f"{line}\t{line}" for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
 def test_translation_trains_on_odd_pairs_held_or_streamed(train_translation, write, suffix):
     usable = [line for line in ODD if "\r" not in line]
@@ -123,6 +124,7 @@ def test_translation_of_nothing_but_control_characters_is_refused(train_translat
     assert is_one_error(result, "only spaces and control characters")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_architecture_is_refused(train_translation, write, tmp_path):
     other = tf.train.Checkpoint(model=tf.Module(), weights=tf.Variable([1.0, 2.0]))
     checkpoint = other.save(str(tmp_path / "other" / "ckpt"))
@@ -163,6 +165,7 @@ def train_classifier(train_bert, vocab_file):
     return train
 
 
+@pytest.mark.slow
 def test_a_classifier_trains_on_odd_texts(train_classifier, write):
     texts = [f"{line}\t1" for line in [*GOOD[:4], *ODD]]
 
@@ -202,6 +205,7 @@ def train_pretraining(train_bert, vocab_file):
     return train
 
 
+@pytest.mark.slow
 def test_pretraining_takes_odd_texts(train_pretraining, write):
     code, stdout, stderr = train_pretraining(write("odd.txt.gz", [*GOOD, *ODD]))
 
@@ -216,6 +220,7 @@ def test_pretraining_names_the_wrong_line(train_pretraining, write, name):
     assert is_one_error(train_pretraining(path), f"{name}:41: byte 0xe9 is not UTF-8")
 
 
+@pytest.mark.slow
 def test_pretraining_on_no_text_is_refused_instead_of_waiting(train_pretraining, write):
     result = train_pretraining(write("none.txt", ["", "\x01", "\u200b"]))
 

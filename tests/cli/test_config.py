@@ -1,5 +1,6 @@
 import json
 
+import pytest
 import yaml
 
 
@@ -47,6 +48,7 @@ def test_show_says_what_set_each_value(quintain, tmp_path):
     assert lines["steps_per_loop"].endswith("# factory translation/local")
 
 
+@pytest.mark.slow
 def test_schema_describes_the_experiment(quintain, tmp_path):
     path = tmp_path / "schema.json"
 

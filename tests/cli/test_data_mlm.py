@@ -57,6 +57,7 @@ def restore_ids(batch):
     return ids
 
 
+@pytest.mark.slow
 def test_text_of_several_languages_becomes_records_that_train(run, folder, tmp_path, capfd):
     code = run("--num_shards=3")
 
@@ -100,6 +101,7 @@ def test_small_languages_can_be_written_more_often(run, tmp_path, capfd):
     assert abs(counts[1][1] - counts[1][0]) <= 0.2 * counts[1][0]
 
 
+@pytest.mark.slow
 def test_pairs_are_written(run, tmp_path):
     run("--next_sentence", "--use_v2_feature_names", "--dupe_factor=5")
 
@@ -112,6 +114,7 @@ def test_pairs_are_written(run, tmp_path):
     assert (batch["input_type_ids"].max(axis=1) == 1).all()
 
 
+@pytest.mark.slow
 def test_a_bad_line_is_named_and_can_be_left_out(run, tmp_path, capfd):
     path = tmp_path / "bad.txt"
     path.write_bytes(b"good line\nb\xffd line\n" + b"long " * 20_000 + b"\n\xf0\x9f\x98\x80\n")
@@ -144,6 +147,7 @@ def many_buckets(monkeypatch):
     monkeypatch.setattr(mlm_records, "_BUCKET_BYTES", 500)
 
 
+@pytest.mark.slow
 def test_more_text_than_memory_gives_the_same_examples_in_another_order(
     run, tmp_path, many_buckets, monkeypatch
 ):
@@ -161,6 +165,7 @@ def test_more_text_than_memory_gives_the_same_examples_in_another_order(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["r-00000-of-00001.tfrecord"]
 
 
+@pytest.mark.slow
 def test_pairs_are_found_in_pieces_too(run, tmp_path, many_buckets):
     assert run("--next_sentence", "--dupe_factor=3") == 0
 
@@ -179,6 +184,7 @@ def measure_memory(run, tmp_path, num_lines):
     return peak
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(run, tmp_path, monkeypatch):
     monkeypatch.setattr(mlm_records, "_BUCKET_BYTES", 2**13)
     monkeypatch.setattr(mlm_records, "_CHUNK", 64)

@@ -9,6 +9,7 @@ from quintain.nlp.serving import classifier, translator
 TRANSLATION = ["serve_n_best", "serve_single", "serve_tokens", "serving_default"]
 
 
+@pytest.mark.slow
 def test_an_export_is_described_and_translates(quintain, model_dir, tmp_path):
     target = tmp_path / "new" / "export"
 
@@ -30,6 +31,7 @@ def test_an_export_is_described_and_translates(quintain, model_dir, tmp_path):
     assert len(model.translate(["red house", "tree"])) == 2
 
 
+@pytest.mark.slow
 def test_an_export_of_a_classifier_is_loaded_by_plain_tensorflow(
     quintain, classifier_dir, tmp_path
 ):

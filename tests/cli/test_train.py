@@ -27,6 +27,7 @@ def run_dir(shared_run, quintain, tiny):
     return shared_run
 
 
+@pytest.mark.slow
 def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, tiny):
     code, stdout, stderr = quintain("train", LOCAL, f"--model_dir={tmp_path / 'run'}", tiny)
 
@@ -40,6 +41,7 @@ def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, ti
     assert f"tensorboard --logdir={tmp_path / 'run'}" in stderr
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_so_and_can_be_trained_longer(run_dir, quintain):
     code, _, stderr = quintain("train", f"--model_dir={run_dir}")
     longer, stdout, _ = quintain(
@@ -52,6 +54,7 @@ def test_a_finished_run_says_so_and_can_be_trained_longer(run_dir, quintain):
     assert json.loads(stdout)["step"] == 6
 
 
+@pytest.mark.slow
 def test_evaluation_prints_metrics_as_json(run_dir, quintain):
     code, stdout, _ = quintain("train", "--mode=eval", f"--model_dir={run_dir}", "--json")
 

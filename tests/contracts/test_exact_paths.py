@@ -48,6 +48,7 @@ def _read_package():
     }
 
 
+@pytest.mark.slow
 def test_only_files_with_a_reason_look_for_files_by_a_pattern():
     found = {name for name, source in _read_package().items() if _find_calls(source, _GLOBS)}
 
@@ -68,6 +69,7 @@ def test_what_looks_for_files_by_a_pattern_deletes_none_of_them(name):
     assert looked_for == set()
 
 
+@pytest.mark.slow
 def test_tensorflows_readers_that_take_patterns_get_literal_paths():
     given_as_they_are = {
         name: [ast.unparse(call) for call in calls if not _is_literal(call)]

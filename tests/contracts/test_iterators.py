@@ -1,6 +1,8 @@
 import ast
 import pathlib
 
+import pytest
+
 _PACKAGE = pathlib.Path(__file__).parents[2] / "quintain"
 _MAKER = "orbit/iterators.py"
 _OVER_OTHER_THINGS = {"core/privacy/private_gradients.py", "nlp/data/tokenizers.py"}
@@ -24,6 +26,7 @@ def _is_of_two_arguments(name, nodes):
     )
 
 
+@pytest.mark.slow
 def test_iterators_over_datasets_are_made_by_the_function_that_makes_them_safe_to_drop():
     modules = {
         path.relative_to(_PACKAGE).as_posix(): path.read_text(encoding="utf-8")

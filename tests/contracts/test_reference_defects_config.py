@@ -97,6 +97,7 @@ def test_defect_18_experiments_are_listed(capsys):
     assert "translation/local" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_defect_18_a_run_can_be_tried_without_leaving_anything(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     overrides = [
@@ -118,6 +119,7 @@ def test_defect_18_a_run_can_be_tried_without_leaving_anything(tmp_path, capsys,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_defect_18_a_run_logs_rates_times_and_memory(tmp_path):
     overrides = [
         "task.model.embedding_width=8",

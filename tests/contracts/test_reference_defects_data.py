@@ -1,9 +1,5 @@
 """Defects 12, 14 and 15 of the reference: data left out, side effects of imports, translation."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -15,14 +11,6 @@ from quintain.nlp.data.pairs import parallel_text
 from quintain.nlp.tasks import translation
 
 _PAIRS = [(f"the number {i} and more", f"die Zahl {i} und mehr") for i in range(64)]
-
-
-def _run(code):
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
 
 
 # 12: drop_remainder=True by default, in evaluation too: the tail is silently not evaluated
@@ -41,53 +29,8 @@ def test_defect_12_evaluation_keeps_the_tail_by_default(tmp_path):
     assert [len(batch) for batch in batches] == [4, 4, 3]
 
 
-_COUNT_ON_REPLICAS = """
-import json
-import keras
-import tensorflow as tf
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
-from quintain.core import base_task, base_trainer, input_reader
-from quintain.core import config_definitions as cfg
-
-class Counting(base_task.Task):
-    def build_model(self):
-        model = keras.Sequential([keras.layers.Dense(1)])
-        model.build((None, 1))
-        return model
-
-    def build_inputs(self, params, input_context=None):
-        decode = lambda record: tf.strings.to_number(record)[tf.newaxis]
-        return input_reader.InputReader(params, decoder_fn=decode).read(input_context)
-
-    def build_losses(self, labels, model_outputs, aux_losses=None):
-        return tf.reduce_mean(labels)
-
-    def build_metrics(self, training=True):
-        return [keras.metrics.Sum(name="sum"), keras.metrics.Sum(name="count")]
-
-    def process_metrics(self, metrics, labels, model_outputs, **kwargs):
-        metrics[0].update_state(labels)
-        metrics[1].update_state(tf.ones_like(labels))
-
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-counts = []
-for path in PATHS:
-    data = cfg.DataConfig(input_path=path, global_batch_size=4, is_training=False)
-    task = Counting(cfg.TaskConfig(validation_data=data))
-    config = cfg.ExperimentConfig(task=task.task_config)
-    with strategy.scope():
-        trainer = base_trainer.Trainer(config, task, task.build_model(), None, train=False)
-        logs = trainer.evaluate(tf.constant(-1))
-    counts.append([int(logs[name]) for name in ("count", "sum")])
-print(json.dumps(counts))
-"""
-
-
 @pytest.mark.slow
-def test_defect_12_two_replicas_evaluate_the_tail_once(tmp_path):
+def test_defect_12_two_replicas_evaluate_the_tail_once(run_program, tmp_path):
     sizes = (9, 10, 12)
     paths = [str(tmp_path / f"{size}.tfrecord") for size in sizes]
     for path, size in zip(paths, sizes, strict=True):
@@ -95,46 +38,17 @@ def test_defect_12_two_replicas_evaluate_the_tail_once(tmp_path):
             for number in range(size):
                 writer.write(str(number).encode())
 
-    counts = _run(f"PATHS = {paths!r}\n{_COUNT_ON_REPLICAS}")
+    counts = run_program("count_on_replicas.py", *paths)
 
     assert counts == [[size, sum(range(size))] for size in sizes]
 
 
 # 14: importing changes YAML's loaders and representers for the whole process
 
-_COMPARE_YAML = """
-import copy, json
-import yaml
-
-classes = [
-    yaml.Loader, yaml.SafeLoader, yaml.FullLoader, yaml.UnsafeLoader, yaml.Dumper, yaml.SafeDumper,
-    yaml.CLoader, yaml.CSafeLoader, yaml.CDumper, yaml.CSafeDumper,
-]
-tables = [name for name in (
-    "yaml_constructors", "yaml_multi_constructors", "yaml_implicit_resolvers",
-    "yaml_path_resolvers", "yaml_representers", "yaml_multi_representers",
-)]
-
-def snapshot():
-    return [
-        (cls.__name__, name, sorted(map(repr, getattr(cls, name).items())))
-        for cls in classes for name in tables if hasattr(cls, name)
-    ]
-
-before = snapshot()
-import quintain, quintain.config, quintain.cli.main
-import quintain.core.experiment_parser, quintain.nlp.experiments, quintain.nlp.tasks
-from quintain.core import config_definitions as cfg
-from quintain.config import yaml_io
-yaml_io.dump(cfg.ExperimentConfig().as_dict())
-after = snapshot()
-print(json.dumps([left[:2] for left, right in zip(before, after) if left != right]))
-"""
-
 
 @pytest.mark.slow
-def test_defect_14_importing_and_using_the_package_leaves_yaml_as_it_was():
-    assert _run(_COMPARE_YAML) == []
+def test_defect_14_importing_and_using_the_package_leaves_yaml_as_it_was(run_program):
+    assert run_program("compare_yaml.py") == []
 
 
 # 15: translation needs a logging_dir, evaluates a batch of nothing, takes EOS to be 1, prints, and
@@ -180,6 +94,7 @@ def task(directory):
     return translation.TranslationTask(config)
 
 
+@pytest.mark.slow
 def test_defect_15_evaluation_needs_no_directory_and_prints_nothing(task, capfd):
     model = task.build_model()
     batch = next(iter(task.build_inputs(task.task_config.validation_data)))
@@ -215,6 +130,7 @@ def test_defect_15_the_end_of_a_sentence_is_that_of_the_vocabulary(task, directo
     assert task.build_model().eos_id == 5
 
 
+@pytest.mark.slow
 def test_defect_15_the_source_is_encoded_once_for_loss_and_search(task, monkeypatch):
     model = task.build_model()
     batch = next(iter(task.build_inputs(task.task_config.validation_data)))
@@ -241,6 +157,7 @@ def test_defect_15_a_step_does_not_change_its_inputs(task):
     assert sorted(batch) == ["inputs", "targets", "unique_id"]
 
 
+@pytest.mark.slow
 def test_defect_15_no_copy_of_the_validation_data_is_written_or_kept(task, directory):
     files = sorted(path.name for path in directory.iterdir())
 

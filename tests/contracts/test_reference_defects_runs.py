@@ -128,6 +128,7 @@ def test_defect_4_a_first_value_that_is_not_a_number_does_not_lock_the_best_chec
     assert info == {"score": 0.5, "other": None, "best_ckpt_global_step": 20}
 
 
+@pytest.mark.slow
 def test_defect_4_a_nested_metric_works_and_the_name_of_the_checkpoint_is_the_step(tmp_path):
     _, logs = run(build_params(**best_of("scores|all")), "train_and_eval", tmp_path)
 
@@ -144,6 +145,7 @@ def test_defect_4_a_misspelt_metric_is_found_before_the_first_step(tmp_path):
     assert reporter.loops == []
 
 
+@pytest.mark.slow
 def test_defect_6_a_large_loss_is_not_a_blow_up_unless_a_bound_says_so(tmp_path):
     run(build_params({"loss_offset": 1e7}), "train", tmp_path)
 
@@ -155,6 +157,7 @@ def test_defect_8_evaluation_without_a_checkpoint_is_an_error(tmp_path):
         run(build_params(), "eval", tmp_path)
 
 
+@pytest.mark.slow
 def test_defect_8_evaluation_returns_its_metrics(tmp_path):
     run(build_params(), "train", tmp_path)
 
@@ -163,6 +166,7 @@ def test_defect_8_evaluation_returns_its_metrics(tmp_path):
     assert logs["validation_loss"] > 0
 
 
+@pytest.mark.slow
 def test_defect_9_data_that_end_in_a_loop_end_the_training_in_order(tmp_path):
     reporter = Collector()
 

@@ -166,6 +166,7 @@ def routes(ask):
     return found
 
 
+@pytest.mark.slow
 def test_hostile_addresses_change_nothing(ask, routes, dump):
     choice, before = random.Random(1), dump()
     for _ in range(NUM_ROUNDS):
@@ -181,6 +182,7 @@ def test_hostile_addresses_change_nothing(ask, routes, dump):
     assert dump() == before
 
 
+@pytest.mark.slow
 def test_hostile_queries_are_answered(ask, routes):
     choice = random.Random(2)
     for method, path, _ in routes * NUM_ROUNDS:
@@ -194,6 +196,7 @@ def test_hostile_queries_are_answered(ask, routes):
     assert ask("GET", "/" + "a/" * 5000).status == 404
 
 
+@pytest.mark.slow
 def test_other_methods_and_broken_bodies_change_nothing(ask, routes, dump):
     choice, before = random.Random(3), dump()
     for path in sorted({path for _, path, _ in routes}):
@@ -214,6 +217,7 @@ def test_other_methods_and_broken_bodies_change_nothing(ask, routes, dump):
     assert dump()["experiments"][: len(before["experiments"])] == before["experiments"]
 
 
+@pytest.mark.slow
 def test_hostile_values_in_bodies_are_answered(ask, routes, dump):
     choice = random.Random(4)
     fields_by_path = {"runs": ["pid", "start_time", "launch_id"], "{experiment_id}": [

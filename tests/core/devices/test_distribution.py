@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 
 import keras
 import pytest
@@ -157,54 +155,9 @@ def test_no_strategy_has_a_scope_that_does_nothing():
         assert tf.distribute.get_strategy() is strategy
 
 
-# What can only be set before TensorFlow's devices start, or is for the whole process.
-_FRESH_PROCESS = """
-import json, os
-from quintain.core import config_definitions as cfg
-from quintain.core import task_factory, train_lib
-from quintain.core.devices import distribution
-
-strategy = distribution.build_strategy(cfg.RuntimeConfig(
-    distribution_strategy="multi_worker_mirrored",
-    worker_hosts="127.0.0.1:0",
-    all_reduce_alg="ring",
-    num_packs=3,
-    gpu_thread_mode="gpu_private",
-    per_gpu_thread_count=2,
-    batchnorm_spatial_persistent=True,
-    deterministic=True,
-))
-import keras
-import tensorflow as tf
-from tensorflow.python.framework import config
-with strategy.scope():
-    model = keras.Sequential([keras.Input([9]), keras.layers.Dense(1, use_bias=False)])
-distribution.pack_gradients(strategy, cfg.RuntimeConfig(num_packs=4), model)
-options = strategy.extended._communication_options
-try:
-    distribution.build_strategy(cfg.RuntimeConfig(num_virtual_cpus=3))
-    message = ""
-except Exception as error:
-    message = str(error)
-keras.utils.set_random_seed(1)
-print(json.dumps({
-    "threads": [os.environ[name] for name in ("TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT")],
-    "persistent": os.environ["TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"],
-    "implementation": options.implementation.value,
-    "bytes_per_pack": options.bytes_per_pack,
-    "is_deterministic": config.is_op_determinism_enabled(),
-    "message": message,
-}))
-"""
-
-
 @pytest.fixture(scope="module")
-def fresh_process():
-    process = subprocess.run(
-        [sys.executable, "-c", _FRESH_PROCESS], capture_output=True, text=True, check=False
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
-    return json.loads(process.stdout.splitlines()[-1])
+def fresh_process(run_program):
+    return run_program("settings_of_a_process.py")
 
 
 @pytest.mark.slow

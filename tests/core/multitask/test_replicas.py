@@ -1,89 +1,18 @@
 """Several tasks on two replicas do what one replica does with the same global batch."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 pytestmark = pytest.mark.slow
 
-# Two virtual CPUs can only be made before TensorFlow starts.
-_TRAIN_ON_REPLICAS = """
-import json
-import sys
-import keras
-import tensorflow as tf
 
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
-from quintain import optimization
-from quintain.core import base_task
-from quintain.core.multitask import (
-    base_model, base_trainer, evaluator, interleaving_trainer, multitask, task_sampler)
-
-BATCH = 8
-
-
-class Model(base_model.MultiTaskBaseModel):
-    def __init__(self):
-        keras.utils.set_random_seed(3)
-        self._shared = keras.layers.Dense(4)
-        super().__init__()
-
-    def _instantiate_sub_tasks(self):
-        return {name: keras.Sequential([keras.Input((3,)), self._shared, keras.layers.Dense(1)])
-                for name in ("a", "b")}
-
-
-class Line(base_task.Task):
-    def build_inputs(self, params, input_context=None):
-        x = tf.random.stateless_normal([64, 3], seed=(1, 2))
-        y = tf.reduce_sum(x, axis=1, keepdims=True)
-        data = tf.data.Dataset.from_tensor_slices((x, y))
-        data = data.repeat() if params.is_training else data
-        replicas = input_context.num_replicas_in_sync if input_context else 1
-        return data.batch(BATCH // replicas, drop_remainder=True)
-
-    def build_losses(self, labels, model_outputs, aux_losses=None):
-        return tf.reduce_mean(tf.square(labels - model_outputs))
-
-
-results = []
-for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
-    with strategy.scope():
-        config = base_task.TaskConfig()
-        config.train_data.is_training = True
-        tasks = multitask.MultiTask([Line(config, name="a"), Line(config, name="b")])
-        model = Model()
-        arguments = [tasks, model, optimization.SGD(0.05)]
-        if sys.argv[1] == "joint":
-            trainer = base_trainer.MultiTaskBaseTrainer(*arguments)
-        else:
-            sampler = task_sampler.UniformTaskSampler(tasks.task_weights)
-            trainer = interleaving_trainer.MultiTaskInterleavingTrainer(*arguments, sampler)
-        logs = trainer.train(tf.constant(6, tf.int32))
-        evaluated = evaluator.MultiTaskEvaluator(tasks.tasks, model).evaluate(tf.constant(-1))
-    results.append({
-        "loss": float(logs["training_loss"]),
-        "validation": float(evaluated["b"]["validation_loss"]),
-        "weights": [float(tf.reduce_sum(v)) for v in model.trainable_variables],
-        "step": int(trainer.global_step.numpy()),
-    })
-print(json.dumps(results))
-"""
+@pytest.fixture(scope="module")
+def results(run_program):
+    return run_program("train_several_tasks.py")
 
 
 @pytest.mark.parametrize("trainer_type", ["joint", "interleaving"])
-def test_two_replicas_do_what_one_does(trainer_type):
-    result = subprocess.run(
-        [sys.executable, "-c", _TRAIN_ON_REPLICAS, trainer_type],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    one, two = json.loads(result.stdout.splitlines()[-1])
+def test_two_replicas_do_what_one_does(results, trainer_type):
+    one, two = results[trainer_type]
 
     assert one["step"] == two["step"] == 6
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)

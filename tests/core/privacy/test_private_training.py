@@ -1,9 +1,6 @@
 """Differentially private training as a task and a config see it."""
 
-import json
 import shutil
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -94,6 +91,7 @@ def test_one_example_of_any_content_moves_the_update_no_more_than_the_limit(row)
     assert np.linalg.norm(changed * 4 - without * 3) <= 0.7 * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_noise_of_a_step_has_the_given_deviation():
     rows = np.ones([5, 2])
     changes = [
@@ -106,6 +104,7 @@ def test_noise_of_a_step_has_the_given_deviation():
     assert noise.mean() == pytest.approx(0.0, abs=4 * 0.4 / np.sqrt(noise.size))
 
 
+@pytest.mark.slow
 def test_dropout_differs_between_examples_and_between_steps():
     class DropoutTask(MeanTask):
         def build_model(self):
@@ -148,6 +147,7 @@ def test_layer_that_mixes_examples_is_refused():
         task.train_step(tf.ones([4, 2]), model, optimizer)
 
 
+@pytest.mark.slow
 def test_task_that_applies_gradients_of_its_own_is_refused(line_params, monkeypatch):
     params = line_params(make_private({"clipping_norm": 1.0}))
 
@@ -285,90 +285,11 @@ def test_trainer_built_by_hand_needs_an_optimizer_with_noise(line_params):
         trainer.train(tf.constant(1))
 
 
-_TRAIN_ON_REPLICAS = """
-import json
-import sys
-import keras
-import numpy as np
-import tensorflow as tf
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
-from quintain.core import base_task, trainer_factory, input_reader
-from quintain.core import config_definitions as cfg
-
-path = sys.argv[1]
-with tf.io.TFRecordWriter(path) as writer:
-    for row in np.random.default_rng(1).normal(size=[101, 3]).astype(np.float32):
-        writer.write(row.tobytes())
-
-
-class Line(base_task.Task):
-    def build_model(self):
-        keras.utils.set_random_seed(3)
-        model = keras.Sequential(
-            [keras.layers.Dense(4), keras.layers.Dropout(0.1), keras.layers.Dense(1)]
-        )
-        model.build((None, 3))
-        return model
-
-    def build_inputs(self, params, input_context=None):
-        reader = input_reader.InputReader(
-            params,
-            decoder_fn=lambda record: tf.ensure_shape(tf.io.decode_raw(record, tf.float32), [3]),
-            parser_fn=lambda row: (row, tf.reduce_sum(row, keepdims=True)),
-        )
-        return reader.read(input_context)
-
-    def build_losses(self, labels, model_outputs, aux_losses=None):
-        return tf.reduce_mean(tf.square(labels - model_outputs))
-
-
-def train(strategy, is_poisson):
-    params = cfg.ExperimentConfig(
-        task=cfg.TaskConfig(
-            train_data=cfg.DataConfig(input_path=path, is_training=True, global_batch_size=10),
-            differential_privacy_config=cfg.DifferentialPrivacyConfig(
-                clipping_norm=1.0, noise_multiplier=8.0, num_examples=101,
-                poisson_sampling=is_poisson, noise_seed=5,
-            ),
-        ),
-        trainer=cfg.TrainerConfig(train_steps=6, steps_per_loop=3, optimizer_config={
-            "optimizer": {"type": "sgd"},
-            "learning_rate": {"type": "constant", "constant": {"learning_rate": 0.1}},
-        }),
-    )
-    with strategy.scope():
-        task = Line(params.task)
-        trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=False)
-        before = [variable.numpy() for variable in trainer.model.trainable_variables]
-        logs = [trainer.train(tf.constant(3)) for _ in range(2)]
-    replicas = [
-        [copy.numpy() for copy in strategy.experimental_local_results(variable.value)]
-        for variable in trainer.model.trainable_variables
-    ]
-    change = max(np.abs(copies[0] - old).max() for copies, old in zip(replicas, before))
-    distance = max(np.abs(copies[0] - copies[-1]).max() for copies in replicas)
-    return [float(change), float(distance), float(logs[-1]["epsilon"])]
-
-
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-print(json.dumps([train(strategy, is_poisson) for is_poisson in (False, True)]))
-"""
-
-
 @pytest.mark.slow
-def test_weights_of_replicas_stay_equal_under_noise(tmp_path):
-    completed = subprocess.run(
-        [sys.executable, "-c", _TRAIN_ON_REPLICAS, str(tmp_path / "data.tfrecord")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_weights_of_replicas_stay_equal_under_noise(run_program, tmp_path):
+    results = run_program("train_privately.py", tmp_path / "data.tfrecord")
 
-    assert completed.returncode == 0, completed.stderr[-3000:]
-    for change, distance, epsilon in json.loads(completed.stdout.splitlines()[-1]):
+    for change, distance, epsilon in results:
         assert change > 0.1
         assert distance == 0.0
         assert 0 < epsilon < 1

@@ -1,7 +1,4 @@
-import json
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -183,57 +180,9 @@ def test_pretraining_learns(tmp_path):
     assert masked_lm.MaskedLMTask.__name__ == type(task).__name__
 
 
-_TWO_REPLICAS = """
-import json
-
-import tensorflow as tf
-
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-
-two = distribution.build_strategy(
-    cfg.RuntimeConfig(distribution_strategy="mirrored", num_virtual_cpus=2)
-)
-
-from quintain.core import exp_factory, task_factory
-from quintain.nlp import experiments
-
-assert experiments.pretraining
-task = task_factory.get_task(exp_factory.get_exp_config("bert/local").task)
-logits = tf.random.stateless_normal([4, 3, 5], [0, 1])
-ids = tf.constant([[0, 1, 2], [3, 4, 0], [1, 1, 1], [2, 3, 4]])
-weights = tf.constant([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-
-
-def compute(rows):
-    labels = {"masked_lm_ids": ids[rows], "masked_lm_weights": weights[rows]}
-    return task.build_losses(labels, {"mlm_logits": logits[rows]})
-
-
-def compute_share():
-    index = tf.distribute.get_replica_context().replica_id_in_sync_group
-    start = 2 * index
-    labels = {
-        "masked_lm_ids": ids[start : start + 2],
-        "masked_lm_weights": weights[start : start + 2],
-    }
-    return task.build_losses(labels, {"mlm_logits": logits[start : start + 2]})
-
-
-parts = two.experimental_local_results(two.run(tf.function(compute_share)))
-together = sum(float(part) for part in parts) / 2
-print(json.dumps([two.num_replicas_in_sync, float(compute(slice(0, 4))), together]))
-"""
-
-
 @pytest.mark.slow
-def test_the_loss_does_not_depend_on_the_number_of_replicas():
-    # Logical CPUs can only be made before TensorFlow starts.
-    result = subprocess.run(
-        [sys.executable, "-c", _TWO_REPLICAS], capture_output=True, text=True, check=False
-    )
+def test_the_loss_does_not_depend_on_the_number_of_replicas(run_program):
+    num_replicas, alone, together = run_program("masked_lm_loss.py")
 
-    assert result.returncode == 0, result.stderr
-    num_replicas, alone, together = json.loads(result.stdout.splitlines()[-1])
     assert num_replicas == 2
     assert together == pytest.approx(alone, rel=1e-6)
