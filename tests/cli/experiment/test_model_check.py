@@ -6,6 +6,8 @@ from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 name: x
 entrypoint: model_def:Mine
