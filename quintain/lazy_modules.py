@@ -15,6 +15,7 @@ def attach(
     *,
     doors: Mapping[str, str] | None = None,
     names: Mapping[str, Iterable[str]] | None = None,
+    find_names: Callable[[], Mapping[str, str]] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__getattr__` and the `__dir__` of a package.
 
@@ -24,6 +25,8 @@ def attach(
         doors: Names by which it also offers modules that are elsewhere below it, with their paths
             from it, such as `{"checkpoints": "saving.checkpoints"}`.
         names: What it offers of its modules, by their paths from it.
+        find_names: Returns what else it offers, with the full names of the modules that have it.
+            It is called when a name is asked for that is none of the above.
 
     Example:
         >>> __getattr__, __dir__ = attach(
@@ -40,9 +43,14 @@ def attach(
             return importlib.import_module(f"{package}.{paths[name]}")
         if name in owners:
             return getattr(importlib.import_module(f"{package}.{owners[name]}"), name)
+        # A private name is asked for by the interpreter, before any module is there.
+        found = find_names() if find_names and not name.startswith("_") else {}
+        if name in found:
+            return getattr(importlib.import_module(found[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *paths, *owners})
+        found = find_names() if find_names else {}
+        return sorted({*vars(sys.modules[package]), *paths, *owners, *found})
 
     return get, list_names

@@ -1,7 +1,13 @@
 """Optimizers and learning rates, and the configs that describe them.
 
-Names load their modules on first use: the configs do not wait for TensorFlow.
+Names load their modules on first use: the configs do not wait for TensorFlow. The configs of the
+choices, and what they describe, are known by the choices themselves.
 """
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
 
 from quintain import lazy_modules
 
@@ -12,102 +18,33 @@ _HOMES = {
         "OptimizerConfig",
         "WarmupConfig",
     ),
-    "configs.optimizer_config": (
-        "AdafactorConfig",
-        "AdafactorKerasConfig",
-        "AdagradConfig",
-        "AdamConfig",
-        "AdamExperimentalConfig",
-        "AdamWeightDecayConfig",
-        "AdamWeightDecayExperimentalConfig",
-        "BaseOptimizerConfig",
-        "EMAConfig",
-        "LAMBConfig",
-        "LARSConfig",
-        "RMSPropConfig",
-        "SGDConfig",
-        "SGDExperimentalConfig",
-    ),
-    "configs.keras_optimizer_config": (
-        "AdadeltaConfig",
-        "AdamaxConfig",
-        "FtrlConfig",
-        "LionConfig",
-        "MuonConfig",
-        "NadamConfig",
-    ),
-    "configs.learning_rate_config": (
-        "ConstantLrConfig",
-        "CosineLrConfig",
-        "DirectPowerLrConfig",
-        "ExponentialLrConfig",
-        "LinearWarmupConfig",
-        "PolynomialLrConfig",
-        "PolynomialWarmupConfig",
-        "PowerAndLinearDecayLrConfig",
-        "PowerDecayWithOffsetLrConfig",
-        "StepCosineLrConfig",
-        "WarmupStableDecayLrConfig",
-        "StepwiseLrConfig",
-    ),
-    "optimizer_factory": ("OptimizerFactory", "register_optimizer_cls"),
-    "lr_schedule": (
-        "CosineDecayWithOffset",
-        "DirectPowerDecay",
-        "ExponentialDecayWithOffset",
-        "PiecewiseConstantDecayWithOffset",
-        "PolynomialDecayWithOffset",
-    ),
-    "phased_lr_schedule": (
-        "PowerAndLinearDecay",
-        "PowerDecayWithOffset",
-        "StepCosineDecayWithOffset",
-        "WarmupStableDecay",
-    ),
-    "lr_warmup": ("LinearWarmup", "PolynomialWarmUp"),
-    "adadelta": ("Adadelta",),
-    "adafactor": ("Adafactor", "AdafactorKeras"),
-    "adagrad": ("Adagrad",),
-    "adamax": ("Adamax",),
-    "ftrl": ("Ftrl",),
-    "lion": ("Lion",),
-    "muon": ("Muon",),
-    "nadam": ("Nadam",),
-    "lamb": ("LAMB",),
-    "lars": ("LARS",),
-    "rmsprop": ("RMSprop",),
-    "adam": ("Adam", "AdamW", "AdamWeightDecay"),
+    "configs.optimizer_config": ("BaseOptimizerConfig", "EMAConfig"),
     "ema": ("ExponentialMovingAverage",),
     "gradient_accumulation": ("GradientAccumulation",),
     "loss_scaling": ("FixedLossScaleOptimizer", "LossScaleOptimizer"),
-    "sgd": ("SGD",),
+    "optimizer_factory": ("OptimizerFactory", "register_optimizer_cls"),
 }
-_MODULES = frozenset(
-    {
-        "adadelta",
-        "adafactor",
-        "adagrad",
-        "adam",
-        "adamax",
-        "configs",
-        "ema",
-        "ftrl",
-        "fused_optimizer",
-        "gradient_accumulation",
-        "gradient_clipping",
-        "lamb",
-        "lars",
-        "lion",
-        "lr_schedule",
-        "lr_warmup",
-        "muon",
-        "nadam",
-        "optimizer_factory",
-        "phased_lr_schedule",
-        "rmsprop",
-        "privacy",
-        "sgd",
-    }
-)
 
-__getattr__, __dir__ = lazy_modules.attach(__name__, _MODULES, names=_HOMES)
+
+@functools.cache
+def _find_choices() -> dict[str, str]:
+    """Returns the modules of all configs of choices, and of what they describe."""
+    choices = importlib.import_module(f"{__name__}.configs.choices")
+    config = importlib.import_module(f"{__name__}.configs.optimization_config")
+    homes = {}
+    for config_cls in (config.OptimizerConfig, config.LrConfig, config.WarmupConfig):
+        for field in dataclasses.fields(config_cls):
+            if isinstance(field.type, type):
+                homes[field.type.__name__] = field.type.__module__
+        for path in choices.find_builders(config_cls).values():
+            module, _, name = path.rpartition(".")
+            homes[name] = module
+    return homes
+
+
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    (module.name for module in pkgutil.iter_modules(__path__)),
+    names=_HOMES,
+    find_names=_find_choices,
+)

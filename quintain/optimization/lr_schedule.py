@@ -6,7 +6,6 @@ Python, so it runs eagerly, in graphs and compiled. Each docstring gives the clo
 """
 
 import abc
-import importlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -16,24 +15,20 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.optimization.configs import choices, learning_rate_config
+
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 """A constant or a schedule."""
 
 _PACKAGE = "quintain"
-_ELSEWHERE = {
-    "LinearWarmup": "quintain.optimization.lr_warmup",
-    "PolynomialWarmUp": "quintain.optimization.lr_warmup",
-    "PowerAndLinearDecay": "quintain.optimization.phased_lr_schedule",
-    "PowerDecayWithOffset": "quintain.optimization.phased_lr_schedule",
-    "StepCosineDecayWithOffset": "quintain.optimization.phased_lr_schedule",
-    "WarmupStableDecay": "quintain.optimization.phased_lr_schedule",
-}
 
 
 def __getattr__(name: str) -> Any:
     """Finds the schedules that lie in other files under this module's name too."""
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    for config_cls in (learning_rate_config.LrConfig, learning_rate_config.WarmupConfig):
+        for path in choices.find_builders(config_cls).values():
+            if path.endswith(f".{name}") and not path.startswith(__name__):
+                return choices.load(path)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,27 +20,8 @@ import keras
 
 from quintain import errors, registry
 from quintain.config import gin_io, one_of
-from quintain.optimization import (
-    adadelta,
-    adafactor,
-    adagrad,
-    adam,
-    adamax,
-    ema,
-    ftrl,
-    fused_optimizer,
-    lamb,
-    lars,
-    lion,
-    lr_schedule,
-    lr_warmup,
-    muon,
-    nadam,
-    phased_lr_schedule,
-    rmsprop,
-    sgd,
-)
-from quintain.optimization.configs import optimization_config
+from quintain.optimization import ema, fused_optimizer, lr_schedule, lr_warmup
+from quintain.optimization.configs import choices, optimization_config
 
 CONFIG_PATH: Final = "trainer.optimizer_config"
 """Where the config lies in an experiment's config; error messages start with it."""
@@ -56,25 +37,6 @@ LEARNING_RATES: Final = registry.Registry[str, LearningRateBuilder]("learning ra
 WARMUPS: Final = registry.Registry[str, type[lr_warmup.Warmup]]("warm-up")
 """Warm-ups by `warmup.type`. They take the wrapped learning rate and the fields of their config."""
 
-OPTIMIZERS.register("sgd")(sgd.SGD)
-OPTIMIZERS.register("adam")(adam.Adam)
-OPTIMIZERS.register("adamw")(adam.AdamWeightDecay)
-OPTIMIZERS.register("rmsprop")(rmsprop.RMSprop)
-OPTIMIZERS.register("adagrad")(adagrad.Adagrad)
-OPTIMIZERS.register("lamb")(lamb.LAMB)
-OPTIMIZERS.register("lars")(lars.LARS)
-OPTIMIZERS.register("sgd_experimental")(sgd.SGD)
-OPTIMIZERS.register("adam_experimental")(adam.Adam)
-OPTIMIZERS.register("adamw_experimental")(adam.AdamW)
-OPTIMIZERS.register("adafactor")(adafactor.Adafactor)
-OPTIMIZERS.register("adafactor_keras")(adafactor.AdafactorKeras)
-OPTIMIZERS.register("lion")(lion.Lion)
-OPTIMIZERS.register("muon")(muon.Muon)
-OPTIMIZERS.register("adadelta")(adadelta.Adadelta)
-OPTIMIZERS.register("adamax")(adamax.Adamax)
-OPTIMIZERS.register("nadam")(nadam.Nadam)
-OPTIMIZERS.register("ftrl")(ftrl.Ftrl)
-
 LEGACY_OPTIMIZERS_CLS: Final = OPTIMIZERS
 """The reference's name for `OPTIMIZERS`. There is one implementation of each rule."""
 
@@ -87,18 +49,13 @@ LR_CLS: Final = LEARNING_RATES
 WARMUP_CLS: Final = WARMUPS
 """The reference's name for `WARMUPS`."""
 
-LEARNING_RATES.register("stepwise")(lr_schedule.PiecewiseConstantDecayWithOffset)
-LEARNING_RATES.register("exponential")(lr_schedule.ExponentialDecayWithOffset)
-LEARNING_RATES.register("polynomial")(lr_schedule.PolynomialDecayWithOffset)
-LEARNING_RATES.register("cosine")(lr_schedule.CosineDecayWithOffset)
-LEARNING_RATES.register("power")(lr_schedule.DirectPowerDecay)
-LEARNING_RATES.register("power_linear")(phased_lr_schedule.PowerAndLinearDecay)
-LEARNING_RATES.register("power_with_offset")(phased_lr_schedule.PowerDecayWithOffset)
-LEARNING_RATES.register("step_cosine_with_offset")(phased_lr_schedule.StepCosineDecayWithOffset)
-LEARNING_RATES.register("wsd")(phased_lr_schedule.WarmupStableDecay)
-
-WARMUPS.register("linear")(lr_warmup.LinearWarmup)
-WARMUPS.register("polynomial")(lr_warmup.PolynomialWarmUp)
+for _kind, _config_cls in (
+    (OPTIMIZERS, optimization_config.OptimizerConfig),
+    (LEARNING_RATES, optimization_config.LrConfig),
+    (WARMUPS, optimization_config.WarmupConfig),
+):
+    for _name, _path in choices.find_builders(_config_cls).items():
+        _kind.register(_name)(choices.load(_path))
 
 
 @LEARNING_RATES.register("constant")

@@ -1,16 +1,49 @@
-"""Configs of optimizers that Keras has and the reference library does not."""
+"""Configs of optimizers that Keras has and the reference library does not, and of the choice."""
 
 import dataclasses
+from collections.abc import Iterator
 
-from quintain.optimization.configs import optimizer_config
+from typing_extensions import override
+
+from quintain.optimization.configs import choices, optimizer_config
 from quintain.optimization.configs.ranges import (
     Finite,
     Fraction,
+    Negative,
     NonNegative,
     NonPositive,
     Positive,
     Steps,
 )
+
+
+@dataclasses.dataclass
+class AdafactorKerasConfig(optimizer_config.BaseOptimizerConfig):
+    """Adafactor, as Keras has it."""
+
+    name: str = "Adafactor"
+    """Name of the optimizer."""
+
+    beta_2_decay: Negative = -0.8
+    """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
+
+    epsilon_1: Positive = 1e-30
+    """Added to squared gradients."""
+
+    epsilon_2: Positive = 1e-3
+    """Least size of a weight."""
+
+    clip_threshold: Positive = 1.0
+    """Largest root mean square of an update."""
+
+    relative_step: bool = True
+    """Whether the learning rate is at most `1 / sqrt(t)` in update `t`."""
+
+    weight_decay: NonNegative | None = None
+    """Fraction of a weight that is subtracted at each update, times the learning rate."""
+
+    exclude_from_weight_decay: list[str] | None = None
+    """Regular expressions searched for in a variable's path; a match does not decay."""
 
 
 @dataclasses.dataclass
@@ -168,3 +201,43 @@ class MuonConfig(optimizer_config.BaseOptimizerConfig):
     rms_rate: NonNegative = 0.2
     """Root mean square of a step at a learning rate of 1; 0 for steps whose singular values are
     near 1."""
+
+
+@dataclasses.dataclass
+class OptimizerConfig(optimizer_config.ReferenceOptimizerConfig):
+    """The optimizer, chosen by `type`."""
+
+    adafactor_keras: AdafactorKerasConfig = choices.choice(
+        AdafactorKerasConfig, "adafactor.AdafactorKeras"
+    )
+    """Adafactor, as Keras 3 has it."""
+
+    lion: LionConfig = choices.choice(LionConfig, "lion.Lion")
+    """Steps of the same size for all weights, in the direction of a sign."""
+
+    muon: MuonConfig = choices.choice(MuonConfig, "muon.Muon")
+    """Orthogonal steps for matrices, Adam for all other weights."""
+
+    adadelta: AdadeltaConfig = choices.choice(AdadeltaConfig, "adadelta.Adadelta")
+    """Steps whose size follows from the sizes of former gradients and steps."""
+
+    adamax: AdamaxConfig = choices.choice(AdamaxConfig, "adamax.Adamax")
+    """Adam with the largest gradient instead of the mean square."""
+
+    nadam: NadamConfig = choices.choice(NadamConfig, "nadam.Nadam")
+    """Adam with Nesterov momentum."""
+
+    ftrl: FtrlConfig = choices.choice(FtrlConfig, "ftrl.Ftrl")
+    """Follow the regularised leader, for sparse linear models."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem if `type` is not one of the choices."""
+        if self.type == "slide" and "slide" not in self.choices():
+            yield (
+                "type",
+                "got 'slide', an optimizer whose rule was never published, so it can't be built. "
+                "'lamb' and 'lars' adapt steps by layer; 'adafactor' suits large sparse layers.",
+            )
+        else:
+            yield from super().check()

@@ -12,7 +12,8 @@ from typing import Literal
 from typing_extensions import override
 
 from quintain import errors
-from quintain.config import base_config
+from quintain.config import base_config, one_of
+from quintain.optimization.configs import choices
 from quintain.optimization.configs.ranges import (
     Finite,
     NonNegative,
@@ -281,3 +282,71 @@ class PolynomialWarmupConfig(base_config.Config):
 
     warmup_steps: Steps | None = None
     """Steps that the warm-up takes; 0 for none."""
+
+
+@dataclasses.dataclass
+class LrConfig(one_of.OneOfConfig):
+    """The learning rate, chosen by `type`."""
+
+    type: str | None = None
+    """Which of the schedules below; has to be set."""
+
+    constant: ConstantLrConfig = dataclasses.field(default_factory=ConstantLrConfig)
+    """The same at every step."""
+
+    stepwise: StepwiseLrConfig = choices.choice(
+        StepwiseLrConfig, "lr_schedule.PiecewiseConstantDecayWithOffset"
+    )
+    """One value between every two boundaries."""
+
+    exponential: ExponentialLrConfig = choices.choice(
+        ExponentialLrConfig, "lr_schedule.ExponentialDecayWithOffset"
+    )
+    """Exponential decay."""
+
+    polynomial: PolynomialLrConfig = choices.choice(
+        PolynomialLrConfig, "lr_schedule.PolynomialDecayWithOffset"
+    )
+    """Polynomial decay."""
+
+    cosine: CosineLrConfig = choices.choice(CosineLrConfig, "lr_schedule.CosineDecayWithOffset")
+    """Cosine decay."""
+
+    power: DirectPowerLrConfig = choices.choice(DirectPowerLrConfig, "lr_schedule.DirectPowerDecay")
+    """A power of the step."""
+
+    power_linear: PowerAndLinearDecayLrConfig = choices.choice(
+        PowerAndLinearDecayLrConfig, "phased_lr_schedule.PowerAndLinearDecay"
+    )
+    """A power of the step that is drawn down to 0 along a line at the end."""
+
+    power_with_offset: PowerDecayWithOffsetLrConfig = choices.choice(
+        PowerDecayWithOffsetLrConfig, "phased_lr_schedule.PowerDecayWithOffset"
+    )
+    """A held value, then a power of the steps since then."""
+
+    step_cosine_with_offset: StepCosineLrConfig = choices.choice(
+        StepCosineLrConfig, "phased_lr_schedule.StepCosineDecayWithOffset"
+    )
+    """Half a cosine wave between every two values."""
+
+    wsd: WarmupStableDecayLrConfig = choices.choice(
+        WarmupStableDecayLrConfig, "phased_lr_schedule.WarmupStableDecay"
+    )
+    """A held value that falls in the last part of the training."""
+
+
+@dataclasses.dataclass
+class WarmupConfig(one_of.OneOfConfig):
+    """The warm-up, chosen by `type`; none by default."""
+
+    type: str | None = None
+    """Which of the warm-ups below, or None."""
+
+    linear: LinearWarmupConfig = choices.choice(LinearWarmupConfig, "lr_warmup.LinearWarmup")
+    """Along a straight line."""
+
+    polynomial: PolynomialWarmupConfig = choices.choice(
+        PolynomialWarmupConfig, "lr_warmup.PolynomialWarmUp"
+    )
+    """Along a power of the step."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing_extensions import override
 
 from quintain import errors
-from quintain.config import base_config
+from quintain.config import base_config, one_of
+from quintain.optimization.configs import choices
 from quintain.optimization.configs.ranges import (
     Fraction,
-    Negative,
     NonNegative,
     Positive,
     Steps,
@@ -104,23 +104,11 @@ class AdamConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class AdamWeightDecayConfig(BaseOptimizerConfig):
+class AdamWeightDecayConfig(AdamConfig):
     """Adam with decoupled weight decay, as BERT was trained with."""
 
     name: str = "AdamWeightDecay"
     """Name of the optimizer."""
-
-    beta_1: Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
-    beta_2: Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
-    epsilon: Positive = 1e-07
-    """Added to the root of the mean square, against division by 0."""
-
-    amsgrad: bool = False
-    """Whether the largest mean square so far is used, instead of the present one."""
 
     weight_decay_rate: NonNegative = 0.0
     """Fraction of a weight that is subtracted at each update, times the learning rate."""
@@ -316,35 +304,6 @@ class AdafactorConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class AdafactorKerasConfig(BaseOptimizerConfig):
-    """Adafactor, as Keras has it."""
-
-    name: str = "Adafactor"
-    """Name of the optimizer."""
-
-    beta_2_decay: Negative = -0.8
-    """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
-
-    epsilon_1: Positive = 1e-30
-    """Added to squared gradients."""
-
-    epsilon_2: Positive = 1e-3
-    """Least size of a weight."""
-
-    clip_threshold: Positive = 1.0
-    """Largest root mean square of an update."""
-
-    relative_step: bool = True
-    """Whether the learning rate is at most `1 / sqrt(t)` in update `t`."""
-
-    weight_decay: NonNegative | None = None
-    """Fraction of a weight that is subtracted at each update, times the learning rate."""
-
-    exclude_from_weight_decay: list[str] | None = None
-    """Regular expressions searched for in a variable's path; a match does not decay."""
-
-
-@dataclasses.dataclass
 class EMAConfig(base_config.Config):
     """Exponential moving average of the weights."""
 
@@ -362,3 +321,46 @@ class EMAConfig(base_config.Config):
 
     dynamic_decay: bool = True
     """Whether the decay grows from small values over the first steps."""
+
+
+@dataclasses.dataclass
+class ReferenceOptimizerConfig(one_of.OneOfConfig):
+    """The optimizers of the reference library, chosen by `type`."""
+
+    type: str | None = None
+    """Which of the optimizers; has to be set."""
+
+    sgd: SGDConfig = choices.choice(SGDConfig, "sgd.SGD")
+    """Stochastic gradient descent."""
+
+    adam: AdamConfig = choices.choice(AdamConfig, "adam.Adam")
+    """Adam."""
+
+    adamw: AdamWeightDecayConfig = choices.choice(AdamWeightDecayConfig, "adam.AdamWeightDecay")
+    """Adam with decoupled weight decay."""
+
+    rmsprop: RMSPropConfig = choices.choice(RMSPropConfig, "rmsprop.RMSprop")
+    """Gradients divided by a running average of their size."""
+
+    adagrad: AdagradConfig = choices.choice(AdagradConfig, "adagrad.Adagrad")
+    """Gradients divided by the root of the sum of all their squares."""
+
+    lamb: LAMBConfig = choices.choice(LAMBConfig, "lamb.LAMB")
+    """Adam with a step relative to the size of each weight."""
+
+    lars: LARSConfig = choices.choice(LARSConfig, "lars.LARS")
+    """Momentum with a step relative to the size of each weight."""
+
+    sgd_experimental: SGDExperimentalConfig = choices.choice(SGDExperimentalConfig, "sgd.SGD")
+    """Stochastic gradient descent, under the names of Keras 3."""
+
+    adam_experimental: AdamExperimentalConfig = choices.choice(AdamExperimentalConfig, "adam.Adam")
+    """Adam, under the names of Keras 3."""
+
+    adamw_experimental: AdamWeightDecayExperimentalConfig = choices.choice(
+        AdamWeightDecayExperimentalConfig, "adam.AdamW"
+    )
+    """Adam with decoupled weight decay, as Keras 3 has it."""
+
+    adafactor: AdafactorConfig = choices.choice(AdafactorConfig, "adafactor.Adafactor")
+    """Adafactor, as T5 was trained with."""
