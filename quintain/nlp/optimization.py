@@ -1,12 +1,14 @@
 """Makes an optimizer without a config, for training loops written before there were any."""
 
-from typing import Any, Final, Self
+import dataclasses
+from typing import Final
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import adam, fused_optimizer, lamb, lr_schedule
+from quintain.optimization.configs import ranges
 
 _EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")
 """Paths of weights that do not decay, as in BERT."""
@@ -15,6 +17,7 @@ _BUILDERS: Final = {"adamw": adam.AdamWeightDecay, "lamb": lamb.LAMB}
 
 
 @keras.saving.register_keras_serializable("quintain")
+@dataclasses.dataclass(eq=False, repr=False)
 class WarmUp(lr_schedule.StepSchedule):
     """Rises to a given rate along a power, and then follows a schedule.
 
@@ -23,55 +26,26 @@ class WarmUp(lr_schedule.StepSchedule):
     `f(W)`.
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_schedule_fn: lr_schedule.LearningRate,
-        warmup_steps: int,
-        power: float = 1.0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the parameters of the formula.
+    initial_learning_rate: float
+    """Learning rate that the warm-up leads to."""
 
-        Args:
-            initial_learning_rate: Learning rate that the warm-up leads to.
-            decay_schedule_fn: Schedule or constant after the warm-up.
-            warmup_steps: Steps that the warm-up takes.
-            power: Positive exponent.
-            name: Name for display.
+    decay_schedule_fn: lr_schedule.WrappedRate
+    """Schedule or constant after the warm-up."""
 
-        Raises:
-            ValueError: If `warmup_steps` or `power` is not positive.
-        """
-        super().__init__(name=name)
-        for key, value in {"warmup_steps": warmup_steps, "power": power}.items():
-            if not value > 0:
-                raise ValueError(f"{key}: got {value!r}, expected a number > 0.")
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_schedule_fn = decay_schedule_fn
-        self.warmup_steps, self.power = int(warmup_steps), float(power)
+    warmup_steps: ranges.Period
+    """Steps that the warm-up takes."""
+
+    power: ranges.Positive = 1.0
+    """Positive exponent."""
+
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
         last = float(self.warmup_steps)
         rising = self.initial_learning_rate * tf.pow(tf.minimum(step / last, 1.0), self.power)
         return tf.where(step < last, rising, lr_schedule.evaluate(self.decay_schedule_fn, step))
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "initial_learning_rate": self.initial_learning_rate,
-            "decay_schedule_fn": keras.saving.serialize_keras_object(self.decay_schedule_fn),
-            "warmup_steps": self.warmup_steps,
-            "power": self.power,
-            "name": self.name,
-        }
-
-    @override
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        schedule = keras.saving.deserialize_keras_object(config["decay_schedule_fn"])
-        return cls(**(config | {"decay_schedule_fn": schedule}))
 
 
 def create_optimizer(

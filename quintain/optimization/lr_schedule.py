@@ -6,19 +6,25 @@ Python, so it runs eagerly, in graphs and compiled. Each docstring gives the clo
 """
 
 import abc
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 import keras
+import pydantic
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization.configs import choices, learning_rate_config
+from quintain.optimization import parameters
+from quintain.optimization.configs import choices, learning_rate_config, ranges
 
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 """A constant or a schedule."""
+
+WrappedRate: TypeAlias = Annotated[LearningRate, pydantic.SkipValidation]
+"""A constant or a schedule that a schedule changes; any function of the step will do."""
 
 _PACKAGE = "quintain"
 
@@ -33,7 +39,13 @@ def __getattr__(name: str) -> Any:
 
 
 class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
-    """Base of the schedules: moves the step by an offset and computes in float32."""
+    """Base of the schedules, which are dataclasses: the fields are the constructor's arguments.
+
+    It moves the step by an offset and computes in float32.
+
+    Raises:
+        ValueError: If a parameter is out of range.
+    """
 
     base_lr_class: ClassVar[type["StepSchedule"]]
     """The class itself: called without `offset` it makes the schedule that starts at step 0."""
@@ -43,16 +55,12 @@ class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         super().__init_subclass__(**kwargs)
         cls.base_lr_class = cls
 
-    def __init__(self, *, offset: int = 0, name: str | None = None) -> None:
-        """Stores what all schedules share.
+    offset = 0
+    name: str | None = None
 
-        Args:
-            offset: Step at which the schedule starts.
-            name: Name for display.
-        """
-        super().__init__()
-        self.offset = offset
-        self.name = name or type(self).__name__
+    def __post_init__(self) -> None:
+        vars(self).update(parameters.check(self))
+        self.name = self.name or type(self).__name__
 
     @override
     def __call__(self, step: Any) -> tf.Tensor:
@@ -73,10 +81,28 @@ class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     @override
     def get_config(self) -> dict[str, Any]:
-        return {"offset": self.offset, "name": self.name}
+        """Returns the constructor's arguments; a wrapped schedule is described whole."""
+        return {
+            name: keras.saving.serialize_keras_object(value) if callable(value) else value
+            for name, value in parameters.describe(self).items()
+        }
+
+    @override
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Returns the schedule that `get_config` describes."""
+        return cls(
+            **{
+                name: keras.saving.deserialize_keras_object(value)
+                if isinstance(value, dict)
+                else value
+                for name, value in config.items()
+            }
+        )
 
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class PiecewiseConstantDecayWithOffset(StepSchedule):
     """Holds one value between every two boundaries.
 
@@ -84,35 +110,29 @@ class PiecewiseConstantDecayWithOffset(StepSchedule):
     still holds.
     """
 
-    def __init__(
-        self,
-        boundaries: Sequence[int],
-        values: Sequence[float],
-        *,
-        offset: int = 0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the steps and the values between them.
+    boundaries: Sequence[int]
+    """Increasing steps, the last at which each value but the last one holds."""
 
-        Args:
-            boundaries: Increasing steps, the last at which each value but the last one holds.
-            values: One learning rate more than there are boundaries.
-            offset: Step at which the schedule starts.
-            name: Name for display.
+    values: Sequence[float]
+    """One learning rate more than there are boundaries."""
 
-        Raises:
-            ValueError: If the boundaries do not increase, or the number of values does not fit.
-        """
-        super().__init__(offset=offset, name=name)
-        if len(values) != len(boundaries) + 1:
+    _: dataclasses.KW_ONLY
+
+    offset: int = 0
+    """Step at which the schedule starts."""
+
+    name: str | None = None
+    """Name for display."""
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.values) != len(self.boundaries) + 1:
             raise ValueError(
-                f"`len(values) == len(boundaries) + 1` must hold, but got {len(values)=}, "
-                f"{len(boundaries)=}."
+                "`len(values) == len(boundaries) + 1` must hold, but got "
+                f"{len(self.values)=}, {len(self.boundaries)=}."
             )
-        if any(right <= left for left, right in itertools.pairwise(boundaries)):
-            raise ValueError(f"boundaries: got {boundaries!r}, expected increasing steps.")
-        self.boundaries = [int(boundary) for boundary in boundaries]
-        self.values = [float(value) for value in values]
+        require_increasing(self.boundaries)
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -120,12 +140,9 @@ class PiecewiseConstantDecayWithOffset(StepSchedule):
         index = tf.reduce_sum(tf.cast(step > boundaries, tf.int32))
         return tf.gather(tf.constant(self.values, tf.float32), index)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"boundaries": self.boundaries, "values": self.values}
-
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class ExponentialDecayWithOffset(StepSchedule):
     """Multiplies the learning rate by the same factor in every period.
 
@@ -133,34 +150,25 @@ class ExponentialDecayWithOffset(StepSchedule):
     rounded down.
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        decay_rate: float,
-        *,
-        staircase: bool = False,
-        offset: int = 0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the parameters of the formula.
+    initial_learning_rate: float
+    """Learning rate at the start."""
 
-        Args:
-            initial_learning_rate: Learning rate at the start.
-            decay_steps: Steps in which the rate is multiplied by `decay_rate` once.
-            decay_rate: Positive factor.
-            staircase: Whether the rate changes once in `decay_steps` steps, not at every step.
-            offset: Step at which the schedule starts.
-            name: Name for display.
+    decay_steps: ranges.Positive
+    """Steps in which the rate is multiplied by `decay_rate` once."""
 
-        Raises:
-            ValueError: If `decay_steps` or `decay_rate` is not positive.
-        """
-        super().__init__(offset=offset, name=name)
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_steps = _require_positive("decay_steps", decay_steps)
-        self.decay_rate = float(_require_positive("decay_rate", decay_rate))
-        self.staircase = bool(staircase)
+    decay_rate: ranges.Positive
+    """Positive factor."""
+
+    _: dataclasses.KW_ONLY
+
+    staircase: bool = False
+    """Whether the rate changes once in `decay_steps` steps, not at every step."""
+
+    offset: int = 0
+    """Step at which the schedule starts."""
+
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -169,17 +177,9 @@ class ExponentialDecayWithOffset(StepSchedule):
             exponent = tf.floor(exponent)
         return self.initial_learning_rate * tf.pow(self.decay_rate, exponent)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "initial_learning_rate": self.initial_learning_rate,
-            "decay_steps": self.decay_steps,
-            "decay_rate": self.decay_rate,
-            "staircase": self.staircase,
-        }
-
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class PolynomialDecayWithOffset(StepSchedule):
     """Falls to an end value along a polynomial; linearly by default.
 
@@ -188,37 +188,28 @@ class PolynomialDecayWithOffset(StepSchedule):
     every period and falls again, more slowly.
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        *,
-        end_learning_rate: float = 0.0001,
-        power: float = 1.0,
-        cycle: bool = False,
-        offset: int = 0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the parameters of the formula.
+    initial_learning_rate: float
+    """Learning rate at the start."""
 
-        Args:
-            initial_learning_rate: Learning rate at the start.
-            decay_steps: Steps until the end value is reached.
-            end_learning_rate: Learning rate at the end.
-            power: Positive exponent.
-            cycle: Whether to start again after `decay_steps` instead of keeping the end value.
-            offset: Step at which the schedule starts.
-            name: Name for display.
+    decay_steps: ranges.Positive
+    """Steps until the end value is reached."""
 
-        Raises:
-            ValueError: If `decay_steps` or `power` is not positive.
-        """
-        super().__init__(offset=offset, name=name)
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_steps = _require_positive("decay_steps", decay_steps)
-        self.end_learning_rate = float(end_learning_rate)
-        self.power = float(_require_positive("power", power))
-        self.cycle = bool(cycle)
+    _: dataclasses.KW_ONLY
+
+    end_learning_rate: float = 0.0001
+    """Learning rate at the end."""
+
+    power: ranges.Positive = 1.0
+    """Positive exponent."""
+
+    cycle: bool = False
+    """Whether to start again after `decay_steps` instead of keeping the end value."""
+
+    offset: int = 0
+    """Step at which the schedule starts."""
+
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -230,18 +221,9 @@ class PolynomialDecayWithOffset(StepSchedule):
         span = self.initial_learning_rate - self.end_learning_rate
         return span * tf.pow(1.0 - done, self.power) + self.end_learning_rate
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "initial_learning_rate": self.initial_learning_rate,
-            "decay_steps": self.decay_steps,
-            "end_learning_rate": self.end_learning_rate,
-            "power": self.power,
-            "cycle": self.cycle,
-        }
-
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class CosineDecayWithOffset(StepSchedule):
     """Falls along half a cosine wave.
 
@@ -251,31 +233,22 @@ class CosineDecayWithOffset(StepSchedule):
         Loshchilov and Hutter, 2017, section 3 (https://arxiv.org/abs/1608.03983), without restarts.
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        *,
-        alpha: float = 0.0,
-        offset: int = 0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the parameters of the formula.
+    initial_learning_rate: float
+    """Learning rate at the start."""
 
-        Args:
-            initial_learning_rate: Learning rate at the start.
-            decay_steps: Steps until the end value is reached.
-            alpha: End value, as a fraction of `initial_learning_rate`.
-            offset: Step at which the schedule starts.
-            name: Name for display.
+    decay_steps: ranges.Positive
+    """Steps until the end value is reached."""
 
-        Raises:
-            ValueError: If `decay_steps` is not positive.
-        """
-        super().__init__(offset=offset, name=name)
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.decay_steps = _require_positive("decay_steps", decay_steps)
-        self.alpha = float(alpha)
+    _: dataclasses.KW_ONLY
+
+    alpha: float = 0.0
+    """End value, as a fraction of `initial_learning_rate`."""
+
+    offset: int = 0
+    """Step at which the schedule starts."""
+
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -283,16 +256,9 @@ class CosineDecayWithOffset(StepSchedule):
         wave = 0.5 * (1.0 + tf.cos(math.pi * done))
         return self.initial_learning_rate * ((1.0 - self.alpha) * wave + self.alpha)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {
-            "initial_learning_rate": self.initial_learning_rate,
-            "decay_steps": self.decay_steps,
-            "alpha": self.alpha,
-        }
-
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class DirectPowerDecay(StepSchedule):
     """Follows a power of the step; with -0.5 the inverse square root of the Transformer paper.
 
@@ -302,70 +268,37 @@ class DirectPowerDecay(StepSchedule):
         Vaswani et al., 2017, section 5.3 (https://arxiv.org/abs/1706.03762).
     """
 
-    def __init__(
-        self, initial_learning_rate: float, power: float = 1.0, name: str | None = None
-    ) -> None:
-        """Stores the parameters of the formula.
+    initial_learning_rate: float
+    """Learning rate at step 1."""
 
-        Args:
-            initial_learning_rate: Learning rate at step 1.
-            power: Exponent, usually negative.
-            name: Name for display.
-        """
-        super().__init__(name=name)
-        self.initial_learning_rate = float(initial_learning_rate)
-        self.power = float(power)
+    power: float = 1.0
+    """Exponent, usually negative."""
+
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
         return self.initial_learning_rate * tf.pow(tf.maximum(step, 1.0), self.power)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "initial_learning_rate": self.initial_learning_rate,
-            "power": self.power,
-            "name": self.name,
-        }
-
 
 @keras.saving.register_keras_serializable(_PACKAGE)
+@dataclasses.dataclass(eq=False, repr=False)
 class InverseTimeDecay(StepSchedule):
     """Divides another learning rate by a growing number: `f(s) / (1 + decay * s)`."""
 
-    def __init__(self, rate: LearningRate, decay: float, name: str | None = None) -> None:
-        """Stores the wrapped learning rate.
+    rate: WrappedRate
+    """Schedule or constant `f`."""
 
-        Args:
-            rate: Schedule or constant `f`.
-            decay: Growth of the divisor in a step, at least 0.
-            name: Name for display.
+    decay: ranges.NonNegative
+    """Growth of the divisor in a step, at least 0."""
 
-        Raises:
-            ValueError: If `decay` is negative.
-        """
-        super().__init__(name=name)
-        if not decay >= 0.0:
-            raise ValueError(f"decay: got {decay!r}, expected a number >= 0.")
-        self.rate = rate
-        self.decay = float(decay)
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
         return evaluate(self.rate, step) / (1.0 + self.decay * step)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "rate": keras.saving.serialize_keras_object(self.rate),
-            "decay": self.decay,
-            "name": self.name,
-        }
-
-    @override
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        return cls(**(config | {"rate": keras.saving.deserialize_keras_object(config["rate"])}))
 
 
 def divide_over_time(rate: LearningRate, decay: float) -> LearningRate:
@@ -378,7 +311,11 @@ def evaluate(rate: LearningRate, step: tf.Tensor | float) -> tf.Tensor:
     return tf.cast(rate(step) if callable(rate) else rate, tf.float32)
 
 
-def _require_positive(name: str, value: float) -> Any:
-    if not value > 0:
-        raise ValueError(f"{name}: got {value!r}, expected a number > 0.")
-    return value
+def require_increasing(boundaries: Sequence[int]) -> None:
+    """Checks that each step is after the one before.
+
+    Raises:
+        ValueError: If one is not.
+    """
+    if any(right <= left for left, right in itertools.pairwise(boundaries)):
+        raise ValueError(f"boundaries: got {list(boundaries)!r}, expected increasing steps.")

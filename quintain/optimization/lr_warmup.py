@@ -6,36 +6,25 @@ steps are not shifted.
 """
 
 import abc
-from typing import Any, Self
+import dataclasses
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import lr_schedule
+from quintain.optimization.configs import ranges
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Warmup(lr_schedule.StepSchedule, abc.ABC):
     """Base of the warm-ups: joins a rising part to the wrapped schedule."""
 
-    def __init__(
-        self, after_warmup_lr_sched: lr_schedule.LearningRate, warmup_steps: int, name: str | None
-    ) -> None:
-        """Stores the wrapped schedule.
+    after_warmup_lr_sched: lr_schedule.WrappedRate
+    """Schedule or constant after the warm-up."""
 
-        Args:
-            after_warmup_lr_sched: Schedule or constant after the warm-up.
-            warmup_steps: Steps that the warm-up takes; 0 for none.
-            name: Name for display.
-
-        Raises:
-            ValueError: If `warmup_steps` is negative.
-        """
-        super().__init__(name=name)
-        if warmup_steps < 0:
-            raise ValueError(f"warmup_steps: got {warmup_steps!r}, expected a number >= 0.")
-        self.after_warmup_lr_sched = after_warmup_lr_sched
-        self.warmup_steps = int(warmup_steps)
+    warmup_steps: ranges.Steps
+    """Steps that the warm-up takes; 0 for none."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -50,23 +39,9 @@ class Warmup(lr_schedule.StepSchedule, abc.ABC):
     def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the rate at the fraction `done` of the way to `target`, all `[]` float32."""
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        schedule = self.after_warmup_lr_sched
-        return {
-            "after_warmup_lr_sched": keras.saving.serialize_keras_object(schedule),
-            "warmup_steps": self.warmup_steps,
-            "name": self.name,
-        }
-
-    @override
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        schedule = keras.saving.deserialize_keras_object(config["after_warmup_lr_sched"])
-        return cls(**(config | {"after_warmup_lr_sched": schedule}))
-
 
 @keras.saving.register_keras_serializable("quintain")
+@dataclasses.dataclass(eq=False, repr=False)
 class LinearWarmup(Warmup):
     """Rises along a straight line.
 
@@ -79,37 +54,19 @@ class LinearWarmup(Warmup):
         [0.0, 0.05, 0.1, 0.1]
     """
 
-    def __init__(
-        self,
-        after_warmup_lr_sched: lr_schedule.LearningRate,
-        warmup_steps: int,
-        warmup_learning_rate: float = 0.0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the wrapped schedule and the start value.
+    warmup_learning_rate: float = 0.0
+    """Learning rate at step 0."""
 
-        Args:
-            after_warmup_lr_sched: Schedule or constant after the warm-up.
-            warmup_steps: Steps that the warm-up takes; 0 for none.
-            warmup_learning_rate: Learning rate at step 0.
-            name: Name for display.
-
-        Raises:
-            ValueError: If `warmup_steps` is negative.
-        """
-        super().__init__(after_warmup_lr_sched, warmup_steps, name)
-        self.warmup_learning_rate = float(warmup_learning_rate)
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         return self.warmup_learning_rate + done * (target - self.warmup_learning_rate)
 
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"warmup_learning_rate": self.warmup_learning_rate}
-
 
 @keras.saving.register_keras_serializable("quintain")
+@dataclasses.dataclass(eq=False, repr=False)
 class PolynomialWarmUp(Warmup):
     """Rises from almost 0 along a power.
 
@@ -117,31 +74,12 @@ class PolynomialWarmUp(Warmup):
     schedule.
     """
 
-    def __init__(
-        self,
-        after_warmup_lr_sched: lr_schedule.LearningRate,
-        warmup_steps: int,
-        power: float = 1.0,
-        name: str | None = None,
-    ) -> None:
-        """Stores the wrapped schedule and the exponent.
+    power: float = 1.0
+    """Exponent."""
 
-        Args:
-            after_warmup_lr_sched: Schedule or constant after the warm-up.
-            warmup_steps: Steps that the warm-up takes; 0 for none.
-            power: Exponent.
-            name: Name for display.
-
-        Raises:
-            ValueError: If `warmup_steps` is negative.
-        """
-        super().__init__(after_warmup_lr_sched, warmup_steps, name)
-        self.power = float(power)
+    name: str | None = None
+    """Name for display."""
 
     @override
     def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         return target * tf.pow(tf.maximum(done, 1.0 / self.warmup_steps), self.power)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"power": self.power}

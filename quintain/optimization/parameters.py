@@ -65,4 +65,5 @@ def _check_one(name: str, annotation: Any, value: Any) -> Any:
 
 @functools.cache
 def _find_adapter(annotation: Any) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(annotation)
+    config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    return pydantic.TypeAdapter(annotation, config=config)
