@@ -123,7 +123,6 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
         self._order: dict[str, int] = {}
         for rung in self.rungs:
             rung.order = self._order
-        self._num_ended = 0
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -197,12 +196,6 @@ class AshaSearch(_RungSearch):
         return self._on_result(request_id, metric)
 
     @override
-    def on_closed(self, request_id: str) -> list[base_search.Operation]:
-        del request_id
-        self._num_ended += 1
-        return []
-
-    @override
     def on_exited_early(
         self, request_id: str, reason: base_search.ExitReason
     ) -> list[base_search.Operation]:
@@ -210,7 +203,6 @@ class AshaSearch(_RungSearch):
             return self._replace(request_id)
         self._exited.add(request_id)
         self._closed.add(request_id)
-        self._num_ended += 1
         if request_id not in self.rungs[self._rung_of[request_id]].outstanding:
             return []  # It has its result and was waiting for others.
         return self._on_result(request_id, base_search.WORST_METRIC)
@@ -323,6 +315,7 @@ class AshaStoppingSearch(_RungSearch):
         """Lays out the rungs; the arguments are those of `AshaSearch`."""
         super().__init__(space, random, **sizes)
         self._num_created = 0
+        self._num_ended = 0
 
     @override
     def on_validated(

@@ -97,7 +97,6 @@ class HalvingSearch(base_search.SearchMethod):
         for rung in self.rungs:
             rung.order = self._order
         self._exited: set[str] = set()
-        self._num_ended = 0
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -119,18 +118,11 @@ class HalvingSearch(base_search.SearchMethod):
         return self._on_result(request_id, metric)
 
     @override
-    def on_closed(self, request_id: str) -> list[base_search.Operation]:
-        del request_id
-        self._num_ended += 1
-        return []
-
-    @override
     def on_exited_early(
         self, request_id: str, reason: base_search.ExitReason
     ) -> list[base_search.Operation]:
         del reason
         self._exited.add(request_id)
-        self._num_ended += 1
         if request_id not in self.rungs[self._rung_of[request_id]].outstanding:
             return []
         return self._on_result(request_id, base_search.WORST_METRIC)

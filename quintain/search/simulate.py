@@ -42,10 +42,6 @@ class Simulation:
         """Units of training of all trials together."""
         return sum(self.lengths.values())
 
-    def count_by_length(self) -> dict[int, int]:
-        """Returns how many trials were trained for each length, shortest first."""
-        return dict(sorted(collections.Counter(self.lengths.values()).items()))
-
 
 def shrink(
     config: experiment_config.ExperimentConfig, max_trials: int

@@ -17,6 +17,7 @@ from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
+    graph_data,
     legacy_tensorflow,
     repeatable_random,
     update_order,
@@ -117,7 +118,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._handle = v1.placeholder(tf.string, [], "iterator_handle")
             self._is_training = v1.placeholder(tf.bool, [], "is_training")
             self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
-            self._record = _read(self._handle, train, validation)
+            self._record = graph_data.read(self._handle, train, validation)
             with repeatable_random.stepwise(self._step):
                 self._outputs = self._build_outputs()
                 self._train_op = self._build_train_op()
@@ -186,7 +187,7 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def _export(self, directory: str) -> None:
         signature = v1.saved_model.signature_def_utils.predict_signature_def(
-            _flatten(self._record) | {"is_training": self._is_training}, self._outputs
+            graph_data.flatten(self._record) | {"is_training": self._is_training}, self._outputs
         )
         builder = v1.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
@@ -328,7 +329,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         self._train_handle, self._validation_handle = self._session.run(
             [self._train_iterator.string_handle(), self._validation_iterator.string_handle()]
         )
-        size = _batch_size(self._record)
+        size = graph_data.batch_size(self._record)
         feeds = [self._handle, self._is_training, self._step]
         trained = [self._outputs[name] for name in self._train_names]
         validated = [self._outputs[name] for name in self._validation_names]
@@ -372,73 +373,6 @@ def _refuse_aggregation(context: base_trial.TrialContext) -> None:
             f"optimizations.aggregation_frequency: got {steps}; a TensorFlowTrial applies the "
             "gradients of each batch. Use larger batches."
         )
-
-
-def _read(handle: tf.Tensor, train: Any, validation: Any) -> Any:
-    """Returns the next batch of the iterator that a handle names.
-
-    Raises:
-        TrialError: If the datasets have different structures, or no batches.
-    """
-    left, right = train.element_spec, validation.element_spec
-    paths = _flatten(left)
-    others = _flatten(right)
-    if paths.keys() != others.keys():
-        raise errors.TrialError(
-            "make_data_loaders(): the datasets have different structures. Training: "
-            f"{left}. Validation: {right}."
-        )
-    shapes = []
-    for path, spec in paths.items():
-        other = others[path]
-        place = f" at {path!r}" if len(paths) > 1 else ""
-        if type(spec) is not type(other) or spec.dtype != other.dtype:
-            raise errors.TrialError(
-                f"make_data_loaders(): the datasets differ{place}: training {spec}, validation "
-                f"{other}."
-            )
-        if spec.shape.rank == 0 or other.shape.rank == 0:
-            raise errors.TrialError(
-                f"make_data_loaders(): the data{place} are single numbers ({spec}), expected "
-                "batches; call .batch(...) on both datasets."
-            )
-        if spec.shape.rank is not None and spec.shape.rank != other.shape.rank:
-            raise errors.TrialError(
-                f"make_data_loaders(): the datasets have different ranks{place}: training "
-                f"{spec.shape}, validation {other.shape}. Are both batched?"
-            )
-        shapes.append(spec.shape.most_specific_compatible_shape(other.shape))
-    iterator = v1.data.Iterator.from_string_handle(
-        handle,
-        v1.data.get_output_types(train),
-        tf.nest.pack_sequence_as(left, shapes),
-        v1.data.get_output_classes(train),
-    )
-    return iterator.get_next()
-
-
-def _flatten(record: Any) -> dict[str, Any]:
-    """Returns the parts of a nest by their paths, `record` if there is one part only."""
-    flat: dict[str, Any] = {}
-
-    def walk(part: Any, path: str) -> None:
-        if isinstance(part, Mapping):
-            for name in sorted(part):
-                walk(part[name], f"{path}/{name}" if path else str(name))
-        elif isinstance(part, tuple | list):
-            for number, value in enumerate(part):
-                walk(value, f"{path}/{number}" if path else str(number))
-        else:
-            flat[path or "record"] = part
-
-    walk(record, "")
-    return flat
-
-
-def _batch_size(record: Any) -> tf.Tensor:
-    first = tf.nest.flatten(record)[0]
-    shape = first.dense_shape if isinstance(first, tf.SparseTensor) else tf.shape(first)
-    return shape[0]
 
 
 def _to_metrics(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

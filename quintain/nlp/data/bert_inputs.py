@@ -5,7 +5,7 @@ Shapes:
     S  positions
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -127,3 +127,18 @@ def trim(segments: Sequence[tf.RaggedTensor], num_tokens: int) -> list[tf.Ragged
         tf.RaggedTensor.from_tensor(part.to_tensor(), lengths=kept[:, index])
         for index, part in enumerate(segments)
     ]
+
+
+def repeat_dummy(
+    num_positions: int, others: Mapping[str, tf.Tensor], *, is_training: bool | None
+) -> tf.data.Dataset:
+    """Returns batches of one example whose words are zeros, to try a model without data.
+
+    Args:
+        num_positions: Words of the example.
+        others: What a batch has beside its words.
+        is_training: Whether there is no end; otherwise there are two batches.
+    """
+    words = tf.zeros([1, num_positions], tf.int32)  # [1, S]
+    batch = {"input_word_ids": words, "input_mask": tf.ones_like(words), "input_type_ids": words}
+    return tf.data.Dataset.from_tensors({**batch, **others}).repeat(None if is_training else 2)

@@ -66,12 +66,12 @@ def smoothed_cross_entropy(
     vocab_size = tf.cast(tf.shape(logits)[-1], tf.float32)
     on, off = 1.0 - smoothing, smoothing / tf.maximum(vocab_size - 1.0, 1.0)
     entropy = -(tf.math.xlogy(on, on) + (vocab_size - 1.0) * tf.math.xlogy(off, off))
-    flat_labels = tf.reshape(labels, [-1])
+    flat_labels = tf.reshape(labels, [-1])  # [B * L]
 
     @tf.custom_gradient
     def compute(scores: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        chances = tf.nn.softmax(scores)
-        likeliest = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        chances = tf.nn.softmax(scores)  # [B * L, V]
+        likeliest = tf.argmax(scores, axis=-1, output_type=tf.int32)  # [B * L]
         normaliser = _pick(scores, likeliest) - tf.math.log(_pick(chances, likeliest))
         label_scores = _pick(scores, flat_labels)
         loss = normaliser - (on - off) * label_scores - entropy
@@ -79,12 +79,12 @@ def smoothed_cross_entropy(
             loss -= off * tf.reduce_sum(scores, axis=-1)
 
         def backward(upstream: tf.Tensor) -> tf.Tensor:
-            targets = tf.one_hot(flat_labels, tf.shape(scores)[-1], on, off)
+            targets = tf.one_hot(flat_labels, tf.shape(scores)[-1], on, off)  # [B * L, V]
             return (chances - targets) * upstream[:, tf.newaxis]
 
         return loss, backward
 
-    flat = tf.reshape(logits, [-1, tf.shape(logits)[-1]])
+    flat = tf.reshape(logits, [-1, tf.shape(logits)[-1]])  # [B * L, V]
     return tf.reshape(compute(flat), tf.shape(labels))
 
 

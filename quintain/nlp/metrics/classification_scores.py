@@ -16,21 +16,6 @@ _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 
 
-def accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """Returns the share of predictions that equal their label, in `[0, 1]`.
-
-    Args:
-        labels: `[N]` class ids.
-        predictions: `[N]` class ids.
-
-    Example:
-        >>> accuracy([0, 1, 2, 2], [0, 1, 1, 2])
-        0.75
-    """
-    truth, found = _to_classes(labels), _to_classes(predictions)
-    return _ratio(float(np.sum(truth == found)), float(truth.size))
-
-
 def f1(labels: npt.ArrayLike, predictions: npt.ArrayLike, *, num_classes: int = 2) -> float:
     """Returns the F1 score, the harmonic mean of precision and recall, in `[0, 1]`.
 

@@ -1,4 +1,4 @@
-"""Accuracy of predicted tokens."""
+"""Accuracy of predicted tokens; the letters of shapes are those of `token_mean`."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class TokenAccuracy(token_mean.TokenMean):
     @override
     def measure(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """Returns 1 where the likeliest token, the first of several, is the right one, else 0."""
-        flat = tf.reshape(y_pred, [-1, tf.shape(y_pred)[-1]])
-        likeliest = tf.argmax(flat, axis=-1, output_type=tf.int32)
-        is_right = tf.equal(likeliest, tf.cast(tf.reshape(y_true, [-1]), tf.int32))
+        flat = tf.reshape(y_pred, [-1, tf.shape(y_pred)[-1]])  # [B * T, V]
+        likeliest = tf.argmax(flat, axis=-1, output_type=tf.int32)  # [B * T]
+        is_right = tf.equal(likeliest, tf.cast(tf.reshape(y_true, [-1]), tf.int32))  # [B * T]
         return tf.cast(is_right, tf.float32)

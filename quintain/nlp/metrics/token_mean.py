@@ -31,8 +31,8 @@ class TokenMean(keras.metrics.Mean, abc.ABC):
             sample_weight: Shaped as `y_true`, 0 (or false) for positions that do not count, such as
                 padding; None counts all.
         """
-        values = tf.reshape(self.measure(y_true, y_pred), [-1])
-        weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])
+        values = tf.reshape(self.measure(y_true, y_pred), [-1])  # [B * T]
+        weights = None if sample_weight is None else tf.reshape(sample_weight, [-1])  # [B * T]
         super().update_state(values, sample_weight=weights)
 
     @abc.abstractmethod

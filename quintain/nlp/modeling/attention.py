@@ -60,9 +60,9 @@ class Projection(keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`, or `[N, D]` likewise."""
         kernel = tf.convert_to_tensor(self.kernel)
-        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N, D]
         if self.bias is None:
-            outputs = tf.matmul(flat, kernel)
+            outputs = tf.matmul(flat, kernel)  # [N, num_parts * width]
         else:
             outputs = _multiply_and_add(flat, kernel, tf.convert_to_tensor(self.bias))
         if inputs.shape.rank == 2:
@@ -81,11 +81,11 @@ def _multiply_and_add(
     """
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
+        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)  # [1, N]
         return (
-            tf.matmul(upstream, kernel, transpose_b=True),
-            tf.matmul(inputs, upstream, transpose_a=True),
-            tf.squeeze(tf.matmul(ones, upstream), 0),
+            tf.matmul(upstream, kernel, transpose_b=True),  # [N, D]
+            tf.matmul(inputs, upstream, transpose_a=True),  # [D, width]
+            tf.squeeze(tf.matmul(ones, upstream), 0),  # [width]
         )
 
     return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), backward
@@ -111,7 +111,7 @@ class _Attention(keras.layers.Layer):
         self, x: tf.Tensor, num_parts: int = 1, rows: packed_rows.PackedRows | None = None
     ) -> list[tf.Tensor]:
         """Turns `[B, Q, num_parts * D]`, or such `rows`, into parts `[B, H, Q, D / H]`."""
-        x = x if rows is None else rows.spread(x)
+        x = x if rows is None else rows.spread(x)  # [B, Q, num_parts * D]
         shape = tf.shape(x)
         heads = [shape[0], shape[1], num_parts, self.num_heads, self.width // self.num_heads]
         return tf.unstack(tf.transpose(tf.reshape(x, heads), [2, 0, 3, 1, 4]))
@@ -140,7 +140,7 @@ class _Attention(keras.layers.Layer):
         scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
         if bias is not None:
             scores += bias
-        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)
+        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, Q, K]
         return tf.matmul(self.dropout(weights, training=training), values)
 
     def merge(self, mixed: tf.Tensor, rows: packed_rows.PackedRows | None) -> tf.Tensor:

@@ -2,7 +2,9 @@
 
 Shapes:
     B  examples in the batch
+    b  examples that are still in the batch
     K  beams: candidates kept for each example
+    W  continuations that are looked at: of each beam, then of each example
     L  ids of a candidate so far, the initial one included
     P  longest prefix
     V  vocabulary size
@@ -123,13 +125,13 @@ class FunctionPredictor(candidate_loop.Predictor):
     def predict(self, sequences: tf.Tensor, index: tf.Tensor, cache: Any) -> tuple[tf.Tensor, Any]:
         """Calls the function with candidates and examples in one dimension."""
         if self._sees_last_only:
-            ids = tf.gather(sequences, [index], axis=2)
+            ids = tf.gather(sequences, [index], axis=2)  # [B, K, 1]
         else:
-            ids = sequences[:, :, : index + 1]
+            ids = sequences[:, :, : index + 1]  # [B, K, L]
         num_candidates = sequences.shape[1]
         cache = tf.nest.map_structure(_flatten_beams, cache)
         logits, cache = self._function(_flatten_beams(ids), index, cache)
-        logits = tf.reshape(logits, [-1, num_candidates, self._vocab_size])
+        logits = tf.reshape(logits, [-1, num_candidates, self._vocab_size])  # [B, K, V]
         return logits, tf.nest.map_structure(
             lambda part: _unflatten_beams(part, num_candidates), cache
         )
@@ -156,7 +158,7 @@ class BeamSearch(candidate_loop.CandidateLoop):
     @override
     def is_settled(self, state: candidate_loop.State) -> tf.Tensor:
         """Returns whether no live candidate can get into the best `num_results`."""
-        best_alive = state.alive_log_probs[:, 0] / self.norm(state.max_lengths)
+        best_alive = state.alive_log_probs[:, 0] / self.norm(state.max_lengths)  # [b]
         last = self.num_results - 1
         last_wanted = tf.where(
             state.is_finished[:, last], state.finished_scores[:, last], self.worst_score
@@ -166,8 +168,8 @@ class BeamSearch(candidate_loop.CandidateLoop):
     @override
     def advance(self, state: candidate_loop.State) -> candidate_loop.State:
         """Extends all candidates by one id."""
-        ids, log_probs, cache, beams = self._extend(state)
-        is_ended = self.rules.is_end(ids)
+        ids, log_probs, cache, beams = self._extend(state)  # [b, W] but for the cache
+        is_ended = self.rules.is_end(ids)  # [b, W]
         sequences = self.extend(tf.gather(state.alive_ids, beams, batch_dims=1), ids, state.index)
         alive_log_probs, places = tf.math.top_k(
             tf.where(is_ended, -tf.constant(float("inf"), self.dtype), log_probs),
@@ -188,7 +190,7 @@ class BeamSearch(candidate_loop.CandidateLoop):
     @override
     def choose(self, state: candidate_loop.State) -> candidate_loop.Results:
         """Returns the finished candidates, or the live ones where nothing finished."""
-        has_finished = tf.reduce_any(state.is_finished, axis=1)
+        has_finished = tf.reduce_any(state.is_finished, axis=1)  # [b]
         ids = tf.where(has_finished[:, tf.newaxis, tf.newaxis], state.finished_ids, state.alive_ids)
         scores = tf.where(has_finished[:, tf.newaxis], state.finished_scores, state.alive_log_probs)
         return candidate_loop.Results(ids, scores)
@@ -200,14 +202,14 @@ class BeamSearch(candidate_loop.CandidateLoop):
             Ids, log-probabilities, the cache, and the beams that were continued.
         """
         logits, cache = self.predictor.predict(state.alive_ids, state.index, state.cache)
-        log_probs = tf.nn.log_softmax(tf.cast(logits, self.dtype))
+        log_probs = tf.nn.log_softmax(tf.cast(logits, self.dtype))  # [b, K, V]
         log_probs = self.rules.apply(log_probs, state.alive_ids, state.index, state.prefix)
         # With two end ids or more, all of 2 * K continuations might end.
         wanted = (len(self.rules.eos_ids) + 1) * self.num_candidates
         # Each beam's best are found first: the best of all are among them.
         best, ids = _find_largest(log_probs, min(wanted, log_probs.shape[-1]))  # [b, K, W]
         width = ids.shape[-1]
-        totals = best + state.alive_log_probs[..., tf.newaxis]
+        totals = best + state.alive_log_probs[..., tf.newaxis]  # [b, K, W]
         best, places = tf.math.top_k(
             tf.reshape(totals, [-1, self.num_candidates * width]),
             min(wanted, self.num_candidates * width),
@@ -223,11 +225,11 @@ class BeamSearch(candidate_loop.CandidateLoop):
         is_ended: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the best K of the candidates that ended before and in this step."""
-        is_ended = tf.logical_and(is_ended, tf.math.is_finite(log_probs))
+        is_ended = tf.logical_and(is_ended, tf.math.is_finite(log_probs))  # [b, W]
         scores = tf.where(is_ended, log_probs / self.norm(state.index + 1), self.worst_score)
-        all_ids = tf.concat([state.finished_ids, sequences], axis=1)
-        all_scores = tf.concat([state.finished_scores, scores], axis=1)
-        best, places = tf.math.top_k(all_scores, self.num_candidates)
+        all_ids = tf.concat([state.finished_ids, sequences], axis=1)  # [b, K + W, L]
+        all_scores = tf.concat([state.finished_scores, scores], axis=1)  # [b, K + W]
+        best, places = tf.math.top_k(all_scores, self.num_candidates)  # [b, K]
         return (
             tf.gather(all_ids, places, batch_dims=1),
             best,
@@ -244,13 +246,13 @@ def _find_largest(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     if size % _BLOCK or size < 4 * _BLOCK * count // 2:
         return tf.math.top_k(values, count)
     shape = tf.shape(values)
-    blocks = tf.reshape(values, [-1, size // _BLOCK, _BLOCK])
+    blocks = tf.reshape(values, [-1, size // _BLOCK, _BLOCK])  # [b * K, blocks, block]
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=2), count)  # [b * K, count]
     candidates = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, count * _BLOCK])
-    largest, places = tf.math.top_k(candidates, count)
-    block = tf.gather(chosen, places // _BLOCK, batch_dims=1)
+    largest, places = tf.math.top_k(candidates, count)  # [b * K, count]
+    block = tf.gather(chosen, places // _BLOCK, batch_dims=1)  # [b * K, count]
     shape = tf.concat([shape[:2], [count]], axis=0)
-    ids = block * _BLOCK + places % _BLOCK
+    ids = block * _BLOCK + places % _BLOCK  # [b * K, count]
     return tf.reshape(largest, shape), tf.reshape(ids, shape)
 
 

@@ -108,8 +108,8 @@ class BertPretrainer(keras.Model):
     def _predict_words(self, sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(positions)
         masked = tf.reshape(tf.gather(sequence, positions, batch_dims=1), [-1, self._width])
-        hidden = self.transform_norm(self.transform(masked))
+        hidden = self.transform_norm(self.transform(masked))  # [B * M, D]
         table = tf.cast(tf.convert_to_tensor(self.encoder.get_embedding_table()), hidden.dtype)
-        products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)
-        logits = tf.nn.bias_add(products, tf.convert_to_tensor(self.output_bias))
+        products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)  # [B * M, V]
+        logits = tf.nn.bias_add(products, tf.convert_to_tensor(self.output_bias))  # [B * M, V]
         return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])

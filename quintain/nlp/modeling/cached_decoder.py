@@ -13,6 +13,7 @@ Shapes:
     S  source positions
     H  attention heads
     D  width of the model
+    N  width of a head
     V  vocabulary size
 """
 
@@ -66,7 +67,7 @@ class Dense(NamedTuple):
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """Projects `[N, D]`."""
-        outputs = tf.matmul(tf.cast(x, self.kernel.dtype), self.kernel)
+        outputs = tf.matmul(tf.cast(x, self.kernel.dtype), self.kernel)  # [b * K, width]
         return outputs if self.bias is None else tf.nn.bias_add(outputs, self.bias)
 
 
@@ -95,7 +96,7 @@ class _Heads(NamedTuple):
     def split(self, x: tf.Tensor, num_candidates: int) -> tf.Tensor:
         """Turns `[b * K, D]` into `[b, H, K, D / H]`."""
         parts = tf.reshape(x, [-1, num_candidates, self.num_heads, self.width // self.num_heads])
-        return tf.transpose(parts, [0, 2, 1, 3])
+        return tf.transpose(parts, [0, 2, 1, 3])  # [b, H, K, N]
 
     def merge(self, x: tf.Tensor) -> tf.Tensor:
         """Turns `[b, H, K, D / H]` into `[b * K, D]`."""
@@ -107,7 +108,7 @@ class _Heads(NamedTuple):
         """Mixes `values` `[b, H, N, D / H]` for `queries` `[b, H, K, D / H]`."""
         scale = (self.width // self.num_heads) ** -0.5
         scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
-        weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+        weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)  # [b, H, K, T * K]
         return self.merge(tf.matmul(tf.cast(weights, values.dtype), values))
 
 
@@ -206,7 +207,7 @@ class CachedDecoder(candidate_loop.Predictor):
         heads = blocks[0].self_attention.num_heads
         width = self._model.embedding_width // heads
         shape = [size, heads, 0, num_candidates, width]
-        empty = tf.zeros(shape, self._dtype)
+        empty = tf.zeros(shape, self._dtype)  # [b, H, 0, K, N]
         return Cache(
             keys=[empty for _ in blocks],
             values=[empty for _ in blocks],
@@ -247,15 +248,15 @@ class CachedDecoder(candidate_loop.Predictor):
     ) -> tuple[tf.Tensor, Cache]:
         """Decodes the last position of all candidates."""
         num_candidates, width = sequences.shape[1], self._model.embedding_width
-        last = tf.reshape(tf.gather(sequences, index, axis=2), [-1])
+        last = tf.reshape(tf.gather(sequences, index, axis=2), [-1])  # [b * K]
         # Where there are fewer ids than continuations, impossible ones are among the best.
         last = tf.minimum(last, self._model.target_vocab_size - 1)
         x = self._model.embed_position(last, index)  # [b * K, D]
         x = tf.cast(x, tf.float32)
-        is_now = tf.range(tf.shape(cache.ancestors)[2]) == index
-        own = tf.range(num_candidates)[tf.newaxis, :, tf.newaxis]
+        is_now = tf.range(tf.shape(cache.ancestors)[2]) == index  # [T]
+        own = tf.range(num_candidates)[tf.newaxis, :, tf.newaxis]  # [1, K, 1]
         cache = cache._replace(ancestors=tf.where(is_now, own, cache.ancestors))
-        bias = _mask_others(cache.ancestors)
+        bias = _mask_others(cache.ancestors)  # [b, 1, K, T * K]
         keys, values = [], []
         for number, block in enumerate(self._blocks):
             x, new_keys, new_values = block.step(x, index, bias, cache, number)
@@ -275,7 +276,7 @@ def _read_logits(embedding: Any) -> Dense:
     """
     table = tf.cast(tf.convert_to_tensor(embedding), tf.float32)
     rest = -table.shape[0] % _VOCAB_MULTIPLE
-    kernel = tf.transpose(tf.pad(table, [[0, rest], [0, 0]]))
+    kernel = tf.transpose(tf.pad(table, [[0, rest], [0, 0]]))  # [D, V]
     bias = tf.constant([0.0] * table.shape[0] + [_IMPOSSIBLE] * rest) if rest else None
     return Dense(kernel, bias)
 
@@ -288,9 +289,9 @@ def _put(pool: tf.Tensor, entries: tf.Tensor, index: tf.Tensor, *, is_compiled: 
     """
     shape, size = tf.shape(pool), pool.shape[3] * pool.shape[4]
     num_rows = shape[0] * shape[1]
-    entries = tf.reshape(entries, [num_rows, size])
-    places = tf.range(num_rows) * shape[2] + index
-    flat = tf.reshape(pool, [-1, size])
+    entries = tf.reshape(entries, [num_rows, size])  # [b * H, K * N]
+    places = tf.range(num_rows) * shape[2] + index  # [b * H]
+    flat = tf.reshape(pool, [-1, size])  # [b * H * T, K * N]
     if is_compiled:
         filled = tf.tensor_scatter_nd_update(flat, places[:, tf.newaxis], entries)
     else:

@@ -194,7 +194,7 @@ class CandidateLoop(abc.ABC):
     def _start(self, initial_ids: tf.Tensor, cache: Any, prefix: tf.Tensor | None) -> State:
         size = tf.shape(initial_ids)[0]
         ids = tf.tile(initial_ids[:, tf.newaxis, tf.newaxis], [1, self.num_candidates, 1])
-        max_lengths = tf.broadcast_to(tf.cast(self.max_length, tf.int32), [size])
+        max_lengths = tf.broadcast_to(tf.cast(self.max_length, tf.int32), [size])  # [B]
         shape = [size, self.num_candidates]
         return State(
             index=tf.constant(0),
@@ -217,8 +217,8 @@ class CandidateLoop(abc.ABC):
         state = self._run_chunk(self._make_room(state, CHUNK_STEPS - room))
         chosen = self.choose(state)
         room = tf.shape(chosen.ids)[2] - tf.shape(results.ids)[2]
-        ids = tf.pad(results.ids, [[0, 0], [0, 0], [0, room]])
-        rows = state.rows[:, tf.newaxis]
+        ids = tf.pad(results.ids, [[0, 0], [0, 0], [0, room]])  # [B, K, L]
+        rows = state.rows[:, tf.newaxis]  # [b, 1]
         results = Results(
             tf.tensor_scatter_nd_update(ids, rows, chosen.ids),
             tf.tensor_scatter_nd_update(results.scores, rows, chosen.scores),
@@ -248,7 +248,7 @@ class CandidateLoop(abc.ABC):
     def _step(self, state: State) -> State:
         """Advances the candidates of the examples that are not settled."""
         new = self.advance(state)
-        frozen = tf.logical_not(state.is_active)
+        frozen = tf.logical_not(state.is_active)  # [b]
         kept = {
             name: _choose_rows(frozen, getattr(state, name), getattr(new, name))
             for name in (
@@ -260,7 +260,7 @@ class CandidateLoop(abc.ABC):
             )
         }
         new = new._replace(index=state.index + 1, **kept)
-        is_over = self.is_settled(new) | (new.index >= new.max_lengths)
+        is_over = self.is_settled(new) | (new.index >= new.max_lengths)  # [b]
         return new._replace(is_active=state.is_active & tf.logical_not(is_over))
 
     def _make_room(self, state: State, num_steps: int | tf.Tensor) -> State:
@@ -274,7 +274,7 @@ class CandidateLoop(abc.ABC):
 
     def _leave(self, state: State) -> State:
         """Lets the examples leave that are settled."""
-        places = tf.where(state.is_active)[:, 0]
+        places = tf.where(state.is_active)[:, 0]  # [b]
         parts = {
             name: tf.gather(value, places)
             for name, value in state._asdict().items()
@@ -303,7 +303,7 @@ class CandidateLoop(abc.ABC):
 
     def extend(self, sequences: tf.Tensor, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns sequences `[..., L]` with `ids` `[...]` after `index` others."""
-        place = tf.range(tf.shape(sequences)[-1]) == index + 1
+        place = tf.range(tf.shape(sequences)[-1]) == index + 1  # [L]
         return tf.where(place, ids[..., tf.newaxis], sequences)
 
     def norm(self, length: int | tf.Tensor) -> tf.Tensor:

@@ -77,7 +77,7 @@ class ClassificationHead(keras.layers.Layer):
         Returns:
             Logits `[B, C]`.
         """
-        x = features[:, self.cls_token_idx] if features.shape.rank == 3 else features
+        x = features[:, self.cls_token_idx] if features.shape.rank == 3 else features  # [B, D]
         x = x if self.dense is None else self.dense(x)
         return self.out_proj(self.dropout(x, training=training))
 

@@ -5,6 +5,7 @@ Shapes:
     K  candidates of each example
     L  ids of a candidate so far, the initial one included, and room for more
     P  longest prefix that an example's output must start with
+    R  runs of ids that a candidate has room for
     V  vocabulary size
 """
 
@@ -68,7 +69,7 @@ class Rules:
         if self.no_repeat_ngram_size:
             log_probs = self._forbid_repeats(log_probs, sequences, index)
         if self.min_length:
-            is_end = self.is_end(tf.range(tf.shape(log_probs)[-1]))
+            is_end = self.is_end(tf.range(tf.shape(log_probs)[-1]))  # [V]
             log_probs = _exclude(log_probs, is_end & (index < self.min_length))
         if prefix.shape[-1] != 0:
             is_forced, is_next = _follow(prefix, index, tf.shape(log_probs)[-1])
@@ -82,22 +83,22 @@ class Rules:
         # Room for at least one whole run, so that short sequences need no case of their own.
         sequences = tf.pad(sequences, [[0, 0], [0, 0], [0, size]])
         num_starts = tf.shape(sequences)[2] - size + 1
-        starts = tf.range(num_starts)
+        starts = tf.range(num_starts)  # [R]
         # A run is over before the next id comes, and the initial id is not part of it.
-        is_repeated = (starts >= 1) & (starts + size - 1 <= index)
+        is_repeated = (starts >= 1) & (starts + size - 1 <= index)  # [R]
         is_repeated = tf.broadcast_to(
             is_repeated, tf.concat([tf.shape(sequences)[:2], [num_starts]], axis=0)
         )
         for offset in range(size - 1):
             before = tf.gather(sequences, tf.maximum(index - (size - 2) + offset, 0), axis=2)
             is_repeated &= sequences[:, :, offset : offset + num_starts] == before[..., tf.newaxis]
-        ends = sequences[:, :, size - 1 :]
+        ends = sequences[:, :, size - 1 :]  # [B, K, R]
         shape = tf.shape(log_probs)
         rows = tf.range(shape[0] * shape[1])[:, tf.newaxis] + tf.zeros([1, num_starts], tf.int32)
-        places = tf.stack([rows, tf.reshape(ends, tf.shape(rows))], axis=-1)
+        places = tf.stack([rows, tf.reshape(ends, tf.shape(rows))], axis=-1)  # [B * K, R, 2]
         infinity = tf.constant(float("inf"), log_probs.dtype)
-        limits = tf.where(is_repeated, -infinity, infinity)
-        flat = tf.reshape(log_probs, [-1, shape[2]])
+        limits = tf.where(is_repeated, -infinity, infinity)  # [B, K, R]
+        flat = tf.reshape(log_probs, [-1, shape[2]])  # [B * K, V]
         limited = tf.tensor_scatter_nd_min(flat, places, tf.reshape(limits, tf.shape(rows)))
         return tf.reshape(limited, shape)
 

@@ -66,7 +66,7 @@ class Dropout(keras.layers.Layer):
             maxval=None,
             dtype=tf.int32,
         )
-        levels = tf.reshape(tf.bitcast(draws, self.bits_type), [-1])[:size]
+        levels = tf.reshape(tf.bitcast(draws, self.bits_type), [-1])[:size]  # one for each number
         first_kept = tf.constant(self.num_dropped - self._num_levels // 2, self.bits_type)
         is_kept = tf.cast(tf.reshape(levels >= first_kept, tf.shape(inputs)), inputs.dtype)
         scale = self._num_levels / (self._num_levels - self.num_dropped)

@@ -276,17 +276,17 @@ class EncoderScaffold(keras.Model):
                 f"{length} positions."
             )
         rows = self._find_rows(inputs["input_mask"], training)
-        embedded = self._embed(inputs, rows)
+        embedded = self._embed(inputs, rows)  # [B, S, D], or [N, D]
         x = self.dropout(self.embedding_norm(embedded), training=training)
-        is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)
-        bias = (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
+        is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)  # [B, S]
+        bias = (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]  # [B, 1, 1, S]
         where = {} if rows is None else {"rows": rows}
         spread = tf.identity if rows is None else rows.spread
         outputs = []
         for block in self.blocks:
             x = block(x, bias, training=training, **where)
             outputs.append(spread(x))
-        sequence = outputs[-1] if outputs else spread(x)
+        sequence = outputs[-1] if outputs else spread(x)  # [B, S, D]
         return {
             "sequence_output": sequence,
             "pooled_output": self.pooler(sequence[:, 0]),
@@ -313,7 +313,7 @@ class EncoderScaffold(keras.Model):
             positions = look_up(self.position_table, inputs["position_ids"])
         elif rows is None:
             table = tf.convert_to_tensor(self.position_table)
-            positions = table[: tf.shape(inputs["input_word_ids"])[1]]
+            positions = table[: tf.shape(inputs["input_word_ids"])[1]]  # [S, D]
         else:
             positions = tf.gather(tf.convert_to_tensor(self.position_table), rows.positions)
         return words + types + positions

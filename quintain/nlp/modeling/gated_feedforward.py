@@ -4,6 +4,8 @@ Shapes:
     B  examples in the batch
     S  positions
     D  width of the model
+    F  width between the layers
+    N  tokens of all examples, where padding is left out
 """
 
 from typing import Any
@@ -64,9 +66,9 @@ class GatedFeedforward(keras.layers.Layer):
     @override
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Maps `[B, S, D]` to `[B, S, D]`, and `[N, D]` to `[N, D]`."""
-        expanded = self.expand(inputs)
+        expanded = self.expand(inputs)  # [B, S, F], or with a gate [B, S, 2 * F]
         if self.use_gate:
-            values, gate = tf.split(expanded, 2, axis=-1)
+            values, gate = tf.split(expanded, 2, axis=-1)  # [B, S, F]
             expanded = self.activation(values) * gate
         else:
             expanded = self.activation(expanded)

@@ -1,4 +1,9 @@
-"""Layer normalisation in float32, with a gradient of few operations."""
+"""Layer normalisation in float32, with a gradient of few operations.
+
+Shapes:
+    N  vectors of all examples and positions
+    D  their width, which is normalised
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +37,7 @@ class LayerNormalization(keras.layers.Layer):
         """Normalises `[..., D]`."""
         gamma = tf.cast(tf.convert_to_tensor(self.gamma), tf.float32)
         beta = tf.cast(tf.convert_to_tensor(self.beta), tf.float32)
-        flat = tf.reshape(tf.cast(inputs, tf.float32), [-1, inputs.shape[-1]])
+        flat = tf.reshape(tf.cast(inputs, tf.float32), [-1, inputs.shape[-1]])  # [N, D]
         outputs = tf.cast(_normalise(flat, gamma, beta, self.epsilon), self.compute_dtype)
         return tf.reshape(outputs, tf.shape(inputs))
 
@@ -47,8 +52,8 @@ def standardise(inputs: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor
     Returns:
         The rows, and what each was multiplied by, `[N, 1]`.
     """
-    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)  # [N, D]
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)  # [N, 1]
     scale = tf.math.rsqrt(variance + epsilon)
     return centred * scale, scale
 
@@ -66,16 +71,16 @@ def _normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: fl
         normalised, scale = standardise(x, epsilon)
 
         def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
+            ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)  # [1, N]
             product = upstream * normalised
             scaled = upstream * gamma
-            mean = tf.reduce_mean(scaled, axis=-1, keepdims=True)
+            mean = tf.reduce_mean(scaled, axis=-1, keepdims=True)  # [N, 1]
             # The mean of scaled * normalised over the row.
-            projection = tf.linalg.matvec(product, gamma)[:, tf.newaxis] / gamma.shape[0]
+            projection = tf.linalg.matvec(product, gamma)[:, tf.newaxis] / gamma.shape[0]  # [N, 1]
             return (
                 scale * (scaled - mean - normalised * projection),
-                tf.squeeze(tf.matmul(ones, product), 0),
-                tf.squeeze(tf.matmul(ones, upstream), 0),
+                tf.squeeze(tf.matmul(ones, product), 0),  # [D]
+                tf.squeeze(tf.matmul(ones, upstream), 0),  # [D]
             )
 
         return normalised * gamma + beta, backward

@@ -7,6 +7,7 @@ Shapes:
     B  sequences in the batch
     S  positions, padding included
     N  tokens of all sequences
+    D  width of what each has
 """
 
 from collections.abc import Callable
@@ -38,12 +39,12 @@ class PackedRows:
                 if it is padding, so that there is one to fill padding with.
         """
         self._shape = tf.shape(is_token)
-        flat = tf.reshape(is_token, [-1])
+        flat = tf.reshape(is_token, [-1])  # [B * S]
         flat = tf.logical_or(flat, tf.range(tf.size(flat)) < 1)
-        self._places = tf.cast(tf.where(flat)[:, 0], tf.int32)
-        self._rows = tf.cumsum(tf.cast(flat, tf.int32)) - 1
+        self._places = tf.cast(tf.where(flat)[:, 0], tf.int32)  # [N]
+        self._rows = tf.cumsum(tf.cast(flat, tf.int32)) - 1  # [B * S]
         # Where a gradient comes from: for padding a row of zeros, put below the others.
-        self._sources = tf.where(flat, self._rows, tf.size(self._places))
+        self._sources = tf.where(flat, self._rows, tf.size(self._places))  # [B * S]
 
     @property
     def positions(self) -> tf.Tensor:
@@ -52,7 +53,7 @@ class PackedRows:
 
     def pack(self, x: tf.Tensor) -> tf.Tensor:
         """Turns `[B, S, D]` into `[N, D]`, and `[B, S]` into `[N]`."""
-        flat = tf.reshape(x, [-1, *x.shape[2:]])
+        flat = tf.reshape(x, [-1, *x.shape[2:]])  # [B * S, ...]
         if not x.dtype.is_floating:
             return tf.gather(flat, self._places)
         return self._take(flat)
@@ -73,7 +74,7 @@ class PackedRows:
         @tf.custom_gradient
         def compute(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
             def backward(upstream: tf.Tensor) -> tf.Tensor:
-                nothing = tf.zeros([1, flat.shape[-1]], upstream.dtype)
+                nothing = tf.zeros([1, flat.shape[-1]], upstream.dtype)  # [1, D]
                 return tf.gather(tf.concat([upstream, nothing], axis=0), self._sources)
 
             return tf.gather(x, self._places), backward

@@ -35,7 +35,7 @@ def sample_logits_with_temperature(logits: tf.Tensor, temperature: float | tf.Te
 def sample_top_k(logits: tf.Tensor, top_k: int | tf.Tensor) -> tf.Tensor:
     """Leaves the `top_k` largest of `[..., V]`; the others become minus infinity."""
     top_k = tf.clip_by_value(top_k, 1, tf.shape(logits)[-1])
-    smallest = tf.math.top_k(logits, k=top_k)[0][..., -1:]
+    smallest = tf.math.top_k(logits, k=top_k)[0][..., -1:]  # [..., 1]
     return _exclude(logits, logits < smallest)
 
 
@@ -45,8 +45,8 @@ def sample_top_p(logits: tf.Tensor, top_p: float | tf.Tensor) -> tf.Tensor:
     Source:
         Holtzman et al., 2020, section 3.1 (https://arxiv.org/abs/1904.09751).
     """
-    largest, _ = tf.math.top_k(logits, k=tf.shape(logits)[-1])
-    before = tf.cumsum(tf.nn.softmax(largest), axis=-1, exclusive=True)
+    largest, _ = tf.math.top_k(logits, k=tf.shape(logits)[-1])  # [..., V]
+    before = tf.cumsum(tf.nn.softmax(largest), axis=-1, exclusive=True)  # [..., V]
     is_kept = before <= tf.cast(top_p, logits.dtype)
     infinity = tf.constant(float("inf"), logits.dtype)
     smallest = tf.reduce_min(tf.where(is_kept, largest, infinity), axis=-1, keepdims=True)
@@ -100,11 +100,11 @@ class Sampler(candidate_loop.CandidateLoop):
     def advance(self, state: candidate_loop.State) -> candidate_loop.State:
         """Draws an id for each sample that has not ended."""
         logits, cache = self.predictor.predict(state.alive_ids, state.index, state.cache)
-        model_log_probs = tf.nn.log_softmax(tf.cast(logits, self.dtype))
+        model_log_probs = tf.nn.log_softmax(tf.cast(logits, self.dtype))  # [b, K, V]
         allowed = self.rules.apply(model_log_probs, state.alive_ids, state.index, state.prefix)
-        ids = self._draw(allowed, state)
-        totals = state.alive_log_probs + tf.gather(model_log_probs, ids, batch_dims=2)
-        sequences = self.extend(state.alive_ids, ids, state.index)
+        ids = self._draw(allowed, state)  # [b, K]
+        totals = state.alive_log_probs + tf.gather(model_log_probs, ids, batch_dims=2)  # [b, K]
+        sequences = self.extend(state.alive_ids, ids, state.index)  # [b, K, L]
         is_ended = self.rules.is_end(ids) & tf.logical_not(state.is_finished)
         scores = totals / self.norm(state.index + 1)
         return state._replace(
@@ -119,7 +119,7 @@ class Sampler(candidate_loop.CandidateLoop):
     @override
     def choose(self, state: candidate_loop.State) -> candidate_loop.Results:
         """Returns the samples, those that did not end as they are."""
-        alive_scores = state.alive_log_probs / self.norm(state.max_lengths)[:, tf.newaxis]
+        alive_scores = state.alive_log_probs / self.norm(state.max_lengths)[:, tf.newaxis]  # [b, K]
         return candidate_loop.Results(
             tf.where(state.is_finished[..., tf.newaxis], state.finished_ids, state.alive_ids),
             tf.where(state.is_finished, state.finished_scores, alive_scores),
@@ -146,9 +146,9 @@ class Sampler(candidate_loop.CandidateLoop):
         numbers = tf.random.stateless_uniform(
             [state.size, self.num_candidates], seed, dtype=tf.float32
         )
-        numbers = tf.gather(numbers, state.rows)[..., tf.newaxis]
+        numbers = tf.gather(numbers, state.rows)[..., tf.newaxis]  # [b, K, 1]
         reached = tf.cumsum(tf.cast(tf.nn.softmax(filtered), tf.float32), axis=-1)  # [b, K, V]
-        is_before = reached <= numbers * reached[..., -1:]
+        is_before = reached <= numbers * reached[..., -1:]  # [b, K, V]
         return tf.math.count_nonzero(is_before, axis=-1, dtype=tf.int32)
 
 

@@ -158,7 +158,7 @@ class Seq2SeqTransformer(keras.Model):
             With targets and `search`, a dictionary of `logits`, `outputs` and `scores`.
         """
         source, target = inputs["inputs"], inputs.get("targets")
-        memory_bias = self._mask_padding(source)
+        memory_bias = self._mask_padding(source)  # [B, 1, 1, S]
         rows = None if target is None else self._find_rows(source, training)
         memory = self._encode(source, memory_bias, training, rows)
         if target is None:
@@ -195,9 +195,9 @@ class Seq2SeqTransformer(keras.Model):
     ) -> tf.Tensor:
         length = tf.shape(target)[1]
         rows = self._find_rows(target, training)
-        shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]
+        shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]  # [B, T]
         x = self._embed_in_place(shifted, rows, is_target=True)
-        is_earlier = tf.linalg.band_part(tf.ones([length, length], memory.dtype), -1, 0)
+        is_earlier = tf.linalg.band_part(tf.ones([length, length], memory.dtype), -1, 0)  # [T, T]
         bias = (1 - is_earlier) * attention.MASKED_SCORE
         outputs = self.decoder(
             self.dropout(x, training=training),
@@ -231,7 +231,7 @@ class Seq2SeqTransformer(keras.Model):
             first, N being `options.num_outputs`. Where fewer were found, the last scores are at
             most `beam_search.WORST_SCORE`.
         """
-        memory_bias = self._mask_padding(source)
+        memory_bias = self._mask_padding(source)  # [B, 1, 1, S]
         memory = self._encode(source, memory_bias, training=False)
         options = options or self.decoding
         return self._decode(source, memory, memory_bias, options, prefix, seed)
@@ -259,7 +259,7 @@ class Seq2SeqTransformer(keras.Model):
             has_fixed_shapes=self.padded_decode,
             seed=seed,
         )
-        initial_ids = tf.zeros([tf.shape(source)[0]], tf.int32)
+        initial_ids = tf.zeros([tf.shape(source)[0]], tf.int32)  # [B]
         ids, scores = loop.run(initial_ids, (memory, memory_bias), prefix)
         num_outputs = options.num_outputs
         return {"outputs": ids[:, :num_outputs, 1:], "scores": scores[:, :num_outputs]}
@@ -271,7 +271,7 @@ class Seq2SeqTransformer(keras.Model):
         if self.decode_max_length is None:
             limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + self.extra_decode_length
         else:
-            limit = tf.fill([tf.shape(source)[0]], self.decode_max_length)
+            limit = tf.fill([tf.shape(source)[0]], self.decode_max_length)  # [B]
         if prefix is None:
             return limit
         return tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
@@ -284,10 +284,10 @@ class Seq2SeqTransformer(keras.Model):
         self, ids: tf.Tensor, rows: packed_rows.PackedRows | None, *, is_target: bool = False
     ) -> tf.Tensor:
         """Embeds `[B, S]` ids and adds their positions: `[B, S, D]`, or `[N, D]` for the `rows`."""
-        positions = self._encode_positions(tf.range(tf.shape(ids)[1]))
+        positions = self._encode_positions(tf.range(tf.shape(ids)[1]))  # [T, D]
         if rows is None:
             return self._embed(ids, is_target=is_target) + positions
-        in_place = tf.gather(positions, rows.positions)
+        in_place = tf.gather(positions, rows.positions)  # [N, D]
         return self._embed(rows.pack(ids), is_target=is_target) + in_place
 
     @property
@@ -309,18 +309,18 @@ class Seq2SeqTransformer(keras.Model):
         num_waves = self.embedding_width // self.position_repeats // 2
         exponents = tf.range(num_waves, dtype=tf.float32) / max(num_waves - 1, 1)
         frequencies = tf.exp(-math.log(_LONGEST_WAVELENGTH) * exponents)
-        angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * frequencies
+        angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * frequencies  # [T, waves]
         waves = tf.concat([tf.sin(angles), tf.cos(angles)] * self.position_repeats, axis=1)
         return tf.cast(waves, self.compute_dtype)
 
     def _compute_logits(self, outputs: tf.Tensor) -> tf.Tensor:
         table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
-        flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])
-        logits = tf.cast(tf.matmul(flat, table, transpose_b=True), tf.float32)
+        flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])  # [B * T, D]
+        logits = tf.cast(tf.matmul(flat, table, transpose_b=True), tf.float32)  # [B * T, V]
         shape = tf.shape(outputs)
         return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
 
     def _mask_padding(self, source: tf.Tensor) -> tf.Tensor:
         """Returns `[B, 1, 1, S]`, far below 0 at padding."""
-        is_padding = tf.cast(tf.equal(source, PAD_ID), self.compute_dtype)
+        is_padding = tf.cast(tf.equal(source, PAD_ID), self.compute_dtype)  # [B, S]
         return (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]

@@ -83,12 +83,12 @@ class TalkingHeadsAttention(attention.SelfAttention):
         scores = _talk(tf.matmul(queries * scale, keys, transpose_b=True), self.before_softmax)
         if bias is not None:
             scores += tf.cast(bias, scores.dtype)
-        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)
+        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, S, S]
         weights = _talk(weights, self.after_softmax)
         return tf.matmul(self.dropout(weights, training=training), values)
 
 
 def _talk(heads: tf.Tensor, weights: keras.Variable) -> tf.Tensor:
     """Maps `[B, H, S, S]` over the heads by the identity and what was learnt beside it."""
-    mapping = tf.cast(tf.convert_to_tensor(weights), heads.dtype)
-    return heads + tf.einsum("bhqk,hg->bgqk", heads, mapping)
+    mapping = tf.cast(tf.convert_to_tensor(weights), heads.dtype)  # [H, H]
+    return heads + tf.einsum("bhqk,hg->bgqk", heads, mapping)  # [B, H, S, S]

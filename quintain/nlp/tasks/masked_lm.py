@@ -7,7 +7,6 @@ Shapes:
 
 import dataclasses
 import typing
-from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
@@ -17,7 +16,12 @@ from typing_extensions import override
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
-from quintain.nlp.data import data_loader_factory, pretrain_dataloader, pretrain_text_dataloader
+from quintain.nlp.data import (
+    bert_inputs,
+    data_loader_factory,
+    pretrain_dataloader,
+    pretrain_text_dataloader,
+)
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import token_accuracy
@@ -237,17 +241,11 @@ class MaskedLMTask(base_task.Task):
 
 
 def _build_dummy_data(params: cfg.DataConfig) -> tf.data.Dataset:
-    """Returns endless batches of one example of zeros each."""
-    words = tf.zeros([1, _DUMMY_POSITIONS], tf.int32)
-    masked = tf.zeros([1, _DUMMY_MASKED], tf.int32)
-    example: Mapping[str, tf.Tensor] = {
-        "input_word_ids": words,
-        "input_mask": tf.ones_like(words),
-        "input_type_ids": words,
+    masked = tf.zeros([1, _DUMMY_MASKED], tf.int32)  # [1, M]
+    others = {
         "masked_lm_positions": masked,
         "masked_lm_ids": masked,
-        "masked_lm_weights": tf.ones([1, _DUMMY_MASKED], tf.float32),
+        "masked_lm_weights": tf.ones_like(masked, tf.float32),
         "next_sentence_labels": tf.zeros([1, 1], tf.int32),
     }
-    dataset = tf.data.Dataset.from_tensors(example)
-    return dataset.repeat() if params.is_training else dataset.repeat(2)
+    return bert_inputs.repeat_dummy(_DUMMY_POSITIONS, others, is_training=params.is_training)

@@ -5,6 +5,7 @@ Shapes:
     S  positions
     C  classes; 1 for a number
     F  text fields
+    N  examples of an evaluation
 """
 
 import functools
@@ -27,6 +28,7 @@ from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import classification_scores
 from quintain.nlp.modeling import bert_classifier
 from quintain.nlp.tasks import pretrained, sentence_predictor, vocabulary
+from quintain.orbit import values
 
 DUMMY_PATH: Final = "dummy"
 """Input path of examples of zeros, to try a model without data."""
@@ -35,8 +37,6 @@ ModelConfig = config_module.ModelConfig
 SentencePredictionConfig = config_module.SentencePredictionConfig
 TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
 predict = sentence_predictor.predict
-
-_LABEL_OF_IDS = "label_ids"
 
 
 @task_factory.register_task_cls(SentencePredictionConfig)
@@ -91,7 +91,7 @@ class SentencePredictionTask(base_task.Task):
     @property
     def label_field(self) -> str:
         """Key of the label in a batch."""
-        return getattr(self.task_config.train_data, "label_field", _LABEL_OF_IDS)
+        return getattr(self.task_config.train_data, "label_field", "label_ids")
 
     @property
     def label_names(self) -> list[str] | None:
@@ -145,9 +145,6 @@ class SentencePredictionTask(base_task.Task):
     @override
     def initialize(self, model: keras.Model) -> None:
         """Loads the encoder from `init_checkpoint`, and the dense layer under `init_cls_pooler`.
-
-        Args:
-            model: The model built by `build_model`.
 
         Raises:
             CheckpointError: If there is no checkpoint, or its encoder is of another shape.
@@ -217,17 +214,12 @@ class SentencePredictionTask(base_task.Task):
             return {**batch, self.label_field: tf.identity(label)}
 
     def _build_dummy_data(self, params: cfg.DataConfig) -> tf.data.Dataset:
-        words = tf.zeros([1, getattr(params, "seq_length", 128)], tf.int32)
-        label = tf.zeros([1], tf.float32 if self.is_regression else tf.int32)
-        dataset = tf.data.Dataset.from_tensors(
-            {
-                "input_word_ids": words,
-                "input_mask": tf.ones_like(words),
-                "input_type_ids": words,
-                self.label_field: label,
-            }
+        label = tf.zeros([1], tf.float32 if self.is_regression else tf.int32)  # [1]
+        return bert_inputs.repeat_dummy(
+            getattr(params, "seq_length", 128),
+            {self.label_field: label},
+            is_training=params.is_training,
         )
-        return dataset.repeat() if params.is_training else dataset.repeat(2)
 
     @override
     def build_losses(
@@ -243,8 +235,8 @@ class SentencePredictionTask(base_task.Task):
         Returns:
             Scalar float32; 0 for a batch without examples.
         """
-        label = tf.reshape(self._get_label(labels), [-1])
-        logits = tf.cast(model_outputs, tf.float32)
+        label = tf.reshape(self._get_label(labels), [-1])  # [B]
+        logits = tf.cast(model_outputs, tf.float32)  # [B, C]
         if self.is_regression:
             losses = tf.math.squared_difference(
                 tf.cast(label, tf.float32), tf.reshape(logits, [-1])
@@ -275,7 +267,7 @@ class SentencePredictionTask(base_task.Task):
     @override
     def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:
         del kwargs
-        label = tf.reshape(self._get_label(labels), [-1])
+        label = tf.reshape(self._get_label(labels), [-1])  # [B]
         for metric in tf.nest.flatten(metrics):
             if metric.name == "auc":
                 metric.update_state(label, tf.nn.softmax(model_outputs)[:, 1])
@@ -310,7 +302,7 @@ class SentencePredictionTask(base_task.Task):
         loss = self.compute_loss(inputs, outputs, model, model.losses)
         logs = self._log_step(loss, inputs, outputs, model, metrics)
         if self.metric_type.startswith("matthews"):
-            outputs = tf.argmax(outputs, axis=1)[:, tf.newaxis]
+            outputs = tf.argmax(outputs, axis=1)[:, tf.newaxis]  # [B, 1]
         return {**logs, "sentence_prediction": outputs, "labels": self._get_label(inputs)}
 
     @override
@@ -329,9 +321,7 @@ class SentencePredictionTask(base_task.Task):
             return None
         state = state or {"sentence_prediction": [], "labels": []}
         for name, arrays in state.items():
-            value = (step_outputs or {})[name]
-            parts = value if isinstance(value, tuple | list) else (value,)
-            arrays.append(np.concatenate([np.asarray(part) for part in parts], axis=0))
+            arrays.append(np.concatenate(values.of_replicas((step_outputs or {})[name]), axis=0))
         return state
 
     @override
@@ -349,19 +339,18 @@ class SentencePredictionTask(base_task.Task):
         del global_step
         if self.metric_type == "accuracy" or not aggregated_logs:
             return {}
-        predictions = np.concatenate(aggregated_logs["sentence_prediction"], axis=0)
-        labels = np.concatenate(aggregated_logs["labels"], axis=0).reshape(-1)
-        if self.metric_type in config_module.NUMERIC_METRICS:
-            pearson = classification_scores.pearson(labels, predictions)
-            spearman = classification_scores.spearman(labels, predictions)
-            mean = (pearson + spearman) / 2.0
-            return {self.metric_type: mean, "pearson": pearson, "spearman": spearman}
+        predictions = np.concatenate(aggregated_logs["sentence_prediction"], axis=0)  # [N, C]
+        labels = np.concatenate(aggregated_logs["labels"], axis=0).reshape(-1)  # [N]
         if self.metric_type == "f1":
-            found = np.argmax(predictions, axis=1)
+            found = np.argmax(predictions, axis=1)  # [N]
             score = classification_scores.f1(labels, found, num_classes=self.num_classes)
-        else:
-            score = classification_scores.matthews_corrcoef(labels, predictions)
-        return {self.metric_type: score}
+            return {self.metric_type: score}
+        if self.metric_type not in config_module.NUMERIC_METRICS:
+            return {self.metric_type: classification_scores.matthews_corrcoef(labels, predictions)}
+        pearson = classification_scores.pearson(labels, predictions)
+        spearman = classification_scores.spearman(labels, predictions)
+        mean = (pearson + spearman) / 2.0
+        return {self.metric_type: mean, "pearson": pearson, "spearman": spearman}
 
     @property
     def _text_config(self) -> TextConfig:
@@ -408,14 +397,8 @@ class SentencePredictionTask(base_task.Task):
     def build_predictor(self, model: keras.Model) -> sentence_predictor.Predictor:
         """Returns a function of the graph that predicts from text, for serving and export.
 
-        Args:
-            model: A model of this task.
-
-        Returns:
-            A function of `[B, F]` or, of one field, `[B]` strings that gives `logits` `[B, C]`
-            float32; of classes also `probabilities` `[B, C]` float32, `classes` `[B]` int32 and
-            `labels` `[B]` string, their names (or numbers, where they have none); of a regression
-            `scores` `[B]` float32.
+        It is described at `sentence_predictor.build`; classes without names are called by their
+        numbers.
 
         Raises:
             ConfigError: If the training data is not text.

@@ -43,11 +43,11 @@ def build(
 
     @tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
     def predict_texts(texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        fields = tf.unstack(tf.reshape(texts, [-1, num_fields]), num_fields, axis=1)
-        logits = model(processor(fields), training=False)
+        fields = tf.unstack(tf.reshape(texts, [-1, num_fields]), num_fields, axis=1)  # F of [B]
+        logits = model(processor(fields), training=False)  # [B, C]
         if label_names is None:
             return {"logits": logits, "scores": tf.reshape(logits, [-1])}
-        classes = tf.argmax(logits, axis=1, output_type=tf.int32)
+        classes = tf.argmax(logits, axis=1, output_type=tf.int32)  # [B]
         return {
             "logits": logits,
             "probabilities": tf.nn.softmax(logits),

@@ -30,7 +30,7 @@ from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity, token_accuracy
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
-from quintain.orbit import cluster
+from quintain.orbit import cluster, values
 
 PAD_ID = 0
 
@@ -283,29 +283,6 @@ class TranslationTask(base_task.Task):
         return inputs, inputs["targets"]
 
     @override
-    def train_step(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        metrics: Sequence[keras.metrics.Metric] | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Does the forward and the backward pass of one replica and updates the weights.
-
-        Args:
-            inputs: A batch of `build_inputs`.
-            model: The model. It sees the targets as well, shifted by one token.
-            optimizer: The optimizer.
-            metrics: Updated from the logits.
-
-        Returns:
-            `loss`: this replica's mean loss per target token, in nats, weighed so that the mean
-            over the replicas is that over all tokens; in differentially private training the mean
-            over its pairs of that of each pair.
-        """
-        return super().train_step(inputs, model, optimizer, metrics)
-
-    @override
     def weigh_replica(self, labels: tf.Tensor) -> tf.Tensor | None:
         """Weighs a replica by its share of the target tokens of all replicas."""
         context = tf.distribute.get_replica_context()
@@ -333,7 +310,7 @@ class TranslationTask(base_task.Task):
             `loss` (scalar), `inputs` `[B, S]`, `unique_ids` `[B]`, `outputs` `[B, L]` int32 ids and
             `scores` `[B]` float32, the length-normalised log-probabilities of the outputs.
         """
-        logits, decoded = self._predict_and_search(inputs, model)
+        logits, decoded = self._predict_and_search(inputs, model)  # [B, T, V] logits
         logs = {self.loss: self.compute_loss(inputs["targets"], logits, model, model.losses)}
         self.process_metrics(metrics or (), inputs["targets"], logits)
 
@@ -375,9 +352,9 @@ class TranslationTask(base_task.Task):
             Source and output ids by the number of the pair. A pair seen twice is kept once.
         """
         translations = dict(state or {})
-        keys = ("unique_ids", "inputs", "outputs")
-        replicas = zip(*(_split_replicas((step_outputs or {})[key]) for key in keys), strict=True)
-        for unique_ids, sources, outputs in replicas:
+        logs = step_outputs or {}
+        arrays = [values.of_replicas(logs[key]) for key in ("unique_ids", "inputs", "outputs")]
+        for unique_ids, sources, outputs in zip(*arrays, strict=True):
             for unique_id, source, output in zip(unique_ids, sources, outputs, strict=True):
                 translations[int(unique_id)] = (source, output)
         return translations
@@ -405,7 +382,9 @@ class TranslationTask(base_task.Task):
             their reference, in [0, 1].
         """
         unique_ids = sorted(aggregated_logs)
-        hypotheses = self._detokenize([aggregated_logs[unique_id][1] for unique_id in unique_ids])
+        hypotheses = translation_report.detokenize(
+            self.target_tokenizer, [aggregated_logs[unique_id][1] for unique_id in unique_ids]
+        )
         pairs = wmt_dataloader.read_pairs(self.task_config.validation_data)
         rows = [
             translation_report.Row(*pairs[unique_id], hypothesis)
@@ -434,18 +413,6 @@ class TranslationTask(base_task.Task):
             path = translation_report.write(directory, step, rows, scores)
         if self.task_config.print_translations is not False:
             translation_report.show(step, rows, scores, path)
-
-    def _detokenize(self, ids: Sequence[np.ndarray]) -> list[str]:
-        """Returns the text of each row of target ids up to its first EOS."""
-        ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(ids), [len(row) for row in ids])
-        texts = self.target_tokenizer.detokenize(ragged).numpy()
-        # Pieces of single bytes need not add up to characters.
-        return [text.decode("utf-8", errors="replace") for text in texts]
-
-
-def _split_replicas(value: Any) -> list[np.ndarray]:
-    """Returns the arrays of all replicas of a logged value, which is a tuple, or one tensor."""
-    return [np.asarray(part) for part in (value if isinstance(value, tuple) else (value,))]
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:

@@ -13,9 +13,11 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.nlp.data import tokenizers
 from quintain.nlp.metrics import bleu
 from quintain.orbit import whole_files
 
@@ -58,6 +60,16 @@ class Row:
 
     hypothesis: str
     """What the model made of it."""
+
+
+def detokenize(
+    tokenizer: tokenizers.SentencePieceTokenizer, rows: Sequence[np.ndarray]
+) -> list[str]:
+    """Returns the text of each row of ids, up to its first EOS."""
+    ids = tf.RaggedTensor.from_row_lengths(np.concatenate(rows), [len(row) for row in rows])
+    texts = tokenizer.detokenize(ids).numpy()
+    # Pieces of single bytes need not add up to characters.
+    return [text.decode("utf-8", errors="replace") for text in texts]
 
 
 def score(rows: Sequence[Row]) -> Scores:

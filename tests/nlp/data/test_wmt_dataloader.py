@@ -9,7 +9,6 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.data.corpora import bundled_corpora
-from quintain.nlp.data.pairs import parallel_text
 
 _PAIRS = bundled_corpora.get_pairs("numbers_and_dates/validation")
 
@@ -28,9 +27,9 @@ def tokenizer(vocabulary):
 
 @pytest.fixture(scope="module")
 def tsv(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("corpus") / "pairs.tsv")
-    parallel_text.write_tsv(_PAIRS, path)
-    return path
+    path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in _PAIRS))
+    return str(path)
 
 
 def _write_records(path, pairs, unique_ids=None):

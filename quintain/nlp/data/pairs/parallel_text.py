@@ -8,12 +8,11 @@ UTF-8; a byte-order mark and Windows line ends are accepted; nothing is normalis
 import gzip
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from quintain import errors
-from quintain.orbit import whole_files
 
 Pair = tuple[str, str]
 
@@ -144,25 +143,3 @@ def _read_bytes(path: str) -> bytes:
 def _shorten(line: str) -> str:
     shown = line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
     return repr(shown)
-
-
-def write_tsv(pairs: Iterable[Pair], path: str) -> None:
-    """Writes pairs as a TSV file that `read_tsv` reads back.
-
-    Args:
-        pairs: Sentence pairs without tabs and line feeds.
-        path: File to write, compressed if its name ends in `.gz`.
-
-    Raises:
-        DataError: If a sentence contains a tab or a line feed.
-    """
-    lines = []
-    for source, target in pairs:
-        if any(character in source + target for character in "\t\n"):
-            raise errors.DataError(
-                f"{path}: cannot hold the pair ({_shorten(source)}, {_shorten(target)}): a tab or "
-                "a line feed inside a sentence."
-            )
-        lines.append(f"{source}\t{target}\n")
-    data = "".join(lines).encode("utf-8")
-    whole_files.write(path, gzip.compress(data, mtime=0) if path.endswith(".gz") else data)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.data.corpora import bundled_corpora
-from quintain.nlp.data.pairs import length_buckets, pair_mixture, parallel_text
+from quintain.nlp.data.pairs import length_buckets, pair_mixture
 
 _ALL = bundled_corpora.get_pairs("numbers_and_dates/validation")[:400]
 _PARTS = {"tsv": _ALL[:100], "text": _ALL[100:200], "entry": _ALL[200:300], "records": _ALL[300:]}
@@ -23,7 +23,8 @@ def directory(tmp_path_factory, request):
     directory = tmp_path_factory.mktemp("data")
     sides = (side for pair in _ALL for side in pair)
     tokenizers.train_sentencepiece(sides, str(directory / "v.model"), vocab_size=300)
-    parallel_text.write_tsv(_PARTS["tsv"], str(directory / "pairs.tsv"))
+    lines = [f"{source}\t{target}\n" for source, target in _PARTS["tsv"]]
+    (directory / "pairs.tsv").write_text("".join(lines))
     for side, name in enumerate(("en.gz", "de.gz")):
         text = "".join(f"{pair[side]}\n" for pair in _PARTS["text"])
         (directory / name).write_bytes(gzip.compress(text.encode()))

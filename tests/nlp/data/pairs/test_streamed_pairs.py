@@ -1,5 +1,6 @@
 """Real entries and files; one small vocabulary serves all tests."""
 
+import gzip
 import importlib
 import itertools
 import sys
@@ -11,7 +12,6 @@ from quintain import errors
 from quintain.core.saving import checkpoint_state
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.data.corpora import bundled_corpora
-from quintain.nlp.data.pairs import parallel_text
 
 _PAIRS = bundled_corpora.get_pairs("numbers_and_dates/validation")[:200]
 _OTHERS = bundled_corpora.get_pairs("numbers_and_dates/validation")[200:300]
@@ -27,8 +27,12 @@ def directory(tmp_path_factory, request):
         sys.path.pop(0)
     sides = (side for pair in [*_PAIRS, *_OTHERS] for side in pair)
     tokenizers.train_sentencepiece(sides, str(directory / "v.model"), vocab_size=300)
-    parallel_text.write_tsv(_PAIRS, str(directory / "pairs.tsv"))
-    parallel_text.write_tsv(_OTHERS, str(directory / "others.tsv.gz"))
+    pairs, others = (
+        "".join(f"{source}\t{target}\n" for source, target in part).encode()
+        for part in (_PAIRS, _OTHERS)
+    )
+    (directory / "pairs.tsv").write_bytes(pairs)
+    (directory / "others.tsv.gz").write_bytes(gzip.compress(others))
     return directory
 
 
