@@ -24,7 +24,6 @@ from quintain.config import (
     yaml_io,
 )
 
-C = TypeVar("C", bound="Config")
 B = TypeVar("B", bound=Callable[..., Any])
 
 
@@ -47,11 +46,8 @@ class _ConfigMeta(type):
                 problems.append(errors.Problem(name, f"missing; expected {words}."))
         if missing and problems:
             given = params if isinstance(params, Mapping) else {}
-            problems += [
-                class_definitions.unknown_name(cls, str(name))
-                for name in given
-                if name not in (*names, *unknown)
-            ]
+            others = [str(name) for name in given if name not in (*names, *unknown)]
+            problems += [class_definitions.unknown_name(cls, name) for name in others]
             _raise_if_any(problems)
         config = super().__call__(*args, **known)
         config._complete(problems)
@@ -290,11 +286,8 @@ Did you mean 'width'?
         self, params: Any, path: str, is_strict: bool, problems: list[errors.Problem]
     ) -> None:
         if not isinstance(params, Mapping):
-            problems.append(
-                errors.Problem(
-                    path, (f"got {errors.show(params)}, expected a mapping of names to values.")
-                )
-            )
+            message = f"got {errors.show(params)}, expected a mapping of names to values."
+            problems.append(errors.Problem(path, message))
             return
         for name, value in params.items():
             here = f"{path}.{name}" if path else str(name)
