@@ -277,3 +277,65 @@ def test_processes_that_are_lost_killed_or_fail_later_count_as_ever():
 
     assert [machine.trials[name].state.value for name in (first, second)] == ["ERROR", "ERROR"]
     assert machine.state.value == "ACTIVE"
+
+
+EVENTS_TO = {
+    "ACTIVE": [],
+    "PAUSED": ["pause"],
+    "STOPPING_COMPLETED": ["all work"],
+    "STOPPING_CANCELED": ["cancel"],
+    "STOPPING_ERROR": ["fatal"],
+    "COMPLETED": ["all work", "drained"],
+    "CANCELED": ["pause", "kill", "drained"],
+    "ERROR": ["fatal", "drained"],
+}
+COMMANDS_OF = {
+    "ACTIVE": ["pause", "activate", "cancel", "kill"],
+    "PAUSED": ["pause", "activate", "cancel", "kill"],
+    "STOPPING_COMPLETED": [],
+    "STOPPING_CANCELED": ["cancel", "kill"],
+    "STOPPING_ERROR": [],
+    "COMPLETED": [],
+    "CANCELED": ["cancel", "kill"],
+    "ERROR": [],
+}
+
+
+def bring_to(state):
+    machine, trial = start({"name": "single", "max_length": 4})
+    for event in EVENTS_TO[state]:
+        if event == "all work":
+            do_all(machine, trial)
+        else:
+            machine.apply({"kind": event, "reason": "The disk is full.", "time": 5.0})
+    assert machine.state.value == state
+    return machine
+
+
+COMMANDS = ("pause", "activate", "cancel", "kill")
+
+
+@pytest.mark.parametrize(
+    ("state", "command"), [(state, name) for state in COMMANDS_OF for name in COMMANDS_OF[state]]
+)
+def test_a_state_takes_its_commands(state, command):
+    bring_to(state).check(command)
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [(state, name) for state in COMMANDS_OF for name in COMMANDS if name not in COMMANDS_OF[state]],
+)
+def test_a_state_refuses_the_other_commands(state, command):
+    with pytest.raises(errors.StateError, match=f"is {state} and can't become"):
+        bring_to(state).check(command)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [("COMPLETED", ""), ("CANCELED", "Killed."), ("ERROR", "The disk is full.")],
+)
+def test_an_experiment_that_ended_says_when_and_why(state, reason):
+    machine = bring_to(state)
+
+    assert (machine.reason, machine.end_time) == (reason, 5.0)

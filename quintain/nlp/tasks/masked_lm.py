@@ -178,15 +178,15 @@ class MaskedLMTask(base_task.Task):
             Of several replicas, the mean of what they return is that over all words: it does not
             depend on how many there are, nor on which has how many words.
         """
-        weights = tf.cast(labels["masked_lm_weights"], tf.float32)
+        weights = tf.cast(labels["masked_lm_weights"], tf.float32)  # [B, M]
         words = padded_cross_entropy.smoothed_cross_entropy(
             model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )
+        )  # [B, M]
         total = tf.math.divide_no_nan(
             tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
         )
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
-            sentences = tf.reshape(labels["next_sentence_labels"], [-1])
+            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
             total += tf.reduce_mean(
                 padded_cross_entropy.smoothed_cross_entropy(
                     model_outputs["next_sentence"], sentences
@@ -223,7 +223,7 @@ class MaskedLMTask(base_task.Task):
         weights = labels["masked_lm_weights"]
         words = padded_cross_entropy.smoothed_cross_entropy(
             model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )
+        )  # [B, M]
         by_name["lm_example_loss"].update_state(words, weights)
         by_name["masked_lm_accuracy"].update_state(
             labels["masked_lm_ids"], model_outputs["mlm_logits"], weights
