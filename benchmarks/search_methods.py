@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 from quintain.search import search_factory, searcher, simulate
 
 SPACE = {
@@ -74,7 +74,7 @@ def main() -> None:
     """Prints a line for each method."""
     num_trials = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     for label, config in build_searchers(num_trials).items():
-        parsed = experiment_config.parse(
+        parsed = experiment_spec.parse(
             {
                 "searcher": {"metric": "loss", **config},
                 "hyperparameters": SPACE,

@@ -64,7 +64,7 @@ def find_container_fields(content: Mapping[str, Any]) -> list[str]:
 
 
 class Reader:
-    """Turns both dialects into the fields of `ExperimentConfig`."""
+    """Turns both dialects into the fields of `ExperimentSpec`."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from quintain.config import class_definitions, json_schema
 from quintain.records import (
-    experiment_config,
     experiment_dialects,
+    experiment_spec,
     hyperparameter_config,
     lengths,
     searcher_config,
@@ -35,7 +35,7 @@ def build_schema() -> dict[str, Any]:
     `batches_per_step`, ...); what it accepts may still be refused, as when a value depends on
     another one.
     """
-    schema = json_schema.build_schema(experiment_config.ExperimentConfig())
+    schema = json_schema.build_schema(experiment_spec.ExperimentSpec())
     properties, definitions = schema["properties"], schema["$defs"]
     properties["batches_per_step"] = {
         **_COUNT,
@@ -59,7 +59,7 @@ def build_schema() -> dict[str, Any]:
     without_effect = {"description": "About containers; trials do without."}
     properties |= dict.fromkeys(experiment_dialects.DOCKER_FIELDS, without_effect)
     for section, names in experiment_dialects.CONTAINER_FIELDS.items():
-        fields = definitions[type(getattr(experiment_config.ExperimentConfig(), section)).__name__]
+        fields = definitions[type(getattr(experiment_spec.ExperimentSpec(), section)).__name__]
         fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
     for name, kind in searcher_config.SEARCHERS.items():

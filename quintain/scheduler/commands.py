@@ -11,7 +11,7 @@ from quintain.records import (
     checkpoint,
     deletion,
     experiment,
-    experiment_config,
+    experiment_spec,
     searcher_config,
     states,
     trial,
@@ -255,8 +255,8 @@ class Commands:
         core = self._core
         with core.condition:
             record = self._ended(experiment_id, "continued")
-            config = experiment_config.parse(new_experiments.override(record.config, overrides))
-            former = experiment_config.parse(record.config)
+            config = experiment_spec.parse(new_experiments.override(record.config, overrides))
+            former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
             if not entry.machine.find_resumable(config):
@@ -297,7 +297,7 @@ class Commands:
             if max_trials is not None:
                 entry.machine.check_extension(max_trials)
             merged = overrides_lib.merge(record.config, _to_overrides(changes))
-            config = experiment_config.parse(merged)
+            config = experiment_spec.parse(merged)
             updated = dataclasses.replace(
                 entry.record,
                 config=config.as_dict(),

@@ -3,14 +3,12 @@
 from typing import Any
 
 from quintain import errors
-from quintain.records import experiment_config, searcher_config
+from quintain.records import experiment_spec, searcher_config
 from quintain.search import searcher
 from quintain.search import space as space_lib
 
 
-def check(
-    former: experiment_config.ExperimentConfig, config: experiment_config.ExperimentConfig
-) -> None:
+def check(former: experiment_spec.ExperimentSpec, config: experiment_spec.ExperimentSpec) -> None:
     """Checks that a search can go on with a changed config.
 
     Raises:
@@ -33,9 +31,7 @@ def check(
             )
 
 
-def draw_first(
-    config: experiment_config.ExperimentConfig, former: dict[str, Any]
-) -> dict[str, Any]:
+def draw_first(config: experiment_spec.ExperimentSpec, former: dict[str, Any]) -> dict[str, Any]:
     """Returns the hyperparameters of the one trial of a `single` search."""
     seed = config.reproducibility.experiment_seed
     if seed is None:

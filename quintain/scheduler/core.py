@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import experiment, experiment_config, log, states
+from quintain.records import experiment, experiment_spec, log, states
 from quintain.scheduler import deletions, entries, faults
 from quintain.scheduler import effects as effects_lib
 from quintain.store import session as session_lib
@@ -240,7 +240,7 @@ class Core:
     def checkpoint_root(self, record: experiment.Experiment) -> pathlib.Path:
         """Returns the directory in which an experiment keeps its checkpoints."""
         own = str(self.home / "checkpoints")
-        return pathlib.Path(experiment_config.find_checkpoint_directory(record.config, own))
+        return pathlib.Path(experiment_spec.find_checkpoint_directory(record.config, own))
 
     def find_protected(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""

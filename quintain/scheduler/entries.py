@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from quintain.records import experiment, experiment_config, run, trial, workload
+from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, trial_machine
 
@@ -56,7 +56,7 @@ class Entry:
     machine: experiment_machine.ExperimentMachine
     """Its state."""
 
-    config: experiment_config.ExperimentConfig
+    config: experiment_spec.ExperimentSpec
     """Its config as it is now; users may change parts that the machine does not use."""
 
     trial_ids: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -203,11 +203,11 @@ def load_entry(
         events: Its events, in order.
         trials: Its trials.
     """
-    config = experiment_config.parse(events[0]["config"])
+    config = experiment_spec.parse(events[0]["config"])
     machine = experiment_machine.ExperimentMachine(config)
     for event in events:
         machine.apply(event)
-    entry = Entry(record, machine, experiment_config.parse(record.config))
+    entry = Entry(record, machine, experiment_spec.parse(record.config))
     for each in trials:
         entry.add_id(each.request_id, each.id)
         if not each.state.is_terminal:

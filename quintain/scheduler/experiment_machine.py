@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import codec, experiment_config, searcher_config, states, workload
+from quintain.records import codec, experiment_spec, searcher_config, states, workload
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import identical_errors, search_driver, trial_machine
 from quintain.search import base_search
@@ -62,7 +62,7 @@ class ExperimentMachine:
         is_killed: Whether its processes are to end at once.
     """
 
-    def __init__(self, config: experiment_config.ExperimentConfig) -> None:
+    def __init__(self, config: experiment_spec.ExperimentSpec) -> None:
         """Builds the search; nothing happens before the event `start`.
 
         Raises:
@@ -315,7 +315,7 @@ class ExperimentMachine:
         if not (self.state.is_stopping or self.state.is_terminal):
             self._stop(_State.STOPPING_CANCELED, "Killed." if command == "kill" else "Canceled.")
 
-    def find_resumable(self, config: experiment_config.ExperimentConfig) -> list[str]:
+    def find_resumable(self, config: experiment_spec.ExperimentSpec) -> list[str]:
         """Returns the trials that go on if the ended experiment is taken up with a config.
 
         These are all that the end of the experiment interrupted; and, where the search method
@@ -336,7 +336,7 @@ class ExperimentMachine:
 
     def _resume(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         """Takes up the ended experiment again."""
-        config = experiment_config.parse(event["config"])
+        config = experiment_spec.parse(event["config"])
         chosen = self.find_resumable(config)
         self.config = config
         self._set_active()
@@ -398,6 +398,6 @@ class ExperimentMachine:
         self.reason = reason
 
 
-def _max_batches(config: experiment_config.ExperimentConfig) -> int:
+def _max_batches(config: experiment_spec.ExperimentSpec) -> int:
     """Returns the batches that a trial is trained for at most, or 0 if there is no such number."""
     return int(getattr(config.searcher, "max_length", 0)) * config.searcher.batches_per_unit

@@ -9,7 +9,7 @@ from typing import Any
 from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
-from quintain.records import checkpoint, experiment, experiment_config, searcher_config, states
+from quintain.records import checkpoint, experiment, experiment_spec, searcher_config, states
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, model_files
 from quintain.search import search_factory
@@ -18,7 +18,7 @@ from quintain.store import session as session_lib
 
 def read_config(
     config_text: str, source: str, overrides: Sequence[str]
-) -> experiment_config.ExperimentConfig:
+) -> experiment_spec.ExperimentSpec:
     """Reads the config of an experiment.
 
     Args:
@@ -32,7 +32,7 @@ def read_config(
     content = yaml_io.load_text(config_text, source)
     if not isinstance(content, Mapping):
         raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
-    config = experiment_config.parse(override(content, overrides))
+    config = experiment_spec.parse(override(content, overrides))
     search_factory.check(config)
     return config
 
@@ -47,7 +47,7 @@ def override(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, 
 
 def create(
     core: core_lib.Core,
-    config: experiment_config.ExperimentConfig,
+    config: experiment_spec.ExperimentSpec,
     text: str,
     model_dir: pathlib.Path | None,
     *,
@@ -167,7 +167,7 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
     with core.store.reading() as session:
         former = session.get_trial(trial_id)
         owner = session.get_experiment(former.experiment_id)
-    config = experiment_config.parse(owner.config)
+    config = experiment_spec.parse(owner.config)
     unit = config.searcher.batches_per_unit
     longest = getattr(config.searcher, "max_length", 0) * unit
     plain = dict(owner.config)
@@ -183,7 +183,7 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
     plain["description"] = f"Trial {trial_id} again"
     return create(
         core,
-        experiment_config.parse(plain),
+        experiment_spec.parse(plain),
         yaml_io.dump(plain),
         pathlib.Path(owner.model_dir),
         parent_id=owner.id,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from quintain import errors
-from quintain.records import checkpoint, checkpoint_manifest, deletion, experiment_config, metric
+from quintain.records import checkpoint, checkpoint_manifest, deletion, experiment_spec, metric
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import home_identity, workload_results
@@ -58,7 +58,7 @@ def _list_roots(
 ) -> list[pathlib.Path]:
     roots = {own_root: None}
     for record in records:
-        root = experiment_config.find_checkpoint_directory(record.config, str(own_root))
+        root = experiment_spec.find_checkpoint_directory(record.config, str(own_root))
         roots[pathlib.Path(root)] = None
     return list(roots)
 
@@ -109,7 +109,7 @@ def _find_problem(
         found = session.get_trial(manifest.trial_id)
     except errors.NotFoundError:
         return "the database does not know its experiment and trial"
-    root = experiment_config.find_checkpoint_directory(owner.config, str(path.parent))
+    root = experiment_spec.find_checkpoint_directory(owner.config, str(path.parent))
     if pathlib.Path(root) != path.parent:
         return f"experiment {owner.id} keeps its checkpoints elsewhere"
     is_same = found.seed == manifest.seed and _to_text(found.hparams) == _to_text(manifest.hparams)

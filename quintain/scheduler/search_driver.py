@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from quintain.records import experiment_config, states
+from quintain.records import experiment_spec, states
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import trial_machine, trial_settings
 from quintain.search import base_search, search_factory
@@ -24,7 +24,7 @@ class SearchDriver:
         time: Seconds since the epoch, when what is happening now happened.
     """
 
-    def __init__(self, config: experiment_config.ExperimentConfig) -> None:
+    def __init__(self, config: experiment_spec.ExperimentSpec) -> None:
         """Builds the search method.
 
         Raises:
@@ -103,7 +103,7 @@ class SearchDriver:
 
     def resume(
         self,
-        config: experiment_config.ExperimentConfig,
+        config: experiment_spec.ExperimentSpec,
         request_ids: Sequence[str],
         hparams: dict[str, Any] | None,
         effects: effects_lib.Effects,

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TrialSettings:
     """Whether smaller values of the searched metric are better."""
 
     @classmethod
-    def from_config(cls, config: experiment_config.ExperimentConfig) -> "TrialSettings":
+    def from_config(cls, config: experiment_spec.ExperimentSpec) -> "TrialSettings":
         """Returns the settings of an experiment."""
         return cls(
             scheduling_unit=config.scheduling_unit,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quintain import errors
-from quintain.records import experiment_config, searcher_config
+from quintain.records import experiment_spec, searcher_config
 from quintain.search import base_search, searcher
 from quintain.search import space as space_lib
 
@@ -15,7 +15,7 @@ Build = Callable[..., base_search.SearchMethod]
 """Builds a search method from the space, a source of random numbers, and the config's fields."""
 
 
-def build_searcher(config: experiment_config.ExperimentConfig) -> searcher.Searcher:
+def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
     """Builds the search of an experiment, ready to start.
 
     Raises:
@@ -25,14 +25,14 @@ def build_searcher(config: experiment_config.ExperimentConfig) -> searcher.Searc
     seed = config.reproducibility.experiment_seed
     if seed is None:
         raise errors.ConfigError(
-            "reproducibility.experiment_seed: got None; `experiment_config.parse` sets it."
+            "reproducibility.experiment_seed: got None; `experiment_spec.parse` sets it."
         )
     method = build_method(config.searcher, space, searcher.new_random(seed))
     return searcher.Searcher(method, smaller_is_better=config.searcher.smaller_is_better)
 
 
 def check(
-    config: experiment_config.ExperimentConfig, locate: Callable[[str], str] | None = None
+    config: experiment_spec.ExperimentSpec, locate: Callable[[str], str] | None = None
 ) -> None:
     """Checks that a config's hyperparameters can be searched by its method.
 

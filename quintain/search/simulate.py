@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 from quintain.search import base_search, searcher
 
 MAX_EVENTS: Final = 5_000_000
@@ -44,8 +44,8 @@ class Simulation:
 
 
 def shrink(
-    config: experiment_config.ExperimentConfig, max_trials: int
-) -> experiment_config.ExperimentConfig:
+    config: experiment_spec.ExperimentSpec, max_trials: int
+) -> experiment_spec.ExperimentSpec:
     """Returns a config of the same search with no more than about so many trials at its start.
 
     Args:

@@ -8,7 +8,7 @@ from quintain import errors
 from quintain.client import fetched_files
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 
 
 def find_checkpoint_dir(
@@ -31,7 +31,7 @@ def find_checkpoint_dir(
             f"checkpoint {checkpoint.uuid}: its files were deleted; checkpoint_storage says which "
             "checkpoints are kept when an experiment ends."
         )
-    root = experiment_config.find_checkpoint_directory(experiment.config, str(default_root))
+    root = experiment_spec.find_checkpoint_directory(experiment.config, str(default_root))
     directory = pathlib.Path(root, checkpoint.uuid)
     if not directory.is_dir():
         raise errors.CheckpointError(

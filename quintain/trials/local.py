@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.records import checkpoint_manifest, experiment_config, trial, workload
+from quintain.records import checkpoint_manifest, experiment_spec, trial, workload
 from quintain.search import base_search, search_factory
 from quintain.trials import (
     workload_loop,
@@ -94,7 +94,7 @@ class LocalSource(workload_source.WorkloadSource):
 
 
 def run_locally(
-    config: experiment_config.ExperimentConfig,
+    config: experiment_spec.ExperimentSpec,
     model_dir: pathlib.Path | str | None,
     *,
     test: bool,

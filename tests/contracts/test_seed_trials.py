@@ -117,9 +117,9 @@ class MyTrial(EstimatorTrial):
 
 PROGRAM = """
 import sys
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 from quintain.trials import local
-local.run_locally(experiment_config.load(sys.argv[1]), sys.argv[2], test=True)
+local.run_locally(experiment_spec.load(sys.argv[1]), sys.argv[2], test=True)
 """
 
 

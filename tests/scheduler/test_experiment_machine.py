@@ -6,7 +6,7 @@ import random
 import pytest
 
 from quintain import errors
-from quintain.records import experiment_config, workload
+from quintain.records import experiment_spec, workload
 from quintain.scheduler import experiment_machine
 
 SEARCHES = [
@@ -21,7 +21,7 @@ SEARCHES = [
 
 
 def parse(searcher, **fields):
-    return experiment_config.parse(
+    return experiment_spec.parse(
         {
             "searcher": {"metric": "loss", **searcher},
             "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},

@@ -17,7 +17,7 @@ import pytest
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.config import yaml_io
-from quintain.records import codec, experiment_config, experiment_schema
+from quintain.records import codec, experiment_schema, experiment_spec
 from quintain.scheduler import new_experiments
 from quintain.search import hyperparameters, search_factory, simulate
 from quintain.search import space as space_lib
@@ -117,9 +117,9 @@ def check_point(space, hparams):
 def check_accepted(config, content):
     """Checks that a config can be stored, read again and searched."""
     plain = config.as_dict()
-    assert experiment_config.parse(yaml_io.load_text(yaml_io.dump(plain))) == config
+    assert experiment_spec.parse(yaml_io.load_text(yaml_io.dump(plain))) == config
     stored = json.loads(json.dumps(codec.to_plain(plain), allow_nan=False))
-    assert experiment_config.parse(stored) == config
+    assert experiment_spec.parse(stored) == config
     assert [error.message for error in validator().iter_errors(content)] == []
     search = search_factory.build_searcher(simulate.shrink(config, 20))
     metrics = np.random.RandomState(0)
@@ -149,7 +149,7 @@ def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):
         random = random_lib.Random(number)
         content = config_mutations.mutate(random.choice(seeds()), random)
         try:
-            config = experiment_config.parse(content, lambda name: "f.yaml:1")
+            config = experiment_spec.parse(content, lambda name: "f.yaml:1")
             search_factory.check(config, lambda name: "f.yaml:1")
         except errors.ConfigError as error:
             check_refused(error, "f.yaml")
@@ -194,4 +194,4 @@ def test_mistakes_that_used_to_crash_are_named(change, message):
     content = {**seeds()[-1], "hyperparameters": change}
 
     with pytest.raises(errors.ConfigError, match=message):
-        search_factory.check(experiment_config.parse(content))
+        search_factory.check(experiment_spec.parse(content))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 from quintain.search import base_search, search_factory, searcher, simulate
 
 SEARCHES = [
@@ -27,7 +27,7 @@ SEARCHES = [
 
 def build(fields):
     return search_factory.build_searcher(
-        experiment_config.parse(
+        experiment_spec.parse(
             {
                 "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1, "count": 9}},
                 "searcher": {"metric": "loss", **fields},

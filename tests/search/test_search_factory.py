@@ -3,7 +3,7 @@ import inspect
 
 import pytest
 
-from quintain.records import experiment_config, searcher_config
+from quintain.records import experiment_spec, searcher_config
 from quintain.search import search_factory, simulate
 
 SEARCHERS = {
@@ -28,7 +28,7 @@ SEARCHERS = {
 
 def build(name, seed=7, **fields):
     return search_factory.build_searcher(
-        experiment_config.parse(
+        experiment_spec.parse(
             {
                 "hyperparameters": {
                     "x": {"type": "double", "minval": -1, "maxval": 1, "count": 3},

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.records import experiment_config, trial
+from quintain.records import experiment_spec, trial
 from quintain.trials import base_trial, keras_trial, local, trial_checkpoint
 
 RNG = np.random.RandomState(0)
@@ -344,7 +344,7 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
         "    def build_validation_data_loader(self):\n"
         "        return np.ones((8, 4)), np.ones((8, 1))\n"
     )
-    config = experiment_config.parse(
+    config = experiment_spec.parse(
         {
             "searcher": {"name": "single", "metric": "loss", "max_length": {"batches": 9}},
             "hyperparameters": {"batch_size": 4, "global_batch_size": 4},

@@ -8,7 +8,7 @@ from typing import Any
 from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import plain_data, yaml_io
-from quintain.records import experiment_config, experiment_dialects
+from quintain.records import experiment_dialects, experiment_spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ExperimentFile:
     text: str
     """What it says."""
 
-    config: experiment_config.ExperimentConfig
+    config: experiment_spec.ExperimentSpec
     """The complete config, with the overrides."""
 
     lines: dict[str, int]
@@ -66,7 +66,7 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
     problems: list[errors.Problem] = []
     config = None
     try:
-        config = experiment_config.parse(merged, locate)
+        config = experiment_spec.parse(merged, locate)
     except errors.ConfigError as error:
         problems += error.problems or [errors.Problem("", str(error))]
     try:
@@ -82,7 +82,7 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
 
 def _check_space(
     content: dict[str, Any],
-    config: experiment_config.ExperimentConfig | None,
+    config: experiment_spec.ExperimentSpec | None,
     locate: Callable[[str], str],
 ) -> None:
     """Checks the hyperparameters, and how they are searched if that is known."""

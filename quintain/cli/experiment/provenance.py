@@ -5,7 +5,7 @@ from typing import Any
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.records import codec, experiment, experiment_config, experiment_dialects
+from quintain.records import codec, experiment, experiment_dialects, experiment_spec
 
 
 def annotate(record: experiment.Experiment) -> str:
@@ -48,7 +48,7 @@ def _names(path: str) -> list[str]:
 
 def _parse(text: str) -> Mapping[str, Any]:
     try:
-        config = experiment_config.parse(yaml_io.load_text(text))
+        config = experiment_spec.parse(yaml_io.load_text(text))
     except errors.ConfigError:
         return {}  # only its overrides make the file complete
     plain: Mapping[str, Any] = codec.to_plain(config.as_dict())

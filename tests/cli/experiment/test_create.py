@@ -5,7 +5,7 @@ import pytest
 
 from quintain import errors
 from quintain.cli.experiment import create, model_check
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 
 CONFIG = """
 name: digits
@@ -147,7 +147,7 @@ def test_what_trials_will_not_have_is_told_before_the_start(tmp_path, capsys):
     (tmp_path / ".gitignore").write_text("*.bin\n")
     for number in range(7):
         (tmp_path / f"{number}.bin").write_text("")
-    file = types.SimpleNamespace(config=experiment_config.ExperimentConfig())
+    file = types.SimpleNamespace(config=experiment_spec.ExperimentSpec())
 
     create._check_files(file, tmp_path)
 

@@ -1,5 +1,5 @@
 from quintain.cli.experiment import provenance
-from quintain.records import experiment, experiment_config, states
+from quintain.records import experiment, experiment_spec, states
 
 TEXT = """\
 searcher:
@@ -21,7 +21,7 @@ def test_each_value_says_what_has_set_it():
         "hyperparameters": {"rate": 0.1},
         "reproducibility": {"experiment_seed": 1},
     }
-    config = experiment_config.parse(content).as_dict()
+    config = experiment_spec.parse(content).as_dict()
     record = experiment.Experiment(1, states.ExperimentState.ACTIVE, config, TEXT, "/m")
     lines = provenance.annotate(record).splitlines()
     found = {line.partition("#")[0].strip(): line.partition("# ")[2] for line in lines}

@@ -24,7 +24,7 @@ Batches = Annotated[int, Gt(0), Le(10**12)]
 
 
 @dataclasses.dataclass
-class ExperimentConfig(base_config.Config):
+class ExperimentSpec(base_config.Config):
     """Everything that defines one search."""
 
     name: str = ""
@@ -125,7 +125,7 @@ class ExperimentConfig(base_config.Config):
         return plain
 
 
-def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentConfig:
+def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentSpec:
     """Reads the config of an experiment from a YAML file.
 
     Args:
@@ -140,9 +140,7 @@ def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentCon
     return parse(merged, lambda name: f"{path}:{yaml_io.find_line(lines, name)}")
 
 
-def parse(
-    content: Mapping[str, Any], locate: Callable[[str], str] | None = None
-) -> ExperimentConfig:
+def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None) -> ExperimentSpec:
     """Builds the config of an experiment from plain data in either dialect.
 
     Args:
@@ -150,7 +148,7 @@ def parse(
         locate: Returns the place of a dotted path, for messages.
 
     Returns:
-        The `ExperimentConfig`, complete and locked. What it writes is read again as it is.
+        The `ExperimentSpec`, complete and locked. What it writes is read again as it is.
 
     Raises:
         ConfigError: Listing all that is wrong.
@@ -168,7 +166,7 @@ def parse(
         searcher = searcher_config.choose(name)
     except errors.ConfigError as error:
         problems.append(errors.Problem("searcher.name", str(error).partition(": ")[2]))
-    config = ExperimentConfig()
+    config = ExperimentSpec()
     if searcher is not None:
         config.searcher = searcher()
     else:
@@ -206,7 +204,7 @@ def find_checkpoint_directory(content: Mapping[str, Any], default: str) -> str:
     return sections.CheckpointStorageConfig(**fields).directory(default)
 
 
-def _fill(config: ExperimentConfig, params: dict[str, Any]) -> list[errors.Problem]:
+def _fill(config: ExperimentSpec, params: dict[str, Any]) -> list[errors.Problem]:
     """Sets fields, and returns what is wrong with them, and with all of them together."""
     problems: list[errors.Problem] = []
     try:

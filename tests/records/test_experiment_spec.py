@@ -2,7 +2,7 @@ import pytest
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.records import experiment_config, experiment_dialects, searcher_config
+from quintain.records import experiment_dialects, experiment_spec, searcher_config
 
 OLD = """
 description: mnist
@@ -40,7 +40,7 @@ reproducibility: {experiment_seed: 7}
 
 
 def parse(text):
-    return experiment_config.parse(yaml_io.load_text(text))
+    return experiment_spec.parse(yaml_io.load_text(text))
 
 
 def test_the_older_dialect_counts_steps():
@@ -68,7 +68,7 @@ def test_the_later_dialect_has_lengths():
 def test_what_is_written_is_read_again(text):
     config = parse(text)
 
-    assert experiment_config.parse(config.as_dict()) == config
+    assert experiment_spec.parse(config.as_dict()) == config
 
 
 def test_a_config_without_a_seed_gets_one():
@@ -108,7 +108,7 @@ def test_mistakes_are_reported_with_file_and_line_all_at_once(tmp_path):
     path.write_text("searcher:\n  name: single\n  max_steps: 3\nmax_restarts: x\n")
 
     with pytest.raises(errors.ConfigError) as caught:
-        experiment_config.load(str(path))
+        experiment_spec.load(str(path))
 
     assert f"{path}:4: max_restarts: got 'x'" in str(caught.value)
     assert "metric: missing" in str(caught.value)
@@ -118,7 +118,7 @@ def test_overrides_win_over_the_file(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(OLD)
 
-    config = experiment_config.load(str(path), {"max_restarts": 3, "debug": True})
+    config = experiment_spec.load(str(path), {"max_restarts": 3, "debug": True})
 
     assert config.debug
     assert config.max_restarts == 3
