@@ -40,7 +40,7 @@ def fill(home: pathlib.Path, num_trials: int) -> None:
             loss = draw.random()
             hparams = {"rate": draw.random(), "units": draw.randrange(64), "kind": "a"}
             added = session.add_trial(
-                trial.Trial(
+                trial.TrialRecord(
                     0,
                     owner.id,
                     str(number),

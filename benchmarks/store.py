@@ -41,7 +41,7 @@ def time_store(directory: str, num_rows: int) -> float:
             experiment.Experiment(0, states.ExperimentState.ACTIVE, {}, "", "")
         )
         trial_id = session.add_trial(
-            trial.Trial(0, owner.id, "0", states.TrialState.ACTIVE, {}, 0)
+            trial.TrialRecord(0, owner.id, "0", states.TrialState.ACTIVE, {}, 0)
         ).id
     secs = 0.0
     for start in range(0, num_rows, BATCH):

@@ -51,7 +51,7 @@ def is_usable(checkpoint: checkpoint_lib.Checkpoint) -> bool:
     return checkpoint.state is checkpoint_lib.CheckpointState.COMPLETED
 
 
-def count_states(trials: Iterable[trial.Trial]) -> str:
+def count_states(trials: Iterable[trial.TrialRecord]) -> str:
     """Returns how many trials are in which state.
 
     Example:
@@ -64,14 +64,14 @@ def count_states(trials: Iterable[trial.Trial]) -> str:
     )
 
 
-def describe_best(best: trial.Trial, searcher: Mapping[str, Any]) -> str:
+def describe_best(best: trial.TrialRecord, searcher: Mapping[str, Any]) -> str:
     """Returns the best metric and whose it is."""
     value = output.format_value(best.best_metric)
     return f"{searcher.get('metric')} {value} (trial {best.id})"
 
 
 def to_best_row(
-    best: trial.Trial,
+    best: trial.TrialRecord,
     checkpoints: Sequence[checkpoint_lib.Checkpoint],
     searcher: Mapping[str, Any],
 ) -> dict[str, Any]:

@@ -48,11 +48,11 @@ class Calls(abc.ABC):
         experiment_id: int | None = None,
         *,
         state_names: Sequence[states.TrialState] = (),
-    ) -> list[trial_lib.Trial]:
+    ) -> list[trial_lib.TrialRecord]:
         """Returns trials, of one experiment or of all, by number."""
 
     @abc.abstractmethod
-    def get_trial(self, trial_id: int) -> trial_lib.Trial:
+    def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         """Returns a trial."""
 
     @abc.abstractmethod

@@ -103,14 +103,14 @@ class MasterClient(calls.Calls):
         experiment_id: int | None = None,
         *,
         state_names: Sequence[states.TrialState] = (),
-    ) -> list[trial_lib.Trial]:
+    ) -> list[trial_lib.TrialRecord]:
         return self._get(
-            list[trial_lib.Trial], "/trials", experiment_id=experiment_id, state=state_names
+            list[trial_lib.TrialRecord], "/trials", experiment_id=experiment_id, state=state_names
         )
 
     @override
-    def get_trial(self, trial_id: int) -> trial_lib.Trial:
-        return self._get(trial_lib.Trial, f"/trials/{trial_id}")
+    def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
+        return self._get(trial_lib.TrialRecord, f"/trials/{trial_id}")
 
     @override
     def list_metrics(
@@ -282,9 +282,9 @@ class MasterClient(calls.Calls):
             {"overrides": list(overrides)},
         )
 
-    def kill_trial(self, trial_id: int) -> trial_lib.Trial:
+    def kill_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         """Ends a trial at once; its experiment goes on."""
-        return self._post(trial_lib.Trial, f"/trials/{trial_id}/kill", is_repeatable=True)
+        return self._post(trial_lib.TrialRecord, f"/trials/{trial_id}/kill", is_repeatable=True)
 
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""

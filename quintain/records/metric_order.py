@@ -36,7 +36,9 @@ def rank(
     return [item for _, item in sorted([pair for pair in measured if pair[0] is not None], key=key)]
 
 
-def find_best(trials: Sequence[trial.Trial], searcher: Mapping[str, Any]) -> trial.Trial | None:
+def find_best(
+    trials: Sequence[trial.TrialRecord], searcher: Mapping[str, Any]
+) -> trial.TrialRecord | None:
     """Returns the best trial, or None if none was validated.
 
     Args:

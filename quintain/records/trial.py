@@ -79,7 +79,7 @@ class ProcessIdentity:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class TrialRecord:
     """What the store keeps of a trial."""
 
     id: int

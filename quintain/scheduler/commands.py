@@ -212,7 +212,7 @@ class Commands:
         """
         return orphans.delete(self._core, name)
 
-    def kill_trial(self, trial_id: int) -> trial.Trial:
+    def kill_trial(self, trial_id: int) -> trial.TrialRecord:
         """Ends a trial at once; the search goes on without it.
 
         Raises:

@@ -142,11 +142,11 @@ class Entry:
             reason=self.machine.reason,
         )
 
-    def build_trial_record(self, request_id: str) -> trial.Trial:
+    def build_trial_record(self, request_id: str) -> trial.TrialRecord:
         """Returns what the store is to keep of a trial; its id is 0 if it is new."""
         machine = self.machine.trials[request_id]
         parent = self.trial_ids[machine.parent] if machine.parent is not None else None
-        return trial.Trial(
+        return trial.TrialRecord(
             id=self.trial_ids.get(request_id, 0),
             experiment_id=self.record.id,
             request_id=request_id,
@@ -194,7 +194,7 @@ def write_effects(session: Any, entry: Entry, effects: effects_lib.Effects) -> N
 def load_entry(
     record: experiment.Experiment,
     events: Sequence[dict[str, Any]],
-    trials: Sequence[trial.Trial],
+    trials: Sequence[trial.TrialRecord],
 ) -> Entry:
     """Builds an experiment anew from what the store keeps.
 

@@ -79,14 +79,14 @@ class DirectCalls(calls.Calls):
         experiment_id: int | None = None,
         *,
         state_names: Sequence[states.TrialState] = (),
-    ) -> list[trial_lib.Trial]:
+    ) -> list[trial_lib.TrialRecord]:
         with self._store.reading() as session:
             if experiment_id is not None:
                 session.get_experiment(experiment_id)
             return session.list_trials(experiment_id, states=tuple(state_names))
 
     @override
-    def get_trial(self, trial_id: int) -> trial_lib.Trial:
+    def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         with self._store.reading() as session:
             return session.get_trial(trial_id)
 

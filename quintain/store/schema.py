@@ -256,7 +256,7 @@ DELETIONS: Final = sa.Table(
 
 TABLES: Final[dict[type[Any], sa.Table]] = {
     experiment.Experiment: EXPERIMENTS,
-    trial.Trial: TRIALS,
+    trial.TrialRecord: TRIALS,
     metric.MetricRow: METRICS,
     checkpoint.Checkpoint: CHECKPOINTS,
     log.LogRow: LOGS,

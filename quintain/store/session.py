@@ -116,11 +116,11 @@ class Session:
 
     # Trials
 
-    def add_trial(self, record: trial.Trial) -> trial.Trial:
+    def add_trial(self, record: trial.TrialRecord) -> trial.TrialRecord:
         """Stores a new trial and returns it; one whose id is 0 gets the next id."""
         return self._add(record)
 
-    def update_trial(self, record: trial.Trial) -> None:
+    def update_trial(self, record: trial.TrialRecord) -> None:
         """Replaces the trial of the same id.
 
         Raises:
@@ -128,13 +128,13 @@ class Session:
         """
         self._update(record, "trial", "id")
 
-    def get_trial(self, trial_id: int) -> trial.Trial:
+    def get_trial(self, trial_id: int) -> trial.TrialRecord:
         """Returns a trial.
 
         Raises:
             NotFoundError: If there is none of this id.
         """
-        return self._get(trial.Trial, "trial", "id", trial_id)
+        return self._get(trial.TrialRecord, "trial", "id", trial_id)
 
     def end_trials(
         self, experiment_id: int, state: states.TrialState, reason: str, end_time: float
@@ -150,7 +150,7 @@ class Session:
 
     def list_trials(
         self, experiment_id: int | None = None, *, states: Collection[states.TrialState] = ()
-    ) -> list[trial.Trial]:
+    ) -> list[trial.TrialRecord]:
         """Returns trials in the order of their ids.
 
         Args:
@@ -163,7 +163,7 @@ class Session:
             query = query.where(table.c.experiment_id == experiment_id)
         if states:
             query = query.where(table.c.state.in_(list(states)))
-        return self._list(trial.Trial, query)
+        return self._list(trial.TrialRecord, query)
 
     # Events
 

@@ -30,9 +30,9 @@ def new_experiment(**fields: object) -> experiment.Experiment:
     return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
 
 
-def new_trial(experiment_id: int, **fields: object) -> trial.Trial:
+def new_trial(experiment_id: int, **fields: object) -> trial.TrialRecord:
     """Returns a trial that has no id yet."""
-    record = trial.Trial(
+    record = trial.TrialRecord(
         id=0,
         experiment_id=experiment_id,
         request_id="first",

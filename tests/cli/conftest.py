@@ -73,7 +73,7 @@ OTHER_UUID = "0b1c2d3e-0000-0000-0000-000000000002"
 
 
 def build_trial(number, state="COMPLETED", best=None, **fields):
-    return trial.Trial(
+    return trial.TrialRecord(
         **{
             "id": number,
             "experiment_id": 1,

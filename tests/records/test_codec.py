@@ -23,7 +23,9 @@ def test_a_result_survives_json():
 
 
 def test_a_trial_survives_json():
-    record = trial.Trial(1, 2, "r", TrialState.ACTIVE, {"x": [1, {"y": None}]}, 7, best_metric=0.5)
+    record = trial.TrialRecord(
+        1, 2, "r", TrialState.ACTIVE, {"x": [1, {"y": None}]}, 7, best_metric=0.5
+    )
 
     assert through_json(record) == record
 

@@ -185,7 +185,7 @@ def store(home):
         )
         for number in (1, 2):
             session.add_trial(
-                trial.Trial(
+                trial.TrialRecord(
                     0, 1, f"r{number}", states.TrialState.ACTIVE, {"lr": 0.1}, 3,
                     best_metric=float("nan") if number == 2 else 0.5,
                 )

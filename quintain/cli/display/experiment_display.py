@@ -23,7 +23,7 @@ class ExperimentDisplay:
     def __init__(self, screen: screens.Screen) -> None:
         """Stores where to show them."""
         self._screen = screen
-        self._shown: dict[int, trial_lib.Trial] = {}
+        self._shown: dict[int, trial_lib.TrialRecord] = {}
         self._last_state = ""
 
     def show(self, snapshot: snapshot_lib.Snapshot) -> None:
@@ -50,7 +50,9 @@ class ExperimentDisplay:
 
 
 def _describe_change(
-    former: trial_lib.Trial | None, trial: trial_lib.Trial, snapshot: snapshot_lib.Snapshot
+    former: trial_lib.TrialRecord | None,
+    trial: trial_lib.TrialRecord,
+    snapshot: snapshot_lib.Snapshot,
 ) -> list[str]:
     """Returns lines on what happened to a trial."""
     lines = []
@@ -70,7 +72,7 @@ def _describe_change(
     return lines
 
 
-def _describe_end(former: trial_lib.Trial | None, trial: trial_lib.Trial) -> str | None:
+def _describe_end(former: trial_lib.TrialRecord | None, trial: trial_lib.TrialRecord) -> str | None:
     """Returns a line on how a trial ended, if it has just done so."""
     if not trial.state.is_terminal or (former is not None and former.state.is_terminal):
         return None
@@ -142,7 +144,7 @@ _STYLES: Final = {
 }
 
 
-def _choose(snapshot: snapshot_lib.Snapshot, num_rows: int) -> list[trial_lib.Trial]:
+def _choose(snapshot: snapshot_lib.Snapshot, num_rows: int) -> list[trial_lib.TrialRecord]:
     """Returns the trials to show, by number."""
     if len(snapshot.trials) <= num_rows:
         return snapshot.trials

@@ -17,7 +17,7 @@ class Snapshot:
     experiment: experiment_lib.Experiment
     """The experiment."""
 
-    trials: list[trial_lib.Trial]
+    trials: list[trial_lib.TrialRecord]
     """Its trials, by number."""
 
     status: master_status.ExperimentStatus | None
@@ -45,7 +45,7 @@ class Snapshot:
         return self.status.progress
 
     @property
-    def best(self) -> trial_lib.Trial | None:
+    def best(self) -> trial_lib.TrialRecord | None:
         """The best trial so far."""
         return metric_order.find_best(self.trials, self.searcher)
 
@@ -54,7 +54,7 @@ class Snapshot:
         """Config of the search."""
         return dict(self.experiment.config.get("searcher", {}))
 
-    def describe(self, trial: trial_lib.Trial) -> str:
+    def describe(self, trial: trial_lib.TrialRecord) -> str:
         """Returns what a trial is doing."""
         if trial.state.is_terminal:
             return trial.state.value.lower()

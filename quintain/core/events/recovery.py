@@ -210,7 +210,7 @@ class LossRecovery(prepared_action.PreparedAction):
         state = trainer.loop_record.state
         former_factor = state.learning_rate_factor
         state.merge(known)
-        trial = recovery_state.Trial(step, loop_start, cause, self._step(), skipped)
+        trial = recovery_state.Attempt(step, loop_start, cause, self._step(), skipped)
         state.add(trial, self._config.recovery_lr_factor)
         learning_rate_scale.scale(
             trainer.optimizer, factor=state.learning_rate_factor, previous=former_factor
@@ -341,7 +341,7 @@ def _discard(manager: Any, paths: Sequence[str]) -> None:
             checkpoints.delete_checkpoint(path)
 
 
-def _describe_measures(trial: recovery_state.Trial, factor: float = 1.0) -> str:
+def _describe_measures(trial: recovery_state.Attempt, factor: float = 1.0) -> str:
     text = ""
     if num_skipped := sum(trial.skipped_batches.values()):
         text += f", without the {num_skipped} batches after step {trial.loop_start}"

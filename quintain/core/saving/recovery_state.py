@@ -15,7 +15,7 @@ FILE_NAME: Final = "recovery.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class Attempt:
     """One recovery from a blow-up."""
 
     step: int
@@ -42,7 +42,7 @@ class RecoveryState(tf.train.experimental.PythonState):
 
     Example:
         >>> state = RecoveryState()
-        >>> state.add(Trial(20, 15, "the loss is nan", 10, {"": 5}), learning_rate_factor=0.5)
+        >>> state.add(Attempt(20, 15, "the loss is nan", 10, {"": 5}), learning_rate_factor=0.5)
         >>> [trial.skipped_batches for trial in state.pop_due_skips(15)]
         [{'': 5}]
         >>> copy = RecoveryState()
@@ -53,12 +53,12 @@ class RecoveryState(tf.train.experimental.PythonState):
 
     def __init__(self) -> None:
         """Starts without recoveries."""
-        self._trials: list[Trial] = []
+        self._trials: list[Attempt] = []
         self._done: set[int] = set()
         self._learning_rate_factor = 1.0
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[Attempt, ...]:
         """All recoveries, the oldest first."""
         return tuple(self._trials)
 
@@ -76,12 +76,12 @@ class RecoveryState(tf.train.experimental.PythonState):
         """Returns the batches that were drawn and not used, of the data of a name."""
         return sum(self._trials[index].skipped_batches.get(name, 0) for index in self._done)
 
-    def add(self, trial: Trial, learning_rate_factor: float) -> None:
+    def add(self, trial: Attempt, learning_rate_factor: float) -> None:
         """Adds a recovery, and the factor by which it lowers the learning rate."""
         self._trials.append(trial)
         self._learning_rate_factor *= learning_rate_factor
 
-    def pop_due_skips(self, step: int) -> Iterator[Trial]:
+    def pop_due_skips(self, step: int) -> Iterator[Attempt]:
         """Yields the recoveries whose batches are to be skipped now, and counts them as skipped."""
         for index, trial in enumerate(self._trials):
             if trial.loop_start <= step and trial.skipped_batches and index not in self._done:
@@ -113,7 +113,7 @@ class RecoveryState(tf.train.experimental.PythonState):
         state: dict[str, Any] = json.loads(string_value)
         self._learning_rate_factor = float(state["learning_rate_factor"])
         self._done = set(state["skipped"])
-        self._trials = [Trial(**trial) for trial in state["trials"]]
+        self._trials = [Attempt(**trial) for trial in state["trials"]]
 
 
 def save(state: RecoveryState, model_dir: str) -> None:

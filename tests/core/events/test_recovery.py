@@ -264,7 +264,7 @@ def test_batches_are_left_out_also_after_a_restart_before_their_turn(tmp_path, b
 @pytest.mark.slow
 def test_recoveries_of_a_former_run_in_the_directory_do_not_count(tmp_path, broken_params):
     state = recovery_state.RecoveryState()
-    state.add(recovery_state.Trial(5, 0, "test", 0, {"": 5}), 0.5)
+    state.add(recovery_state.Attempt(5, 0, "test", 0, {"": 5}), 0.5)
     recovery_state.save(state, str(tmp_path))
 
     run(broken_params({"bad_batch": 17}, recovery_max_trials=1), tmp_path)
