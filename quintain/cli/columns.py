@@ -9,7 +9,7 @@ from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric_order, states, trial
 
-TRIAL_COLUMNS: Final[tuple[output.Column[trial.Trial], ...]] = (
+TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("id", lambda row: row.id),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("state", lambda row: row.state.value),

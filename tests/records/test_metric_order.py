@@ -8,7 +8,7 @@ from quintain.records.states import TrialState
 
 def measured(*metrics):
     return [
-        trial.Trial(number, 1, str(number), TrialState.COMPLETED, {}, 0, best_metric=metric)
+        trial.TrialRecord(number, 1, str(number), TrialState.COMPLETED, {}, 0, best_metric=metric)
         for number, metric in enumerate(metrics)
     ]
 

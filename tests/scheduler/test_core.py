@@ -219,7 +219,7 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     with store.reading() as session:
         assert session.list_runs() == []
     for each in (ended, refused):  # Their directories are known, though their configs are refused.
-        master.commands.delete(each)
+        master.commands.delete_experiment(each)
     assert list(list_state(store)) == [fine]
     assert orphans.find(store, tmp_path / "home") == []
 
@@ -269,7 +269,7 @@ def test_a_fault_while_an_exit_is_recorded_leaves_no_unfinished_checkpoint(
     (launch_id, *_) = fake_launcher.alive
     unfinished = tmp_path / "home/checkpoints" / checkpoint_manifest.unfinished_name(launch_id)
     unfinished.mkdir(parents=True)
-    monkeypatch.setattr(scheduling.Scheduling, "_describe_exit", lambda *_: 1 // 0)
+    monkeypatch.setattr(process_exits, "describe", lambda *_: 1 // 0)
 
     fake_launcher.end(launch_id, signal=9)
     master.tick()

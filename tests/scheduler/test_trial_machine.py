@@ -5,7 +5,7 @@ import math
 import pytest
 
 from quintain.records.states import TrialState
-from quintain.scheduler import trial_machine
+from quintain.scheduler import trial_machine, trial_settings
 from quintain.search import base_search, searcher
 
 NAME = "trial"
@@ -24,7 +24,7 @@ def make_machine(**changes):
     }
     return trial_machine.TrialMachine(
         base_search.Create(NAME, {"x": 1}, seed=3),
-        trial_machine.TrialSettings(**{**settings, **changes}),
+        trial_settings.TrialSettings(**{**settings, **changes}),
     )
 
 

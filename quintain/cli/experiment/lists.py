@@ -79,7 +79,7 @@ def describe(experiment_ids: tuple[int, ...], as_json: bool, as_csv: bool) -> No
 
 
 def _print_experiment(
-    experiment: experiment_lib.Experiment, trials: Sequence[trial_lib.Trial]
+    experiment: experiment_lib.Experiment, trials: Sequence[trial_lib.TrialRecord]
 ) -> None:
     searcher = experiment.config.get("searcher", {})
     best = metric_order.find_best(trials, searcher)

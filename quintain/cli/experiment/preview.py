@@ -12,7 +12,7 @@ import click
 from quintain.cli import options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import experiment_config
+from quintain.records import experiment_spec
 from quintain.records import metric as metric_lib
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Patience:
 
 
 def simulate(
-    config: experiment_config.ExperimentConfig,
+    config: experiment_spec.ExperimentSpec,
     *,
     max_trials: int = _MAX_TRIALS,
     max_secs: float = _MAX_SECS,
@@ -219,7 +219,7 @@ def simulate(
 
 def _with_times(
     found: Preview,
-    config: experiment_config.ExperimentConfig,
+    config: experiment_spec.ExperimentSpec,
     secs_per_batch: float,
     num_slots: int | None,
 ) -> Preview:
