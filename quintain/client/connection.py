@@ -103,7 +103,7 @@ class Connection:
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: object = None,
         query: Mapping[str, Any] | None = None,
         timeout_secs: float | None = None,
         is_repeatable: bool | None = None,
@@ -236,7 +236,7 @@ class Connection:
         self,
         method: str,
         path: str,
-        body: Any,
+        body: object,
         query: Mapping[str, Any] | None,
         timeout_secs: float | None,
         *,
@@ -318,7 +318,7 @@ class _Attempts:
         return now - self._first_failure
 
 
-def _to_text(value: Any) -> str:
+def _to_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -346,7 +346,7 @@ def _read_answer(status: int, data: bytes) -> Any:
     described = content.get("error")
     described = described if isinstance(described, dict) else {}
     message = str(described.get("message") or content.get("detail") or text or f"status {status}")
-    known: Any = getattr(errors, str(described.get("kind")), None)
+    known: object = getattr(errors, str(described.get("kind")), None)
     if isinstance(known, type) and issubclass(known, errors.QuintainError):
         raise known(message)
     if status in _KINDS_BY_STATUS:

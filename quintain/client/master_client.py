@@ -307,13 +307,13 @@ class MasterClient(calls.Calls):
         """Deletes an orphan."""
         return self._delete(checkpoint_lib.Orphan, f"/checkpoints/orphans/{_quote(name)}")
 
-    def _get(self, kind: type[T], path: str, **query: Any) -> T:
+    def _get(self, kind: type[T], path: str, **query: object) -> T:
         text = urllib.parse.urlencode(list(_to_fields(query)))
         answer = self._connection.request("GET", f"{_PREFIX}{path}{'?' if text else ''}{text}")
         return codec.from_plain(kind, answer)
 
     def _post(
-        self, kind: type[T], path: str, body: Any = None, *, is_repeatable: bool = False
+        self, kind: type[T], path: str, body: object = None, *, is_repeatable: bool = False
     ) -> T:
         answer = self._connection.request(
             "POST",

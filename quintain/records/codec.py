@@ -13,7 +13,7 @@ T = TypeVar("T")
 _TEXTS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> Any:
     """Returns a record, or any nest of records, as dicts, lists, numbers and texts.
 
     Example:
@@ -35,7 +35,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain(kind: type[T], value: Any) -> T:
+def from_plain(kind: type[T], value: object) -> T:
     """Returns the record of a type that `to_plain` made plain.
 
     Args:

@@ -103,7 +103,7 @@ class Reader:
             self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
         return content
 
-    def _normalise_searcher(self, searcher: Any, units: lengths.LengthUnits) -> dict[str, Any]:
+    def _normalise_searcher(self, searcher: object, units: lengths.LengthUnits) -> dict[str, Any]:
         if not isinstance(searcher, Mapping):
             self.problems.append(
                 errors.Problem("searcher", f"got {errors.show(searcher)}, expected a mapping.")
@@ -137,7 +137,7 @@ class Reader:
         self.former_paths[f"{prefix}{name}"] = f"{prefix}{former}"
 
     def _to_batches(
-        self, units: lengths.LengthUnits, length: Any, path: str, *, plain_unit: int = 1
+        self, units: lengths.LengthUnits, length: object, path: str, *, plain_unit: int = 1
     ) -> int:
         try:
             return units.to_batches(length, path, plain_unit=plain_unit)
@@ -147,12 +147,13 @@ class Reader:
             return 1
 
 
-def _whole_or(value: Any, default: int) -> int:
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_whole else default
+def _whole_or(value: object, default: int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return default
 
 
-def _find_batch_size(hyperparameters: Any) -> int | None:
+def _find_batch_size(hyperparameters: object) -> int | None:
     """Returns `global_batch_size`, if it is a constant."""
     if not isinstance(hyperparameters, Mapping):
         return None

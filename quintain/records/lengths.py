@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 from quintain import errors
 
@@ -22,7 +22,7 @@ class LengthUnits:
     global_batch_size: int | None = None
     """Examples of a batch, or None if it is not a constant."""
 
-    def to_batches(self, length: Any, path: str, *, plain_unit: int = 1) -> int:
+    def to_batches(self, length: object, path: str, *, plain_unit: int = 1) -> int:
         """Returns a length in batches, rounded down, but at least 1.
 
         Args:
@@ -65,11 +65,11 @@ class LengthUnits:
         return max(count // self.global_batch_size, 1)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require_positive(value: Any, path: str) -> int:
+def _require_positive(value: object, path: str) -> int:
     if not _is_whole(value) or value < 1:
         raise errors.ConfigError(f"{path}: got {errors.show(value)}, expected a whole number >= 1.")
-    return int(value)
+    return value

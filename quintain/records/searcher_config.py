@@ -6,7 +6,7 @@ it. To add one, write its class here, and what it names in `quintain/search/`.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -319,7 +319,7 @@ class TpeConfig(RandomConfig):
     """One trial of so many goes on, where there are rungs."""
 
 
-def choose(name: Any) -> type[SearcherConfig]:
+def choose(name: object) -> type[SearcherConfig]:
     """Returns the config class of a search method.
 
     Raises:

@@ -3,12 +3,13 @@
 import dataclasses
 import heapq
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, trial_machine
+from quintain.store import session as session_lib
 
 _MEMORY: Final = 0.95
 """Weight that a workload keeps in the rate of batches when the next one has ended."""
@@ -102,7 +103,7 @@ class Entry:
             self._queued.add(trial_id)
             heapq.heappush(self._queue, trial_id)
 
-    def next_waiting(self, count: int, running: Any, now: float) -> list[int]:
+    def next_waiting(self, count: int, running: Container[int], now: float) -> list[int]:
         """Returns the oldest trials that have work to do and no process.
 
         Args:
@@ -124,7 +125,7 @@ class Entry:
             heapq.heappush(self._queue, trial_id)
         return chosen
 
-    def list_waiting(self, running: Any) -> list[int]:
+    def list_waiting(self, running: Container[int]) -> list[int]:
         """Returns all trials that have work to do and no process."""
         return [
             trial_id
@@ -166,7 +167,7 @@ class Entry:
         )
 
 
-def write_effects(session: Any, entry: Entry, effects: effects_lib.Effects) -> None:
+def write_effects(session: session_lib.Session, entry: Entry, effects: effects_lib.Effects) -> None:
     """Writes what an event did to the store, and notes the numbers of new trials.
 
     Args:

@@ -12,10 +12,10 @@ import bisect
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from quintain.search import base_search
 from quintain.search import space as space_lib
@@ -87,6 +87,25 @@ class Rung:
         return chosen
 
 
+class Sizes(TypedDict):
+    """How large a bracket is."""
+
+    num_rungs: int
+    """Rungs."""
+
+    max_length: int
+    """Units of training in the last rung."""
+
+    max_trials: int
+    """Trials in all."""
+
+    divisor: NotRequired[float]
+    """One trial of so many goes on; 4 if it is missing."""
+
+    max_concurrent_trials: NotRequired[int]
+    """Trials at work; 0, or missing, for as many as give one in the last rung."""
+
+
 class _RungSearch(base_search.SearchMethod, abc.ABC):
     """What both kinds of ASHA share: rungs, and how many trials are at work at first."""
 
@@ -101,17 +120,7 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
         divisor: float = 4.0,
         max_concurrent_trials: int = 0,
     ) -> None:
-        """Lays out the rungs.
-
-        Args:
-            space: The hyperparameters.
-            random: Source of all random numbers.
-            num_rungs: Rungs.
-            max_length: Units of training in the last rung.
-            max_trials: Trials in all.
-            divisor: One trial of so many goes on.
-            max_concurrent_trials: Trials at work; 0 for as many as give one in the last rung.
-        """
+        """Lays out the rungs; see `Sizes`."""
         super().__init__(space, random)
         self.divisor = divisor
         self.max_trials = max_trials
@@ -173,14 +182,15 @@ class AshaSearch(_RungSearch):
     the number of trials at work stays the same.
     """
 
-    def __init__(self, space: space_lib.Space, random: np.random.RandomState, **sizes: Any) -> None:
+    def __init__(
+        self, space: space_lib.Space, random: np.random.RandomState, **sizes: Unpack[Sizes]
+    ) -> None:
         """Lays out the rungs.
 
         Args:
             space: The hyperparameters.
             random: Source of all random numbers.
-            **sizes: `num_rungs`, `max_length`, `max_trials`, `divisor` (4), and
-                `max_concurrent_trials` (0, for as many as give one in the last rung).
+            **sizes: The size of the bracket.
         """
         super().__init__(space, random, **sizes)
         self._exited: set[str] = set()
@@ -311,7 +321,9 @@ class AshaStoppingSearch(_RungSearch):
     No trial waits for others, which suits trials that are expensive to pause.
     """
 
-    def __init__(self, space: space_lib.Space, random: np.random.RandomState, **sizes: Any) -> None:
+    def __init__(
+        self, space: space_lib.Space, random: np.random.RandomState, **sizes: Unpack[Sizes]
+    ) -> None:
         """Lays out the rungs; the arguments are those of `AshaSearch`."""
         super().__init__(space, random, **sizes)
         self._num_created = 0
@@ -380,7 +392,11 @@ class AshaStoppingSearch(_RungSearch):
 
 
 def build_asha(
-    space: space_lib.Space, random: np.random.RandomState, *, stop_once: bool = False, **sizes: Any
+    space: space_lib.Space,
+    random: np.random.RandomState,
+    *,
+    stop_once: bool = False,
+    **sizes: Unpack[Sizes],
 ) -> AshaSearch | AshaStoppingSearch:
     """Builds one bracket of ASHA.
 
@@ -388,6 +404,6 @@ def build_asha(
         space: The hyperparameters.
         random: Source of all random numbers.
         stop_once: Whether trials are stopped in their rung instead of waiting to be promoted.
-        **sizes: The other arguments of `AshaSearch`.
+        **sizes: Its size.
     """
     return (AshaStoppingSearch if stop_once else AshaSearch)(space, random, **sizes)

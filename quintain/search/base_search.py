@@ -11,7 +11,7 @@ import enum
 import math
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def train_and_validate(request_id: str, length: int) -> list[Operation]:
     return [Train(request_id, length), Validate(request_id)]
 
 
-def to_signed(metric: Any, *, smaller_is_better: bool) -> float:
+def to_signed(metric: float, *, smaller_is_better: bool) -> float:
     """Returns a metric for a search method; one that is not a finite number is the worst."""
     number = float(metric)
     if not math.isfinite(number):

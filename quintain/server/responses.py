@@ -3,7 +3,7 @@
 import errno
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import fastapi
 import pydantic
@@ -43,7 +43,7 @@ _MOST_PROBLEMS: Final = 20
 """Problems of a request that are listed."""
 
 
-def to_response(value: Any, status_code: int = 200) -> fastapi.Response:
+def to_response(value: object, status_code: int = 200) -> fastapi.Response:
     """Returns records, or any nest of them, as JSON."""
     text = json.dumps(codec.to_plain(value), allow_nan=False, separators=(",", ":"))
     return fastapi.Response(text, status_code=status_code, media_type="application/json")
