@@ -59,7 +59,7 @@ class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        vars(self).update(parameters.check(self))
+        self.__dict__.update(parameters.check(self))
         self.name = self.name or type(self).__name__
 
     @override
