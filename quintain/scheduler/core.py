@@ -31,6 +31,7 @@ class Core:
     Attributes:
         store: Where everything is kept.
         home: Directory of the platform.
+        num_slots: Slots of the machine.
         condition: Held by whoever reads or changes what is in memory; notified of changes.
         entries: Experiments that have not ended, by number.
         runs: Processes by trial.
@@ -39,10 +40,11 @@ class Core:
         grown: Trials that were saved since their older checkpoints were looked through.
     """
 
-    def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
+    def __init__(self, store: store_lib.Store, home: pathlib.Path, *, num_slots: int = 0) -> None:
         """Starts without experiments."""
         self.store = store
         self.home = home
+        self.num_slots = num_slots
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.runs: dict[int, entries.LiveRun] = {}

@@ -105,7 +105,12 @@ class ExperimentMachine:
         self.search.time = event["time"]
         match event["kind"]:
             case "start":
-                self.search.start(event.get("source_checkpoint"), event.get("trial_seed"), effects)
+                self.search.start(
+                    event.get("source_checkpoint"),
+                    event.get("trial_seed"),
+                    effects,
+                    most_ready=event.get("most_ready"),
+                )
             case "result":
                 self._record_result(event, effects)
             case "failure":

@@ -66,7 +66,7 @@ class Master:
             accept_new_database: Whether the store becomes this home's even if it knows nothing of
                 the checkpoints that are there.
         """
-        self._core = core_lib.Core(store, home)
+        self._core = core_lib.Core(store, home, num_slots=len(slots))
         self.workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
         self._slots = tuple(slots)
         self._launcher = launcher

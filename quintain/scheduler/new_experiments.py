@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
@@ -14,6 +14,9 @@ from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, model_files
 from quintain.search import search_factory
 from quintain.store import session as session_lib
+
+_LEAST_READY: Final = 256
+"""Trials that a search may hold ready on any machine; a later master may have more slots."""
 
 
 def read_config(
@@ -95,6 +98,7 @@ def create(
                 "config": config.as_dict(),
                 "source_checkpoint": _find_source(core, config.searcher),
                 "trial_seed": trial_seed,
+                "most_ready": max(_LEAST_READY, 2 * core.num_slots),
             }
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None

@@ -84,7 +84,12 @@ class SearchDriver:
     # What happens.
 
     def start(
-        self, source_checkpoint: str | None, trial_seed: int | None, effects: effects_lib.Effects
+        self,
+        source_checkpoint: str | None,
+        trial_seed: int | None,
+        effects: effects_lib.Effects,
+        *,
+        most_ready: int | None = None,
     ) -> None:
         """Creates the first trials.
 
@@ -92,10 +97,11 @@ class SearchDriver:
             source_checkpoint: Checkpoint from which all trials start, or None.
             trial_seed: Seed of all trials, or None if each has its own.
             effects: Gets what this does.
+            most_ready: Trials to create before there are results, at most; None for no bound.
         """
         self._source_checkpoint = source_checkpoint
         self._trial_seed = trial_seed
-        self._follow(self._search.start(), effects)
+        self._follow(self._search.start(most_ready), effects)
 
     def extend(self, max_trials: int, effects: effects_lib.Effects) -> None:
         """Raises the number of trials, also of a search that is over."""

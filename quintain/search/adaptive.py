@@ -27,6 +27,12 @@ class Tournament(base_search.SearchMethod):
         self._owner: dict[str, base_search.SearchMethod] = {}
 
     @override
+    def bound_ready(self, most_ready: float) -> None:
+        super().bound_ready(most_ready)
+        for search in self.searches:
+            search.bound_ready(most_ready)
+
+    @override
     def start(self) -> list[base_search.Operation]:
         return [
             operation for search in self.searches for operation in self._own(search, search.start())

@@ -141,7 +141,7 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
     def _limit(self) -> int:
         """Trials at work."""
         full = max(1, int(self.divisor ** (len(self.rungs) - 1)))
-        return self.max_concurrent_trials or full
+        return int(min(self.max_concurrent_trials or full, self.most_ready))
 
     def _create_up_to(self, count: int) -> list[base_search.Operation]:
         return [operation for _ in range(count) for operation in self._create_next()]

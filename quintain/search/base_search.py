@@ -110,6 +110,17 @@ class SearchMethod(abc.ABC):
         """
         self.space = space
         self.random = random
+        self.most_ready: float = math.inf
+
+    def bound_ready(self, most_ready: float) -> None:
+        """Bounds how many trials are open that nobody has asked for yet; called before `start`.
+
+        The others are created as these get their results. Which points are tried does not change.
+
+        Args:
+            most_ready: Trials; more than can run at once.
+        """
+        self.most_ready = most_ready
 
     @abc.abstractmethod
     def start(self) -> list[Operation]:
@@ -209,11 +220,6 @@ def to_signed(metric: float, *, smaller_is_better: bool) -> float:
     if not math.isfinite(number):
         return WORST_METRIC
     return number if smaller_is_better else -number
-
-
-def limit_concurrency(max_concurrent: int, max_trials: int) -> int:
-    """Returns how many trials may run at once; 0 means all of them."""
-    return max_trials if max_concurrent == 0 else min(max_concurrent, max_trials)
 
 
 def rung_lengths(max_length: int, divisor: float, num_rungs: int) -> Sequence[int]:

@@ -100,15 +100,19 @@ class HalvingSearch(base_search.SearchMethod):
 
     @override
     def start(self) -> list[base_search.Operation]:
-        operations: list[base_search.Operation] = []
-        for _ in range(self.plan[0].num_trials):
-            create = self.create()
-            self._rung_of[create.request_id] = 0
-            self._order[create.request_id] = len(self._order)
-            self.rungs[0].outstanding.add(create.request_id)
-            operations.append(create)
-            operations += base_search.train_and_validate(create.request_id, self.plan[0].length)
-        return operations
+        count = int(min(self.plan[0].num_trials, self.most_ready))
+        return [operation for _ in range(count) for operation in self._create_next()]
+
+    def _create_next(self) -> list[base_search.Operation]:
+        """Starts a trial, if there may be another one."""
+        if len(self._order) == self.plan[0].num_trials:
+            return []
+        create = self.create()
+        self._rung_of[create.request_id] = 0
+        self._order[create.request_id] = len(self._order)
+        self.rungs[0].outstanding.add(create.request_id)
+        length = self.plan[0].length
+        return [create, *base_search.train_and_validate(create.request_id, length)]
 
     @override
     def on_validated(
@@ -142,10 +146,10 @@ class HalvingSearch(base_search.SearchMethod):
         index = self._rung_of[request_id]
         rung, plan = self.rungs[index], self.plan[index]
         rung.outstanding.discard(request_id)
-        operations: list[base_search.Operation] = []
+        operations = [] if index else self._create_next()
         if index == len(self.rungs) - 1:
             rung.insert(request_id, metric)
-            return self._close(request_id)
+            return [*operations, *self._close(request_id)]
 
         num_next = self.plan[index + 1].num_trials
         promoted = rung.choose_promotion(

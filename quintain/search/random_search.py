@@ -43,8 +43,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
 
     @override
     def start(self) -> list[base_search.Operation]:
-        count = base_search.limit_concurrency(self.max_concurrent_trials, self.max_trials)
-        return [operation for _ in range(count) for operation in self._create_next()]
+        return [operation for _ in range(self._limit) for operation in self._create_next()]
 
     @override
     def on_validated(
@@ -89,6 +88,12 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
         return num_trials * self.max_length
 
     @property
+    def _limit(self) -> int:
+        """Trials at once."""
+        wanted = self.max_concurrent_trials or self.max_trials
+        return int(min(wanted, self.max_trials, self.most_ready))
+
+    @property
     def _replaces_invalid(self) -> bool:
         """Whether another point is drawn for one that can't be trained."""
         return False
@@ -117,9 +122,8 @@ class RandomSearch(_FullTraining):
     @override
     def extend(self, max_trials: int) -> list[base_search.Operation]:
         self.max_trials = max_trials
-        limit = base_search.limit_concurrency(self.max_concurrent_trials, max_trials)
         operations: list[base_search.Operation] = []
-        while self.num_created < max_trials and self.num_created - self.num_ended < limit:
+        while self.num_created < max_trials and self.num_created - self.num_ended < self._limit:
             operations += self._create_next()
         return operations
 

@@ -152,8 +152,14 @@ class Searcher:
         self._note_length(request_id, 0)
         return self._method.reopen(request_id, length)
 
-    def start(self) -> list[base_search.Operation]:
-        """Returns the first operations."""
+    def start(self, most_ready: float | None = None) -> list[base_search.Operation]:
+        """Returns the first operations.
+
+        Args:
+            most_ready: Trials to create before there are results, at most; None for no bound.
+        """
+        if most_ready is not None:
+            self._method.bound_ready(most_ready)
         return self._finish(self._method.start())
 
     def record(self, event: Event) -> list[base_search.Operation]:

@@ -148,7 +148,7 @@ def test_a_hostile_experiment_leaves_the_others_their_slots_and_results(
 def test_what_a_search_can_not_begin_with_is_a_mistake_in_the_config(
     make_master, config_text, monkeypatch, store
 ):
-    monkeypatch.setattr(searcher.Searcher, "start", lambda _: 10.0**309)
+    monkeypatch.setattr(searcher.Searcher, "start", lambda *_: 10.0**309)
 
     with pytest.raises(
         errors.ConfigError, match=r"can't begin .*OverflowError: .*search_driver\.py:\d+"
@@ -175,6 +175,27 @@ def test_a_master_starts_though_an_experiment_can_not_be_replayed(
     make_workers(master).run()
     assert (describe(damaged)["state"], describe(fine)["state"]) == ("ERROR", "COMPLETED")
     assert {trial["state"] for trial in describe(damaged)["trials"]} == {"CANCELED"}
+
+
+def test_a_search_of_a_million_trials_creates_as_many_as_can_run_soon(
+    make_master, make_workers, config_text, store
+):
+    search = {**HEALTHY, "max_trials": 10**6, "max_concurrent_trials": 0}
+    master = make_master(num_slots=4)
+    created = master.commands.create_experiment(config_text(search), None).id
+    workers = make_workers(master)
+    for _ in range(30):
+        workers.run_round()
+
+    with store.reading() as session:
+        trials = session.list_trials(created)
+    ended = [trial for trial in trials if trial.state.is_terminal]
+    assert ended
+    assert len(trials) == 256 + len(ended)
+    done = sum(trial.total_batches for trial in trials)
+    assert list_state(store)[created].progress == pytest.approx(done / 6e6, abs=1e-3)
+    make_master(num_slots=4)  # It finds the same.
+    assert list_state(store)[created].state is states.ExperimentState.ACTIVE
 
 
 def store_as_an_older_version_did(store, experiment_id):

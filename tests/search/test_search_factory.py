@@ -1,10 +1,11 @@
+import functools
 import importlib
 import inspect
 
 import pytest
 
 from quintain.records import experiment_spec, searcher_config
-from quintain.search import asha, search_factory, simulate
+from quintain.search import asha, base_search, search_factory, simulate
 
 SEARCHERS = {
     "single": {"max_length": {"batches": 10}},
@@ -42,13 +43,27 @@ def build(name, seed=7, **fields):
     )
 
 
-def run(name, **fields):
+def run(name, most_ready=None, **fields):
     """Simulates a search for x = 0.5; more training gives slightly better metrics."""
     search = build(name, **fields)
+    search.start = functools.partial(search.start, most_ready)
     result = simulate.Simulation()
     return simulate.simulate(
         search, lambda name, length: (result.hparams[name]["x"] - 0.5) ** 2 + 1 / length, result
     )
+
+
+@pytest.mark.parametrize("name", ["random", "grid", "sync_halving", "adaptive_simple"])
+def test_a_search_that_may_hold_few_trials_ready_tries_as_many(name):
+    free = run(name)
+    bounded = run(name, most_ready=2)
+
+    assert len(bounded.hparams) == len(free.hparams)
+    assert bounded.total_length == free.total_length
+    creates = [each for each in build(name).start(2) if isinstance(each, base_search.Create)]
+    assert len(creates) == 2 * (3 if name == "adaptive_simple" else 1)  # It has three brackets.
+    if name != "adaptive_simple":  # Its brackets draw from one source, in turns.
+        assert list(bounded.hparams.values()) == list(free.hparams.values())
 
 
 @pytest.mark.parametrize("name", SEARCHERS)
