@@ -300,7 +300,7 @@ def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags
 def delete(uuids: tuple[str, ...], yes: bool) -> None:
     """Delete the files of checkpoints that no trial goes on from."""
     if not yes:
-        click.confirm(f"Delete checkpoint {', '.join(uuids)}?", abort=True, err=True)
+        output.confirm(f"Delete checkpoint {', '.join(uuids)}?")
     with connect.open_client() as client:
         for uuid in uuids:
             found = client.delete_checkpoint(uuid)

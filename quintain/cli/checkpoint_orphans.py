@@ -75,7 +75,7 @@ def orphans(
     if not yes:
         size = output.format_bytes(sum(one.num_bytes for one in chosen))
         listed = "\n".join(f"  {one.path}" for one in chosen)
-        click.confirm(f"{listed}\n{what} these {len(chosen)} ({size})?", abort=True, err=True)
+        output.confirm(f"{listed}\n{what} these {len(chosen)} ({size})?")
     with connect.open_client() as client:
         for one in chosen:
             if adopt:

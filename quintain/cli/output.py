@@ -6,6 +6,7 @@ import io
 import json
 import math
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -82,6 +83,23 @@ def print_list(
         click.echo(to_table(rows, columns))
     elif if_empty:
         click.echo(if_empty, err=True)
+
+
+def confirm(question: str) -> None:
+    """Asks before something that can't be undone.
+
+    Raises:
+        Abort: If the answer is no.
+        UsageError: If there is no terminal to ask at.
+    """
+    try:
+        is_wanted = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C, or nobody is there.
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise click.UsageError("--yes: missing; there is no terminal to ask at.") from None
+        raise
+    if not is_wanted:
+        raise click.Abort
 
 
 def print_json(value: object) -> None:

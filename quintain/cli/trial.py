@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -10,7 +10,7 @@ import click
 from quintain.cli import columns, connect, logs, options, output, printable
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
-from quintain.records import log, metric, states
+from quintain.records import checkpoint, log, metric, states
 
 _FOLLOW_SECS: Final = 0.5
 _PAGE: Final = 1000
@@ -62,9 +62,10 @@ def list_trials(
 
 @trial.command(cls=FlagCommand)
 @click.argument("trial_id", metavar="ID", type=int)
+@click.option("--all", "-a", "shows_all", is_flag=True, help="Deleted checkpoints, too.")
 @output.format_options
 @options.traceback_option
-def describe(trial_id: int, as_json: bool, as_csv: bool) -> None:
+def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> None:
     """Show a trial with its validations and checkpoints."""
     with connect.open_calls() as calls:
         found = calls.get_trial(trial_id)
@@ -96,9 +97,20 @@ def describe(trial_id: int, as_json: bool, as_csv: bool) -> None:
     if validations:
         click.echo("\nValidations")
         click.echo(output.to_table(validations, _VALIDATION_COLUMNS))
-    if checkpoints:
-        click.echo("\nCheckpoints")
-        click.echo(output.to_table(checkpoints, _OWN_CHECKPOINT_COLUMNS))
+    _print_checkpoints(checkpoints, shows_all=shows_all)
+
+
+def _print_checkpoints(found: Sequence[checkpoint.Checkpoint], *, shows_all: bool) -> None:
+    """Prints checkpoints, and of those that were deleted only how many there are."""
+    if not found:
+        return
+    is_deleted = checkpoint.CheckpointState.DELETED
+    shown = [each for each in found if shows_all or each.state is not is_deleted]
+    click.echo("\nCheckpoints")
+    if shown:
+        click.echo(output.to_table(shown, _OWN_CHECKPOINT_COLUMNS))
+    if len(shown) < len(found):
+        click.echo(f"{len(found) - len(shown)} were deleted; --all shows them.")
 
 
 @trial.command("logs", cls=FlagCommand)

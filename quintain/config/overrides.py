@@ -62,13 +62,21 @@ def parse_assignment(text: str) -> dict[str, Any]:
     """Reads one `path=value`, whose value is all that follows the first `=`.
 
     Raises:
-        ConfigError: If there is no `=`, or the path or the value is malformed.
+        ConfigError: If there is no `=` or nothing after it, or the path or the value is malformed.
 
     Example:
         >>> parse_assignment("a.b=x,y")
         {'a': {'b': 'x,y'}}
     """
-    return _read_pairs(text, [(0, text)])
+    merged = _read_pairs(text, [(0, text)])
+    path, _, value = text.partition("=")
+    if not value.strip():
+        raise _error(
+            text,
+            len(path) + 1,
+            f"a value is missing; \"{path.strip()}=''\" is an empty text, {path.strip()}=null none",
+        )
+    return merged
 
 
 def merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

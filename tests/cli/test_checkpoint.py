@@ -102,6 +102,28 @@ def test_orphans_are_adopted_or_deleted_after_a_question(
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["checkpoint", "orphans", "--adopt", "--all"],
+        ["checkpoint", "delete", UUID],
+        ["experiment", "delete", "1"],
+    ],
+)
+def test_without_a_terminal_to_ask_at_the_option_is_named(
+    quintain, calls_fake, monkeypatch, arguments
+):
+    def end(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", end)
+
+    code, _, stderr = quintain(*arguments)
+
+    assert (code, calls_fake.done) == (2, [])
+    assert "--yes: missing; there is no terminal to ask at." in stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--delete"], "give names of the list, or --all"),

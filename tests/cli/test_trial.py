@@ -1,4 +1,7 @@
+import dataclasses
 import json
+
+from quintain.records import checkpoint
 
 
 def test_describe_shows_validations_and_checkpoints(quintain, calls_fake):
@@ -7,6 +10,22 @@ def test_describe_shows_validations_and_checkpoints(quintain, calls_fake):
     assert code == 0
     assert "hyperparameters  lr: 0.1" in stdout
     assert "accuracy=0.5" in stdout
+
+
+def test_describe_counts_the_checkpoints_that_were_deleted(quintain, calls_fake):
+    uuid, other = calls_fake.checkpoints
+    deleted = dataclasses.replace(
+        calls_fake.checkpoints[other], state=checkpoint.CheckpointState.DELETED
+    )
+    calls_fake.checkpoints[other] = deleted
+
+    _, stdout, _ = quintain("trial", "describe", 2)
+    assert (uuid in stdout, other in stdout) == (True, False)
+    assert stdout.endswith("1 were deleted; --all shows them.\n")
+    _, stdout, _ = quintain("trial", "describe", 2, "--all")
+    assert (uuid in stdout, other in stdout) == (True, True)
+    _, stdout, _ = quintain("trial", "describe", 2, "--json")
+    assert len(json.loads(stdout)["checkpoints"]) == 2
 
 
 def test_metrics_have_a_column_each(quintain, calls_fake):

@@ -115,7 +115,10 @@ def test_an_assignment_takes_everything_after_the_first_sign():
     assert overrides.parse_assignment("a.b=x=1,y=2") == {"a": {"b": "x=1,y=2"}}
     assert overrides.parse_assignment("a=[1, 2]") == {"a": [1, 2]}
     assert overrides.parse_assignment(" a.b = it's, [fine ") == {"a": {"b": "it's, [fine"}}
-    assert overrides.parse_assignment("a=") == {"a": None}
+    assert overrides.parse_assignment("a=''") == {"a": ""}
+    assert overrides.parse_assignment("a=null") == {"a": None}
+    with pytest.raises(errors.ConfigError, match="a value is missing; \"a=''\" is an empty text"):
+        overrides.parse_assignment("a= ")
 
 
 @pytest.mark.parametrize("text", ["a.b", "a b=1", "a=[1", "a='x"])

@@ -14,6 +14,7 @@ from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
 
 if TYPE_CHECKING:
+    from quintain.cli.experiment import foreground as foreground_lib
     from quintain.client import master_client
 
 MASTER_GRACE_SECS: Final = 20.0
@@ -105,7 +106,7 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
     """Delete ended experiments with all that belongs to them, checkpoints included."""
     listed = ", ".join(map(str, experiment_ids))
     if not yes:
-        click.confirm(f"Delete experiment {listed} and its checkpoints?", abort=True, err=True)
+        output.confirm(f"Delete experiment {listed} and its checkpoints?")
     with connect.open_client() as client:
 
         def remove(number: int) -> None:
@@ -216,20 +217,37 @@ def fork(
 @click.command("continue", cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option(
+    "--follow/--detach", "-f/-d", default=False, help="Show it while it runs, or return at once."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @options.traceback_option
-def continue_(experiment_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
+def continue_(
+    experiment_id: int, assignments: tuple[str, ...], follow: bool, as_json: bool
+) -> None:
     r"""Go on with an ended experiment under its number: a longer search, or failed trials anew.
 
     \b
     quintain experiment continue 3 --set searcher.max_trials=64
     """
-    with connect.open_client() as client:
-        experiment = client.continue_experiment(experiment_id, assignments)
+
+    def begin(commands: "foreground_lib.Commands") -> experiment_lib.Experiment:
+        experiment = commands.continue_experiment(experiment_id, assignments)
+        if not as_json:
+            click.echo(f"Experiment {experiment.id} goes on.")
+        return experiment
+
+    code = 0
+    if follow:
+        from quintain.cli.experiment import foreground
+
+        code, experiment = foreground.run(begin, is_quiet=as_json)
+    else:
+        with connect.open_client() as client:
+            experiment = begin(client)
     if as_json:
         output.print_json(experiment)
-        return
-    click.echo(f"Experiment {experiment.id} goes on.")
+    raise click.exceptions.Exit(code)
 
 
 def _print_created(experiment: experiment_lib.Experiment, origin: str, *, as_json: bool) -> None:

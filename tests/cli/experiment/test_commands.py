@@ -105,7 +105,9 @@ def test_fork_and_continue_pass_overrides_on(quintain, calls_fake):
     _, stdout, _ = quintain("experiment", "fork", 1, "--set", "searcher.max_trials=8")
     assert stdout == "Created experiment 2 from experiment 1.\n"
 
-    _, stdout, _ = quintain("experiment", "continue", 1, "--set", "searcher.max_trials=9")
+    _, stdout, _ = quintain(
+        "experiment", "continue", 1, "--set", "searcher.max_trials=9", "--detach"
+    )
     assert stdout == "Experiment 1 goes on.\n"
     assert calls_fake.done == [
         ("fork", 1, None, ("searcher.max_trials=8",)),
