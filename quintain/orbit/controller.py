@@ -500,9 +500,7 @@ class Controller:
         if self.trainer is not None:
             self.save_checkpoint()
         self._sync_checkpoints()
-        stop = interruption_lib.Interrupted(self._current_step(), str(self._interruption.reason))
-        self._reporter.on_message(str(stop))
-        raise stop
+        raise interruption_lib.Interrupted(self._current_step(), str(self._interruption.reason))
 
     def _wait(self, secs: float) -> bool:
         if self._interruption is not None:

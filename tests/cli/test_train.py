@@ -238,6 +238,7 @@ def test_a_model_dir_that_cannot_be_written_is_refused(quintain):
 
     assert code == 2
     assert "can't be written to" in stderr
+    assert "evaluate a copy" not in stderr
 
 
 @pytest.mark.slow
@@ -263,6 +264,7 @@ def test_a_signal_saves_and_prints_the_command_to_go_on(tmp_path, tiny, number, 
 
     assert process.returncode == exit_code, stderr
     assert f"Stopped by {number.name} at step" in stderr
+    assert stderr.count("Stopped") == 1
     assert f"quintain train {LOCAL} --model_dir={model_dir}" in stderr
 
 

@@ -102,6 +102,13 @@ def test_evaluations_go_on_beside_a_training(tmp_path, params):
     assert evaluated.logs == continuous.logs
 
 
+def test_an_evaluation_that_could_keep_no_results_says_so_before_it_begins(params):
+    with pytest.raises(
+        errors.ConfigError, match=r"can't be written to: .* evaluate a copy of it\."
+    ):
+        train(params, "/proc/quintain/run", "eval")
+
+
 def test_a_record_that_cannot_be_written_any_more_is_named(tmp_path, params, monkeypatch):
     def fail(path, line):
         raise errors.OutputError(f"{path}: can't be written: Permission denied.")

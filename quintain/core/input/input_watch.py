@@ -20,6 +20,9 @@ DEFAULT_PROBE_SECS: Final = 3.0
 STALL_SECS: Final = 60.0
 """Seconds without a training step after which the input is looked at."""
 
+_IDLE_RATIO: Final = 0.05
+"""A process that takes less of one processor than this only waits, on a busy machine too."""
+
 _MAX_EXAMPLES: Final = 2_000
 _SERVICE: Final = "tf.data service"
 # Datasets that only pass elements on: they are part of the stage before them.
@@ -187,6 +190,20 @@ def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
     return _Run((last_secs - first_secs) / (last_count - first_count), first_secs - start)
 
 
+def _gives_any(dataset: DatasetOrFn, wait_secs: float) -> bool:
+    """Whether something comes out of a pipeline in some time, or it ends."""
+    has_come = threading.Event()
+
+    def draw() -> None:
+        with contextlib.suppress(tf.errors.OpError):
+            for _ in dataset if isinstance(dataset, tf.data.Dataset) else dataset():
+                break
+        has_come.set()
+
+    threading.Thread(target=draw, name="input-probe", daemon=True).start()
+    return has_come.wait(wait_secs)
+
+
 def _count_examples(element: Any) -> int:
     leaves = [leaf for leaf in tf.nest.flatten(element) if leaf.shape.rank]
     return int(leaves[0].shape[0]) if leaves else 1
@@ -197,7 +214,8 @@ class StallWatch:
 
     A thread looks at a counter of steps. Where it stands still for `stall_secs`, the pipeline is
     measured: if it gives batches readily, the wait has another reason, such as a compilation, and
-    nothing is said.
+    nothing is said. A process that computes meanwhile may be in a long step, and a machine with
+    too much to do lets the measurement wait, too: then the pipeline gets as long as the step had.
 
     Example:
         >>> dataset = tf.data.Dataset.range(3)
@@ -240,18 +258,25 @@ class StallWatch:
 
     def _watch(self) -> None:
         last_count, last_secs = self._count_steps(), time.monotonic()
+        last_cpu_secs = time.process_time()
         has_looked = False
         while not self._is_over.wait(self._stall_secs / 4):
-            count = self._count_steps()
+            count, waited_secs = self._count_steps(), time.monotonic() - last_secs
             if count != last_count:
                 last_count, last_secs, has_looked = count, time.monotonic(), False
-            elif not has_looked and time.monotonic() - last_secs >= self._stall_secs:
+                last_cpu_secs = time.process_time()
+            elif not has_looked and waited_secs >= self._stall_secs:
                 has_looked = True
-                self._look(time.monotonic() - last_secs)
+                used_secs = time.process_time() - last_cpu_secs
+                self._look(count, waited_secs, is_idle=used_secs < _IDLE_RATIO * waited_secs)
 
-    def _look(self, waited_secs: float) -> None:
+    def _look(self, count: int, waited_secs: float, *, is_idle: bool) -> None:
         stage = find_slow_stage(self._dataset, probe_secs=self._probe_secs)
-        if stage is None or not stage.is_stalled or self._is_over.is_set():
+        if stage is None or not stage.is_stalled:
+            return
+        if not is_idle and stage.name != _SERVICE and _gives_any(self._dataset, waited_secs):
+            return
+        if self._is_over.is_set() or self._count_steps() != count:
             return
         if stage.name == _SERVICE:
             _logger.warning(

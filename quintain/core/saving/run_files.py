@@ -126,7 +126,8 @@ def check_model_dir(
         params: The experiment.
         model_dir: Directory of the run; need not exist.
         experiment: Name of the registered experiment.
-        writes: Whether the run will write there.
+        writes: Whether the run will write settings and checkpoints there. An evaluation writes its
+            results only.
         allow_config_change: Whether a run that has checkpoints may go on with other settings.
 
     Raises:
@@ -143,9 +144,12 @@ def check_model_dir(
             f"model_dir: {model_dir!r} belongs to the experiment {owner!r}, not to {experiment!r}. "
             "Give another directory, or leave --experiment out to go on with the run that is there."
         )
+    _check_writable(
+        model_dir,
+        "" if writes else " An evaluation keeps its results there; evaluate a copy of it.",
+    )
     if not writes:
         return
-    _check_writable(model_dir)
     former = _read_header(model_dir)
     if former and checkpoints.list_checkpoints(model_dir):
         config_change.check_config_change(
@@ -236,7 +240,7 @@ def _read_gin(model_dir: str) -> str:
     return text
 
 
-def _check_writable(model_dir: str) -> None:
+def _check_writable(model_dir: str, advice: str) -> None:
     """Creates and removes a file in `model_dir`, or in its nearest existing parent."""
     directory = os.path.abspath(model_dir) if "://" not in model_dir else model_dir
     while not tf.io.gfile.exists(directory):
@@ -249,7 +253,7 @@ def _check_writable(model_dir: str) -> None:
     except (tf.errors.OpError, OSError) as error:
         raise errors.ConfigError(
             f"model_dir: got {model_dir!r}, but {directory!r} can't be written to: "
-            f"{getattr(error, 'message', error)}"
+            f"{getattr(error, 'message', error)}.{advice}"
         ) from error
 
 

@@ -168,6 +168,32 @@ def test_a_long_step_with_ready_input_is_no_stall(make_dataset, caplog):
     assert "gives no batch" not in caplog.text
 
 
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_busy_process_gives_its_input_as_long_as_the_step_had(monkeypatch, caplog, is_busy):
+    monkeypatch.setattr(time, "process_time", time.monotonic if is_busy else lambda: 7.0)
+    release = threading.Event()
+    starts = []
+
+    def hang(number):
+        release.wait(30)
+        return number
+
+    def build():
+        starts.append(time)
+        dataset = tf.data.Dataset.range(9)
+        if len(starts) > 1:  # The machine has caught up.
+            return dataset
+        return dataset.map(lambda number: tf.py_function(hang, [number], tf.int64))
+
+    watch = input_watch.StallWatch(build, lambda: 7, stall_secs=0.2, probe_secs=0.2)
+    with watch:
+        _wait_for(lambda: len(starts) > 1 or "gives no batch" in caplog.text)
+    watch._thread.join()
+    release.set()
+
+    assert ("gives no batch" in caplog.text) == (not is_busy)
+
+
 def test_progress_is_no_stall(caplog):
     steps = iter(range(1_000))
     looked = threading.Event()
