@@ -33,6 +33,9 @@ class Launch:
     scratch_dir: str
     """Directory for the files of this process. Made if it is not there."""
 
+    model_dir: str = ""
+    """Directory with the user's code; empty if there is none."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ProcessExit:

@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import enum
+import functools
 import logging
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -15,7 +17,7 @@ from typing import Final
 from typing_extensions import override
 
 from quintain import errors
-from quintain.records import log, process_identity, trial
+from quintain.records import log, process_identity, source_names, trial
 from quintain.scheduler import (
     launch_environment,
     launcher,
@@ -29,13 +31,21 @@ logger = logging.getLogger(__name__)
 WORKER: Final = "quintain.trials.worker"
 """Module of the trial process; a text, for the scheduler does not know trials."""
 
-PRELOADED: Final = ("tensorflow", "keras", WORKER)
+PRELOADED: Final = ("tensorflow", "keras", WORKER, "quintain.trials.keras_trial")
 """Modules that the fork server imports."""
+
+_GRAPH_LIBRARIES: Final = "quintain.trials.graph_libraries"
+_GRAPH_NAMES: Final = frozenset({"EstimatorTrial", "TensorFlowTrial"})
+"""The fork server for code that uses one of these names imports that module as well."""
 
 _MOST_FORK_SERVERS: Final = 3
 _NUM_LAST_LINES: Final = 20
+_POLL_SECS: Final = 0.02
 _VANISHED_SECS: Final = 3.0
 """A process that is gone for so long without a word of its supervisor has vanished."""
+
+
+_ForkerKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class StartMethod(enum.StrEnum):
@@ -100,7 +110,8 @@ class ProcessLauncher(launcher.Launcher):
         self._grace_secs = grace_secs
         self._can_fork = start_method is StartMethod.FORK and sys.platform == "linux"
         self._spawner = starters.SpawnStarter()
-        self._forkers: dict[tuple[tuple[str, str], ...], starters.ForkStarter] = {}
+        self._forkers: dict[_ForkerKey, starters.ForkStarter] = {}
+        self._left_out: set[str] = set()
         self._tracked: dict[str, _Tracked] = {}
         self._lock = threading.RLock()
         self._slowness = ""
@@ -110,11 +121,38 @@ class ProcessLauncher(launcher.Launcher):
         """Returns why processes can't be forked, or an empty text."""
         return self._slowness
 
-    def warm_up(self) -> None:
-        """Starts importing TensorFlow in the background, so that the first trial need not wait."""
+    def warm_up(self, model_dir: str = "") -> None:
+        """Starts importing TensorFlow in the background, so that the first trial need not wait.
+
+        Args:
+            model_dir: Directory with the user's code, if it is known.
+        """
         with self._lock:
             if self._can_fork:
-                self._get_forker({}).warm_up()
+                self._get_forker(model_dir, {}).warm_up()
+
+    def run_aside(
+        self, request: supervisor.StartRequest, model_dir: str, is_canceled: threading.Event
+    ) -> process_files.Exit:
+        """Runs a process that is no trial, and returns how it ended.
+
+        Args:
+            request: What to start.
+            model_dir: Directory with the user's code; empty if there is none.
+            is_canceled: Ends the process, once it is set.
+
+        Raises:
+            ClusterError: If the process can't be started.
+        """
+        with self._lock:
+            identity = self._start(request, model_dir, {})
+        files = process_files.ProcessFiles(request.scratch_dir, request.launch_id)
+        tracked = _Tracked(0, identity, files)
+        while (found := self._find_exit(tracked)) is None:
+            if is_canceled.wait(_POLL_SECS):
+                tracked.send(signal.SIGKILL)
+                time.sleep(_POLL_SECS)
+        return found
 
     def start(self, launch: launcher.Launch) -> trial.ProcessIdentity:
         """Starts a process.
@@ -129,7 +167,7 @@ class ProcessLauncher(launcher.Launcher):
         try:
             files.make_directory()
             with self._lock:
-                identity = self._start(launch)
+                identity = self._start_trial(launch)
                 self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files)
         except OSError as error:
             raise errors.ClusterError(
@@ -231,8 +269,7 @@ class ProcessLauncher(launcher.Launcher):
             self._spawner.close()
             self._close_forkers()
 
-    def _start(self, launch: launcher.Launch) -> trial.ProcessIdentity:
-        early = launch_environment.find_early(launch.environment)
+    def _start_trial(self, launch: launcher.Launch) -> trial.ProcessIdentity:
         request = supervisor.StartRequest(
             launch_id=launch.launch_id,
             scratch_dir=launch.scratch_dir,
@@ -240,28 +277,36 @@ class ProcessLauncher(launcher.Launcher):
             entry_point=f"{self._worker}:main",
             command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
         )
+        early = launch_environment.find_early(launch.environment)
+        return self._start(request, launch.model_dir, early)
+
+    def _start(
+        self, request: supervisor.StartRequest, model_dir: str, early: dict[str, str]
+    ) -> trial.ProcessIdentity:
         while self._can_fork:
             try:
-                return self._get_forker(early).start(request)
+                return self._get_forker(model_dir, early).start(request)
             except starters.ForkUnsafeError as error:
                 self._leave_out(error)
         return self._spawner.start(request)
 
     def _leave_out(self, error: starters.ForkUnsafeError) -> None:
         """Leaves the import to the trials that keeps processes from being forked."""
-        rest = tuple(name for name in self._preloaded if name != error.module)
-        self._can_fork = bool(rest) and rest != self._preloaded
-        self._preloaded = rest
+        is_new = error.module not in {"", *self._left_out}
+        self._left_out.add(error.module)
+        self._can_fork = is_new and not self._left_out.issuperset(self._preloaded)
         self._slowness = f"{error} Each trial " + (
             f"imports {error.module} itself." if self._can_fork else "gets a fresh interpreter."
         )
         logger.warning("%s", self._slowness)
         self._close_forkers()
 
-    def _get_forker(self, early: dict[str, str]) -> starters.ForkStarter:
-        key = tuple(early.items())
+    def _get_forker(self, model_dir: str, early: dict[str, str]) -> starters.ForkStarter:
+        wanted = (*self._preloaded, *_find_libraries(model_dir))
+        modules = tuple(name for name in wanted if name not in self._left_out)
+        key = (modules, tuple(early.items()))
         # The one that was used last is the last one.
-        forker = self._forkers.pop(key, None) or starters.ForkStarter(self._preloaded, early)
+        forker = self._forkers.pop(key, None) or starters.ForkStarter(modules, early)
         self._forkers[key] = forker
         if len(self._forkers) > _MOST_FORK_SERVERS:
             self._forkers.pop(next(iter(self._forkers))).close()
@@ -291,3 +336,10 @@ class ProcessLauncher(launcher.Launcher):
         if tracked.offset != tracked.confirmed_offset:
             tracked.files.write_offset(tracked.offset)
             tracked.confirmed_offset = tracked.offset
+
+
+@functools.lru_cache(maxsize=64)
+def _find_libraries(model_dir: str) -> tuple[str, ...]:
+    """Returns what the trials of a directory import, beyond what all trials do."""
+    found = model_dir and source_names.find_used_below(pathlib.Path(model_dir), _GRAPH_NAMES)
+    return (_GRAPH_LIBRARIES,) if found else ()

@@ -309,6 +309,7 @@ class Scheduling:
             slots=tuple(self._slots[slot] for slot in taken),
             environment=environment,
             scratch_dir=str(entries.scratch_dir(self._core.home, record)),
+            model_dir=entry.record.model_dir,
         )
         return launch, record
 

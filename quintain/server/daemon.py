@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Self
 
 import fastapi
@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 _IDLE_CHECK_SECS: Final = 1.0
 _DRAIN_POLL_SECS: Final = 0.1
 
-LauncherFactory = Callable[[home_lib.Home], launcher_lib.Launcher]
-
 
 class MasterRunningError(errors.StateError):
     """Another process is the master of this home directory."""
@@ -51,7 +49,7 @@ class MasterServer:
         slots: Sequence[slots_lib.Slot],
         port: int = 0,
         is_embedded: bool = False,
-        build_launcher: LauncherFactory | None = None,
+        launcher: launcher_lib.Launcher | None = None,
         accept_new_database: bool = False,
     ) -> None:
         """Stores its settings.
@@ -61,7 +59,7 @@ class MasterServer:
             slots: What trials may use.
             port: Port on the loopback device; 0 for a free one.
             is_embedded: Whether it lives in a command that follows its own experiment.
-            build_launcher: Makes what starts processes; a `ProcessLauncher` if None.
+            launcher: Starts processes, and is closed with the server; a `ProcessLauncher` if None.
             accept_new_database: Whether the database becomes this home's even if it knows nothing
                 of the checkpoints that are there.
         """
@@ -70,7 +68,7 @@ class MasterServer:
         self._port = port
         self._is_embedded = is_embedded
         self._accept_new_database = accept_new_database
-        self._build_launcher = build_launcher or _build_process_launcher
+        self._launcher = launcher
         self._parts = contextlib.ExitStack()
         self._stop_request = threading.Event()
         self._is_stopping = threading.Event()
@@ -193,7 +191,7 @@ class MasterServer:
         self._url = f"http://{http_server.HOST}:{port}"
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
-        launcher = self._build_launcher(self._home)
+        launcher = self._launcher or _build_launcher()
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
         assert identity is not None
@@ -266,7 +264,7 @@ def find_slots(num_slots: int | None, threads_per_slot: int | None) -> list[slot
     return list(slots_lib.find_slots(num_slots, threads_per_slot))
 
 
-def _build_process_launcher(_: home_lib.Home) -> launcher_lib.Launcher:
+def _build_launcher() -> launcher_lib.Launcher:
     launcher = process_launcher.ProcessLauncher()
     launcher.warm_up()
     return launcher

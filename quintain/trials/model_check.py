@@ -1,17 +1,16 @@
 """Says whether an experiment's code can be run, in a process that nothing else needs.
 
-`python -m quintain.trials.model_check` reads `{"config": ..., "model_dir": ...}` as JSON and
-writes what is wrong as JSON, `{"problems": [{"path": ..., "message": ...}]}`, as its last line.
-What the user's code prints goes to standard error.
+The variable `QUINTAIN_CHECK` names a directory. `request.json` in it says what to check,
+`{"config": ..., "model_dir": ...}`; what is wrong is written beside it as `problems.json`,
+`[{"path": ..., "message": ...}]`.
 """
 
-import contextlib
 import dataclasses
 import importlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping
+import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from quintain import errors
@@ -48,29 +47,16 @@ def _to_problem(message: str) -> errors.Problem:
     return errors.Problem(path, rest) if is_path else errors.Problem("entrypoint", message)
 
 
-@contextlib.contextmanager
-def _output_elsewhere() -> Iterator[int]:
-    """Sends all that is printed to standard error; gives the descriptor of standard output."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield kept
-    finally:
-        sys.stdout.flush()
-        os.close(kept)
-
-
 def main() -> None:
-    """Checks what standard input describes."""
-    request = json.load(sys.stdin)
-    with _output_elsewhere() as output:
-        try:
-            problems = find_problems(request["config"], request["model_dir"])
-        except SystemExit as error:
-            problems = [errors.Problem("entrypoint", f"importing it exits with {error.code!r}.")]
-        plain = [dataclasses.asdict(problem) for problem in problems]
-        os.write(output, (json.dumps({"problems": plain}) + "\n").encode())
+    """Checks what the request describes."""
+    folder = pathlib.Path(os.environ["QUINTAIN_CHECK"])
+    request = json.loads((folder / "request.json").read_text())
+    try:
+        problems = find_problems(request["config"], request["model_dir"])
+    except SystemExit as error:
+        problems = [errors.Problem("entrypoint", f"importing it exits with {error.code!r}.")]
+    plain = [dataclasses.asdict(problem) for problem in problems]
+    (folder / "problems.json").write_text(json.dumps(plain))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,10 @@ from quintain.core.input import data_faults
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.saving import checkpoint_fit, checkpoints, run_files
+from quintain.records import source_names
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, source_names, trial_loader
+from quintain.trials import base_trial, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",

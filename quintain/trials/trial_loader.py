@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.trials import base_trial, source_names
+from quintain.records import source_names
+from quintain.trials import base_trial
 
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
@@ -85,9 +86,7 @@ def load_trial(
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:
     """Gives code for graphs the names of TensorFlow 1 before it is imported."""
-    files = (path for path in directory.rglob("*.py") if path.is_file())
-    bases = {"EstimatorTrial", "TensorFlowTrial"}
-    used = {name for path in files for name in source_names.find_used(path, bases)}
+    used = source_names.find_used_below(directory, {"EstimatorTrial", "TensorFlowTrial"})
     if "EstimatorTrial" in used:
         importlib.import_module("quintain.trials.estimator_compat").load()
     elif used:

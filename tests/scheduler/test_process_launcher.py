@@ -179,7 +179,18 @@ def test_variables_that_tensorflow_reads_early_get_a_server_of_their_own(harness
     harness.start(launcher, "environment", launch_id="7-2")
     harness.wait_for_exit(launcher, 2)
     assert [row.text for row in read_all(launcher)].count("TF_USE_LEGACY_KERAS=1") == 1
-    assert list(launcher._forkers) == [(("TF_USE_LEGACY_KERAS", "1"),), ()]
+    assert [early for _, early in launcher._forkers] == [(("TF_USE_LEGACY_KERAS", "1"),), ()]
+
+
+def test_code_made_of_graphs_gets_a_server_that_has_imported_what_it_needs(harness, tmp_path):
+    launcher = harness.make()
+    (tmp_path / "model_def.py").write_text("class Digits(TensorFlowTrial): ...")
+    for model_dir in ("", str(tmp_path)):
+        launcher.warm_up(model_dir)
+    assert [modules for modules, _ in launcher._forkers] == [
+        ("colorsys",),
+        ("colorsys", "quintain.trials.graph_libraries"),
+    ]
 
 
 def test_servers_that_were_not_used_for_long_are_closed(harness):
@@ -188,14 +199,14 @@ def test_servers_that_were_not_used_for_long_are_closed(harness):
         harness.start(
             launcher, "", launch_id=f"7-{number}", variables={"TF_TEST_NUMBER": str(number)}
         )
-    assert [dict(key)["TF_TEST_NUMBER"] for key in launcher._forkers] == ["2", "3", "4"]
+    assert [dict(early)["TF_TEST_NUMBER"] for _, early in launcher._forkers] == ["2", "3", "4"]
     harness.wait_for_exit(launcher, 5)
 
 
 def test_a_fork_server_that_died_is_started_again_and_its_processes_go_on(harness, caplog):
     launcher = harness.make()
     harness.start(launcher, "wait")
-    forker = launcher._forkers[()]
+    (forker,) = launcher._forkers.values()
     os.kill(forker._server._process.pid, signal.SIGKILL)
     harness.start(launcher, "", launch_id="7-2")
     assert harness.wait_for_exit(launcher).launch_id == "7-2"

@@ -87,9 +87,7 @@ def launcher():
 @pytest.fixture
 def build(home, launcher):
     def build_server(**options):
-        return daemon.MasterServer(
-            home, slots=[slots.Slot(0)], build_launcher=lambda _: launcher, **options
-        )
+        return daemon.MasterServer(home, slots=[slots.Slot(0)], launcher=launcher, **options)
 
     return build_server
 
@@ -171,15 +169,11 @@ def test_a_port_that_is_taken_is_the_users_mistake_or_replaced(build, home):
         port = int(first.url.rpartition(":")[2])
         other = home_lib.find_home(str(home.path) + "-other")
         with pytest.raises(errors.ConfigError, match=f"--port: got {port}"):
-            daemon.MasterServer(
-                other, slots=[], port=port, build_launcher=lambda _: FakeLauncher()
-            ).__enter__()
+            daemon.MasterServer(other, slots=[], port=port, launcher=FakeLauncher()).__enter__()
         # What the master before had is only a wish.
         key = "ab" * 32
         home_lib.write_private(other.server_file, {"port": port, "launch_key": key})
-        with daemon.MasterServer(
-            other, slots=[], build_launcher=lambda _: FakeLauncher()
-        ) as second:
+        with daemon.MasterServer(other, slots=[], launcher=FakeLauncher()) as second:
             assert second.url != first.url
             assert second.master.settings["key"].to_text() == key
 
@@ -279,7 +273,7 @@ def test_a_killed_master_leaves_nothing_that_stops_the_next(build, home):
 
         daemon.master_lib.Master = test_daemon.QuietMaster
         launcher = test_daemon.FakeLauncher()
-        with daemon.MasterServer(home.find_home(), slots=[], build_launcher=lambda _: launcher):
+        with daemon.MasterServer(home.find_home(), slots=[], launcher=launcher):
             print("ready", flush=True)
             time.sleep(60)
     """)

@@ -1,6 +1,8 @@
 """`quintain experiment create`: creates an experiment, runs it and follows it."""
 
+import contextlib
 import pathlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +12,9 @@ from quintain.cli import connect, options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
+from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
+from quintain.scheduler import process_launcher
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
@@ -75,6 +79,71 @@ def create(
     """
     if test and not local:
         raise click.UsageError("--test: got without --local, expected both.")
+    if local:
+        file = _load(config_file, assignments)
+        _run_locally(file, _find_model_dir(file, model_dir), is_test=test)
+        return
+    follows = follow and not (paused or detach)
+    starts_trials = follows and home_lib.find_master(home_lib.find_home()) is None
+    with _open_launcher(model_dir or "", is_warm=check or starts_trials) as launcher:
+        file = _load(config_file, assignments)
+        directory = _find_model_dir(file, model_dir)
+        if directory is not None:
+            _check_files(file, directory)
+        pending = model_check.ModelCheck(file, directory, launcher) if check else None
+
+        def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
+            if pending is not None:
+                pending.finish()
+            experiment = commands.create_experiment(
+                file.text,
+                directory,
+                source=config_file,
+                overrides=assignments,
+                activate=not paused,
+            )
+            if not as_json:
+                click.echo(f"Created experiment {experiment.id}.")
+            return experiment
+
+        try:
+            if not follows:
+                experiment = _create_only(begin, num_slots, threads_per_slot)
+                if as_json:
+                    output.print_json(experiment)
+                elif not paused:
+                    click.echo(f"  quintain experiment describe {experiment.id}", err=True)
+                return
+            from quintain.cli.experiment import foreground
+
+            code, experiment = foreground.run(
+                begin,
+                num_slots=num_slots,
+                threads_per_slot=threads_per_slot,
+                is_quiet=quiet or as_json,
+                launcher=launcher,
+            )
+        finally:
+            if pending is not None:
+                pending.cancel()
+    if as_json:
+        output.print_json(experiment)
+    raise click.exceptions.Exit(code)
+
+
+@contextlib.contextmanager
+def _open_launcher(model_dir: str, *, is_warm: bool) -> Iterator[process_launcher.ProcessLauncher]:
+    """Gives what starts processes. Its imports take seconds, in which all else can be done."""
+    launcher = process_launcher.ProcessLauncher()
+    if is_warm:
+        launcher.warm_up(model_dir)
+    try:
+        yield launcher
+    finally:
+        launcher.close(kill=False)
+
+
+def _load(config_file: str, assignments: tuple[str, ...]) -> experiment_file.ExperimentFile:
     file = experiment_file.load(config_file, assignments)
     if file.container_fields:
         click.echo(
@@ -82,51 +151,7 @@ def create(
             f"{', '.join(file.container_fields)}.",
             err=True,
         )
-    directory = _find_model_dir(file, model_dir)
-    if local:
-        _run_locally(file, directory, is_test=test)
-        return
-    if directory is not None:
-        _check_files(file, directory)
-    # It takes seconds, like the start of a master: both at once.
-    pending = model_check.ModelCheck(file, directory) if check else None
-
-    def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
-        if pending is not None:
-            pending.finish()
-        experiment = commands.create_experiment(
-            file.text,
-            directory,
-            source=config_file,
-            overrides=assignments,
-            activate=not paused,
-        )
-        if not as_json:
-            click.echo(f"Created experiment {experiment.id}.")
-        return experiment
-
-    try:
-        if paused or detach or not follow:
-            experiment = _create_only(begin, num_slots, threads_per_slot)
-            if as_json:
-                output.print_json(experiment)
-            elif not paused:
-                click.echo(f"  quintain experiment describe {experiment.id}", err=True)
-            return
-        from quintain.cli.experiment import foreground
-
-        code, experiment = foreground.run(
-            begin,
-            num_slots=num_slots,
-            threads_per_slot=threads_per_slot,
-            is_quiet=quiet or as_json,
-        )
-    finally:
-        if pending is not None:
-            pending.cancel()
-    if as_json:
-        output.print_json(experiment)
-    raise click.exceptions.Exit(code)
+    return file
 
 
 def _find_model_dir(
@@ -173,8 +198,6 @@ def _create_only(
     begin: "foreground.Begin", num_slots: int | None, threads_per_slot: int | None
 ) -> experiment_lib.Experiment:
     """Creates an experiment in the running master, or in one that is started for it."""
-    from quintain.client import home as home_lib
-
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
         connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)

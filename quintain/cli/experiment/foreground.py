@@ -25,6 +25,9 @@ from quintain.client import home as home_lib
 from quintain.client import master_client
 from quintain.records import experiment as experiment_lib
 
+if TYPE_CHECKING:
+    from quintain.scheduler import launcher as launcher_lib
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_SECS: Final = 0.5
 _REST_FACTOR: Final = 20.0
@@ -89,6 +92,7 @@ def run(
     num_slots: int | None = None,
     threads_per_slot: int | None = None,
     is_quiet: bool = False,
+    launcher: "launcher_lib.Launcher | None" = None,
 ) -> tuple[int, experiment_lib.Experiment]:
     """Begins an experiment and follows it to its end, in a master of its own if none runs.
 
@@ -97,6 +101,7 @@ def run(
         num_slots: Slots of the master, if it is started here.
         threads_per_slot: CPU threads of each.
         is_quiet: Whether to show nothing.
+        launcher: Starts the processes of that master.
 
     Returns:
         The exit code and the experiment.
@@ -109,7 +114,9 @@ def run(
         from quintain.server import daemon
 
         try:
-            return _run_embedded(begin, home, num_slots, threads_per_slot, is_quiet=is_quiet)
+            return _run_embedded(
+                begin, home, num_slots, threads_per_slot, is_quiet=is_quiet, launcher=launcher
+            )
         except daemon.MasterRunningError:
             # It has started after the look at the file.
             found = connect.wait_for_master(home)
@@ -130,11 +137,12 @@ def _run_embedded(
     threads_per_slot: int | None,
     *,
     is_quiet: bool,
+    launcher: "launcher_lib.Launcher | None",
 ) -> tuple[int, experiment_lib.Experiment]:
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
-    with daemon.MasterServer(home, slots=slots, is_embedded=True) as server:
+    with daemon.MasterServer(home, slots=slots, is_embedded=True, launcher=launcher) as server:
         foreground = _Foreground(server.calls, is_embedded=True, is_quiet=is_quiet)
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:

@@ -1,46 +1,45 @@
 """Checks a user's code in a process of its own, before an experiment is created."""
 
+import contextlib
 import json
 import pathlib
-import subprocess
 import sys
+import tempfile
 import threading
 from typing import Any, Final
 
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.records import codec
+from quintain.scheduler import process_files, process_launcher, supervisor
 
 _TIMEOUT_SECS: Final = 300.0
-_LAST_LINES: Final = 20
+_MODULE: Final = "quintain.trials.model_check"
 
 
 class ModelCheck:
     """A check that runs while other things start."""
 
     def __init__(
-        self, file: experiment_file.ExperimentFile, model_dir: pathlib.Path | None
+        self,
+        file: experiment_file.ExperimentFile,
+        model_dir: pathlib.Path | None,
+        launcher: process_launcher.ProcessLauncher,
     ) -> None:
         """Starts to check that the entrypoint is complete and the hyperparameters fit it.
 
         Args:
             file: The config.
             model_dir: Directory with the user's code.
+            launcher: Starts the process, as it starts those of trials.
         """
         self._file = file
-        request = {
-            "config": codec.to_plain(file.config.as_dict()),
-            "model_dir": None if model_dir is None else str(model_dir.absolute()),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "quintain.trials.model_check"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._output: tuple[str, str] = ("", "")
-        self._thread = threading.Thread(target=self._communicate, args=(json.dumps(request),))
+        self._launcher = launcher
+        self._model_dir = "" if model_dir is None else str(model_dir.absolute())
+        self._is_canceled = threading.Event()
+        self._problems: list[dict[str, Any]] = []
+        self._failure: errors.ClusterError | None = None
+        self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def finish(self) -> None:
@@ -48,6 +47,7 @@ class ModelCheck:
 
         Raises:
             ConfigError: Listing all that is wrong.
+            ClusterError: If no process can be started.
         """
         self._thread.join(_TIMEOUT_SECS)
         if self._thread.is_alive():
@@ -56,33 +56,50 @@ class ModelCheck:
                 f"{self._file.locate('entrypoint')}: entrypoint: importing it took more than "
                 f"{_TIMEOUT_SECS:.0f} s; --no_check skips this."
             )
-        found = _read_problems(self._process.returncode, *self._output)
-        problems = [_with_place(self._file, problem) for problem in found]
+        if self._failure is not None:
+            raise self._failure
+        problems = [_with_place(self._file, problem) for problem in self._problems]
         if problems:
             raise errors.ConfigError.from_problems(problems)
 
     def cancel(self) -> None:
         """Ends the check, if it runs."""
-        if self._process.poll() is None:
-            self._process.kill()
+        self._is_canceled.set()
         self._thread.join()
 
-    def _communicate(self, request: str) -> None:
-        self._output = self._process.communicate(request)
+    def _run(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="quintain-check-") as directory:
+            folder = pathlib.Path(directory)
+            config = codec.to_plain(self._file.config.as_dict())
+            content = {"config": config, "model_dir": self._model_dir or None}
+            (folder / "request.json").write_text(json.dumps(content))
+            try:
+                exit_ = self._launcher.run_aside(
+                    supervisor.StartRequest(
+                        launch_id="check",
+                        scratch_dir=directory,
+                        environment={"QUINTAIN_CHECK": directory},
+                        entry_point=f"{_MODULE}:main",
+                        command=(sys.executable, "-m", _MODULE),
+                    ),
+                    self._model_dir,
+                    self._is_canceled,
+                )
+            except errors.ClusterError as error:
+                self._failure = error
+            else:
+                self._problems = _read_problems(folder, exit_)
 
 
-def _read_problems(code: int, stdout: str, stderr: str) -> list[dict[str, Any]]:
-    """Returns what the process found: the last line of its output."""
-    try:
-        return list(json.loads(stdout.splitlines()[-1])["problems"])
-    except (ValueError, IndexError, KeyError, TypeError):
-        end = "\n".join((stderr or stdout).splitlines()[-_LAST_LINES:])
-        return [
-            {
-                "path": "entrypoint",
-                "message": f"the process that checks it ended with {code}:\n{end}",
-            }
-        ]
+def _read_problems(folder: pathlib.Path, exit_: process_files.Exit) -> list[dict[str, Any]]:
+    """Returns what the process found."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(json.loads((folder / "problems.json").read_text()))
+    code = exit_.exit_code if exit_.signal is None else -exit_.signal
+    end = "\n".join(exit_.last_lines)
+    return [
+        {"path": "entrypoint", "message": f"the process that checks it ended with {code}:\n{end}"}
+    ]
 
 
 def _with_place(file: experiment_file.ExperimentFile, problem: dict[str, Any]) -> errors.Problem:

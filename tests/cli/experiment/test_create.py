@@ -1,11 +1,13 @@
 import json
 import types
+from unittest import mock
 
 import pytest
 
 from quintain import errors
 from quintain.cli.experiment import create, model_check
 from quintain.records import experiment_spec
+from quintain.scheduler import process_launcher
 
 CONFIG = """
 name: digits
@@ -34,6 +36,8 @@ def checked(monkeypatch):
     """Returns what was checked; nothing is wrong with it."""
     checked = []
     monkeypatch.setattr(model_check, "ModelCheck", fake_check(checked.append))
+    launcher = mock.create_autospec(process_launcher.ProcessLauncher)
+    monkeypatch.setattr(process_launcher, "ProcessLauncher", launcher)
     return checked
 
 
@@ -66,7 +70,7 @@ def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, mode
         "overrides": ("searcher.max_trials=5",),
         "activate": True,
     }
-    ((file, _),) = checked
+    ((file, *_),) = checked
     assert file.config.searcher.max_trials == 5
 
 

@@ -1,10 +1,13 @@
 """The user's code is imported in a process of its own before an experiment is created."""
 
+import time
+
 import pytest
 
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
+from quintain.scheduler import process_launcher
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +29,16 @@ class Mine(base_trial.Trial):
 """
 
 
+@pytest.fixture(scope="module")
+def launcher():
+    """Returns what starts the checks of all tests, as copies of one warm process."""
+    launcher = process_launcher.ProcessLauncher(preloaded=("quintain.trials.base_trial",))
+    yield launcher
+    launcher.close(kill=True)
+
+
 @pytest.fixture
-def check(tmp_path):
+def check(tmp_path, launcher):
     """Returns a function that writes the code and checks it."""
 
     def write_and_check(code, entrypoint="model_def:Mine"):
@@ -36,7 +47,7 @@ def check(tmp_path):
         model_dir = tmp_path / "model"
         model_dir.mkdir(exist_ok=True)
         (model_dir / "model_def.py").write_text(code)
-        model_check.ModelCheck(experiment_file.load(str(path)), model_dir).finish()
+        model_check.ModelCheck(experiment_file.load(str(path)), model_dir, launcher).finish()
 
     return write_and_check
 
@@ -63,3 +74,27 @@ def test_code_that_is_fine_passes_whatever_it_prints(check):
 def test_code_that_can_not_be_run_is_reported_where_it_is_named(check, code, entrypoint, message):
     with pytest.raises(errors.ConfigError, match=f"(?s){message}"):
         check(code, entrypoint)
+
+
+def test_what_is_checked_does_not_stay_in_the_process_that_trials_are_copied_from(check):
+    check("import sys\nsys.modules['seen'] = sys\n" + GOOD)
+
+    check(GOOD.replace("class Mine", "import sys\n\nassert 'seen' not in sys.modules\nclass Mine"))
+
+
+def test_a_check_that_is_canceled_ends(tmp_path, launcher):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    model_dir = tmp_path / "model"
+    model_dir.mkdir()
+    begun = tmp_path / "begun"
+    (model_dir / "model_def.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)\n"
+    )
+    pending = model_check.ModelCheck(experiment_file.load(str(path)), model_dir, launcher)
+    deadline = time.monotonic() + 60.0
+    while not begun.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    pending.cancel()

@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.trials import source_names
+from quintain.records import source_names
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Which names a file of the user's code uses, seen without importing it."""
+"""Which names the user's code uses, seen without importing it."""
 
 import ast
 import pathlib
+from collections.abc import Set
 
 
-def find_used(path: pathlib.Path, names: set[str]) -> set[str]:
+def find_used(path: pathlib.Path, names: Set[str]) -> set[str]:
     """Returns those of `names` that a file's code reads, calls or imports.
 
     What comments and texts say doesn't count, except in a file that can't be parsed: importing it
@@ -24,3 +25,9 @@ def find_used(path: pathlib.Path, names: set[str]) -> set[str]:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
                 used.update(name.split("."))
     return mentioned & used
+
+
+def find_used_below(directory: pathlib.Path, names: Set[str]) -> set[str]:
+    """Returns those of `names` that the Python files of a directory use; see `find_used`."""
+    files = (path for path in directory.rglob("*.py") if path.is_file())
+    return {name for path in files for name in find_used(path, names)}
