@@ -60,14 +60,14 @@ def ask(question: Callable[[calls_lib.Calls], T]) -> T:
 
 @contextlib.contextmanager
 def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
-    # These import SQLAlchemy, which `--help` need not wait for.
+    # `--help` need not wait for these.
     from quintain.scheduler import home_identity
     from quintain.server import direct_calls
-    from quintain.store import store as store_lib
+    from quintain.store import sqlite_file
 
     home.create()
     with home_lib.write_privately():
-        store = store_lib.open_store(home.database)
+        store = sqlite_file.open_to_read(home.database)
     if problem := home_identity.find_mismatch(home.path, store):
         click.echo(f"Warning: {problem}", err=True)
     try:

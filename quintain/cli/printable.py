@@ -19,7 +19,8 @@ def clean(text: str) -> str:
         >>> clean("\x1b[31mred\x1b[0m \x1b]0;title\x07")
         'red \\x1b]0;title\\x07'
     """
-    return _CONTROLS.sub(_escape, _COLORS.sub("", text))
+    # Nearly all are, and this takes a tenth of the time.
+    return text if text.isprintable() else _CONTROLS.sub(_escape, _COLORS.sub("", text))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -8,18 +8,24 @@ home's, is recognised before anything is done by it.
 import logging
 import pathlib
 import uuid
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quintain import durable_files, errors
 from quintain.records import checkpoint_manifest
-from quintain.store import store as store_lib
+from quintain.store import reading
+
+if TYPE_CHECKING:
+    # Commands that only read need not wait for SQLAlchemy.
+    from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "home.json"
 
 
-def claim(home: pathlib.Path, store: store_lib.Store, *, accept_new_database: bool = False) -> str:
+def claim(
+    home: pathlib.Path, store: "store_lib.Store", *, accept_new_database: bool = False
+) -> str:
     """Returns the name of a home after it was made sure that the database is this home's.
 
     Args:
@@ -56,7 +62,7 @@ def claim(home: pathlib.Path, store: store_lib.Store, *, accept_new_database: bo
     return home_id
 
 
-def find_mismatch(home: pathlib.Path, store: store_lib.Store) -> str:
+def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
     """Returns why a database can't be that of a home, or an empty text if it may be."""
     with store.reading() as session:
         named = session.get_home_id()

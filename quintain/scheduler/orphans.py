@@ -17,13 +17,13 @@ from quintain.records import checkpoint, checkpoint_manifest, deletion, experime
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import home_identity, workload_results
+from quintain.store import reading
 from quintain.store import session as session_lib
-from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
 
-def find(store: store_lib.Store, home: pathlib.Path) -> list[checkpoint.Orphan]:
+def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Orphan]:
     """Returns all of them, by the directories they are in.
 
     In a directory that is not the home's own only those are looked at that name this home: others
@@ -69,7 +69,7 @@ def _list_directories(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def _describe(path: pathlib.Path, session: session_lib.Session, home_id: str) -> checkpoint.Orphan:
+def _describe(path: pathlib.Path, session: reading.Reader, home_id: str) -> checkpoint.Orphan:
     size = sum(
         os.lstat(os.path.join(folder, name)).st_size
         for folder, _, names in os.walk(path)
@@ -98,7 +98,7 @@ def _describe(path: pathlib.Path, session: session_lib.Session, home_id: str) ->
 def _find_problem(
     path: pathlib.Path,
     manifest: checkpoint_manifest.Manifest,
-    session: session_lib.Session,
+    session: reading.Reader,
     home_id: str,
 ) -> str:
     """Returns why the store can't take a checkpoint, or an empty text if it can."""
@@ -161,7 +161,7 @@ def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
         return session.get_checkpoint(record.uuid)
 
 
-def _find_metric(session: session_lib.Session, record: checkpoint.Checkpoint) -> float | None:
+def _find_metric(session: reading.Reader, record: checkpoint.Checkpoint) -> float | None:
     """Returns the searched metric that the trial had at the state of a checkpoint, if any."""
     owner = session.get_experiment(record.experiment_id)
     rows = session.list_metrics(record.trial_id, group=metric.MetricGroup.VALIDATION)

@@ -8,7 +8,6 @@ from quintain import errors
 from quintain.client import fetched_files
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import experiment_spec
 
 
 def find_checkpoint_dir(
@@ -31,6 +30,9 @@ def find_checkpoint_dir(
             f"checkpoint {checkpoint.uuid}: its files were deleted; checkpoint_storage says which "
             "checkpoints are kept when an experiment ends."
         )
+    # Commands that only read need not wait for it.
+    from quintain.records import experiment_spec  # noqa: PLC0415
+
     root = experiment_spec.find_checkpoint_directory(experiment.config, str(default_root))
     directory = pathlib.Path(root, checkpoint.uuid)
     if not directory.is_dir():

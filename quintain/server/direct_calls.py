@@ -18,7 +18,7 @@ from quintain.server import checkpoint_files
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
-    from quintain.store import store as store_lib
+    from quintain.store import reading
 
 _MIN_PREFIX = 4
 
@@ -28,7 +28,7 @@ class DirectCalls(calls.Calls):
 
     def __init__(
         self,
-        store: "store_lib.Store",
+        store: "reading.ReadableStore",
         home: home_lib.Home,
         find_status: Callable[[], master_status.MasterStatus] = master_status.MasterStatus,
     ) -> None:

@@ -1,97 +1,32 @@
 """Connections to an SQLite file, which say so when they wait for another program."""
 
-import contextlib
-import logging
 import sqlite3
-import threading
-import time
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from quintain.store import lock_holders
-
-logger = logging.getLogger(__name__)
-
-_ATTEMPT_SECS: Final = 0.5
-"""How long SQLite tries to get a lock before it is asked again, and the wait becomes known."""
-
-_SILENT_SECS: Final = 1.0
-"""A wait that is over so soon is worth no word."""
+from quintain.store import sqlite_waits
 
 
-class Waits:
-    """Who waits for the lock of a database. Any thread may ask."""
-
-    def __init__(self, database: str, busy_secs: float) -> None:
-        """Stores the file, and how long a transaction waits for it at most."""
-        self._database = database
-        self._busy_secs = busy_secs
-        self._starts: dict[int, float] = {}
-
-    def describe(self) -> str:
-        """Returns for whom a transaction waits now, and since when; empty if none does."""
-        starts = list(self._starts.values())
-        if not starts:
-            return ""
-        secs = time.monotonic() - min(starts)
-        holder = lock_holders.describe(self._database)
-        return f"{self._database}: the database is locked by {holder}; waiting for {secs:.0f} s."
-
-    def execute(self, connection: sqlite3.Connection, *statements: str) -> None:
-        """Runs statements which need a lock, however long another program holds it.
-
-        Raises:
-            sqlite3.OperationalError: If it was held for longer than the transaction waits.
-        """
-        with self._waiting() as start:
-            is_told = False
-            while True:
-                try:
-                    for statement in statements:
-                        connection.execute(statement)
-                except sqlite3.OperationalError as error:
-                    with contextlib.suppress(sqlite3.OperationalError):
-                        connection.execute("ROLLBACK")
-                    if "locked" not in str(error) and "busy" not in str(error):
-                        raise
-                    secs = time.monotonic() - start
-                    if secs >= self._busy_secs:
-                        raise
-                    self._starts[threading.get_ident()] = start
-                    if secs >= _SILENT_SECS and not is_told:
-                        is_told = True
-                        logger.warning("%s", self.describe())
-                else:
-                    if is_told:
-                        logger.warning("%s: the database is free again.", self._database)
-                    return
-
-    @contextlib.contextmanager
-    def _waiting(self) -> Iterator[float]:
-        try:
-            yield time.monotonic()
-        finally:
-            self._starts.pop(threading.get_ident(), None)
-
-
-def create(url: sa.URL, busy_secs: float) -> tuple[sa.Engine, Waits]:
+def create(url: sa.URL, busy_secs: float) -> tuple[sa.Engine, sqlite_waits.Waits]:
     """Returns the engine of an SQLite file, and who waits for it.
 
     Args:
         url: The file.
         busy_secs: How long a transaction waits for another program.
     """
-    waits = Waits(str(url.database), busy_secs)
+    waits = sqlite_waits.Waits(str(url.database), busy_secs)
     engine = sa.create_engine(
         url,
         # A server has many threads that read at once.
         poolclass=pool.QueuePool,
         pool_size=8,
         max_overflow=64,
-        connect_args={"timeout": min(_ATTEMPT_SECS, busy_secs), "check_same_thread": False},
+        connect_args={
+            "timeout": min(sqlite_waits.ATTEMPT_SECS, busy_secs),
+            "check_same_thread": False,
+        },
     )
 
     @sa.event.listens_for(engine, "connect")
@@ -109,11 +44,9 @@ def create(url: sa.URL, busy_secs: float) -> tuple[sa.Engine, Waits]:
         raw = connection.connection.dbapi_connection
         assert isinstance(raw, sqlite3.Connection)
         is_writing = connection.get_execution_options().get("quintain_writes", False)
-        # A reader's lock is taken by its first look, which must not be one that nobody repeats.
-        statements = ("BEGIN IMMEDIATE",) if is_writing else ("BEGIN", "PRAGMA user_version")
         try:
-            waits.execute(raw, *statements)
+            waits.begin(raw, is_writing=is_writing)
         except sqlite3.OperationalError as error:
-            raise sa.exc.OperationalError(statements[0], None, error) from error
+            raise sa.exc.OperationalError("BEGIN", None, error) from error
 
     return engine, waits

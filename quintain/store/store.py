@@ -8,24 +8,22 @@ from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
+from typing_extensions import override
 
 from quintain import errors
-from quintain.store import lock_holders, schema, session, sqlite_engine
-
-BUSY_SECS: Final = 30.0
-"""How long a transaction waits for another program that writes."""
+from quintain.store import columns, failures, reading, session, sqlite_engine, sqlite_waits
 
 _MIGRATIONS: Final = pathlib.Path(__file__).parent / "migrations"
 
 
-class Store:
+class Store(reading.ReadableStore):
     """One database of experiments.
 
     Any number of threads may use it. Writing transactions follow one another; reading ones see the
     state at their beginning and wait for nobody.
     """
 
-    def __init__(self, engine: sa.Engine, waits: sqlite_engine.Waits | None = None) -> None:
+    def __init__(self, engine: sa.Engine, waits: sqlite_waits.Waits | None = None) -> None:
         """Stores the engine, whose schema has to be up to date; see `open_store`."""
         self._engine = engine
         self._waits = waits
@@ -36,14 +34,15 @@ class Store:
         """Gives a session whose writes are kept if the block ends without an exception.
 
         Raises:
-            StoreError: If the database can't be written: another program holds it for more than
-                `BUSY_SECS` seconds, the disk is full, the file is damaged. Nothing is kept then.
+            StoreError: If the database can't be written: another program holds it for too long,
+                the disk is full, the file is damaged. Nothing is kept then.
         """
         with self._writing, self._explained(), self._engine.connect() as connection:
             options = connection.execution_options(quintain_writes=True)
             with options.begin():
                 yield session.Session(connection)
 
+    @override
     @contextlib.contextmanager
     def reading(self) -> Iterator[session.Session]:
         """Gives a session to read with.
@@ -58,6 +57,7 @@ class Store:
         """Returns which program a transaction waits for now, or an empty text if none waits."""
         return "" if self._waits is None else self._waits.describe()
 
+    @override
     def close(self) -> None:
         """Closes all connections."""
         self._engine.dispose()
@@ -72,7 +72,9 @@ class Store:
             raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
 
 
-def open_store(url_or_path: str | pathlib.Path, *, busy_secs: float = BUSY_SECS) -> Store:
+def open_store(
+    url_or_path: str | pathlib.Path, *, busy_secs: float = sqlite_waits.BUSY_SECS
+) -> Store:
     """Opens a database, making it and bringing its schema up to date where needed.
 
     Args:
@@ -121,7 +123,7 @@ def _read_revision(engine: sa.Engine) -> str | None:
 
 def _migrate(engine: sa.Engine) -> None:
     current = _read_revision(engine)
-    if current == schema.REVISION:
+    if current == columns.REVISION:
         return
     # They take as long as everything else that shows an experiment, and are hardly ever needed.
     import alembic.command  # noqa: PLC0415
@@ -148,22 +150,4 @@ def _migrate(engine: sa.Engine) -> None:
 
 def _explain(error: exc.DBAPIError, url: sa.URL) -> errors.StoreError:
     place = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
-    text = str(error.orig)
-    if "locked" in text or "busy" in text:
-        holder = lock_holders.describe(str(url.database))
-        advice = f"{holder} is writing to it; end it, or wait, and try again"
-    elif "full" in text or "disk I/O" in text:
-        advice = "the disk is full or broken; make room and try again"
-    elif "malformed" in text or "not a database" in text:
-        advice = (
-            "the file is damaged, or no database of this package. Move it away together with the "
-            f"files {place}-wal and {place}-shm, and put a copy of yours in its place, if you have "
-            "one; or start without, by `quintain master start --new-database`. Either way no "
-            "checkpoint is deleted, and `quintain checkpoint orphans` lists those that the "
-            "database does not know"
-        )
-    elif "readonly" in text or "unable to open" in text:
-        advice = "check that the file and its directory may be written"
-    else:
-        advice = "nothing of this transaction was kept"
-    return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")
+    return failures.explain(str(error.orig), str(place))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from quintain import errors
 from quintain import store as stores
-from quintain.store import schema, sqlite_engine
+from quintain.store import schema, sqlite_file, sqlite_waits
 from quintain.testing import store_suite
 
 
@@ -95,7 +95,7 @@ def lock(path):
 
 @pytest.mark.slow
 def test_who_waits_for_another_process_says_for_which_and_goes_on(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(sqlite_engine, "_SILENT_SECS", 0.0)
+    monkeypatch.setattr(sqlite_waits, "_SILENT_SECS", 0.0)
     path = tmp_path / "a ü [1]" / "quintain.db"
     store = stores.open_store(path)
     other = lock(path)
@@ -166,3 +166,51 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
         assert session.list_events(first.id) == []
     fill(10**6)
     store.close()
+
+
+def test_what_only_reads_imports_no_sqlalchemy(tmp_path):
+    stores.open_store(tmp_path / "quintain.db").close()
+    script = (
+        "import pathlib, sys; from quintain.store import sqlite_file;"
+        "store = sqlite_file.open_to_read(pathlib.Path(sys.argv[1]));\n"
+        "with store.reading() as reader: assert reader.list_experiments() == [];\n"
+        "assert 'sqlalchemy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path / "quintain.db"], check=True)
+
+
+class TestReadingTheFile(store_suite.StoreSuite):
+    """All that is written can be read without SQLAlchemy as well."""
+
+    @pytest.fixture
+    def url(self, tmp_path):
+        return f"sqlite:///{tmp_path}/quintain.db"
+
+    @pytest.fixture
+    def store(self, url, tmp_path):
+        opened = stores.open_store(url)
+        file = sqlite_file.open_to_read(tmp_path / "quintain.db")
+        opened.reading = file.reading
+        yield opened
+        opened.close()
+
+
+def test_a_database_that_is_not_there_yet_is_made_before_it_is_read(tmp_path):
+    with sqlite_file.open_to_read(tmp_path / "quintain.db").reading() as reader:
+        assert reader.list_experiments() == []
+        assert reader.get_last_experiment_id() == 0
+
+
+def test_a_damaged_database_is_explained_to_those_who_read(tmp_path):
+    path = tmp_path / "quintain.db"
+    path.write_bytes(b"no database" * 1000)
+
+    with pytest.raises(errors.StoreError, match=r"not a database.*start without"):
+        sqlite_file.open_to_read(path)
+
+
+def test_a_number_too_large_to_look_for_is_refused_by_those_who_read(tmp_path):
+    store = sqlite_file.open_to_read(tmp_path / "quintain.db")
+
+    with pytest.raises(errors.ConfigError, match="more than 64 bits"), store.reading() as reader:
+        reader.get_trial(2**64)

@@ -1,0 +1,104 @@
+"""How records are kept in columns: one for each field, of the same name.
+
+Numbers and texts are kept as they are, members of enumerations as their texts, and all else as
+compact JSON. This needs no library of databases, so that what only reads need not import one.
+"""
+
+import dataclasses
+import enum
+import functools
+import json
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from quintain.records import checkpoint, codec, deletion, experiment, log, metric, run, trial
+
+TABLES: Final[dict[type[Any], str]] = {
+    experiment.Experiment: "experiments",
+    trial.TrialRecord: "trials",
+    metric.MetricRow: "metrics",
+    checkpoint.Checkpoint: "checkpoints",
+    log.LogRow: "logs",
+    run.Run: "runs",
+    deletion.Deletion: "deletions",
+}
+"""The table of each kind of record."""
+
+REVISION: Final = "0002"
+"""The newest of the migrations, which makes the tables."""
+
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+_PLAIN: Final = frozenset({int, str})
+
+R = TypeVar("R")
+
+
+def to_json(value: Any) -> str:
+    """Returns a value as compact JSON; numbers that are not finite become texts."""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError):
+        return _ENCODER.encode(codec.to_plain(value))
+
+
+def to_row(record: Any) -> dict[str, Any]:
+    """Returns the columns of a record; an `id` of 0 is left to the database."""
+    row = {name: to_column(value) for name, value in vars(record).items()}
+    if not row.get("id", 1):
+        del row["id"]
+    return row
+
+
+def to_column(value: Any) -> Any:
+    """Returns what a column holds of the value of a field."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if value is None or isinstance(value, int | float | str):
+        return value
+    return to_json(value)
+
+
+def to_record(kind: Callable[..., R], row: Sequence[Any]) -> R:
+    """Returns the record of the columns that `list_names` names, in that order.
+
+    Raises:
+        ValueError: If what a column holds is damaged; so are other errors of values.
+    """
+    values = list(row)
+    for index, read in _find_readers(kind):
+        if values[index] is not None:
+            values[index] = read(values[index])
+    return kind(*values)
+
+
+def list_names(kind: Any) -> tuple[str, ...]:
+    """Returns the names of the columns of a kind of record."""
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+@functools.cache
+def _find_readers(kind: Any) -> list[tuple[int, Callable[[Any], Any]]]:
+    """Returns what makes the values of those columns that are not kept as they are."""
+    hints = typing.get_type_hints(kind)
+    readers = [(index, _find_reader(hints[name])) for index, name in enumerate(list_names(kind))]
+    return [(index, read) for index, read in readers if read is not None]
+
+
+def _find_reader(hint: Any) -> Callable[[Any], Any] | None:
+    options = {option for option in typing.get_args(hint) if option is not type(None)}
+    single = options.pop() if type(None) in typing.get_args(hint) else hint
+    if single in _PLAIN:
+        return None
+    if single in (bool, float) or (isinstance(single, type) and issubclass(single, enum.Enum)):
+        # SQLite knows no truth, and takes not-a-number for NULL, so that it is kept as a text.
+        reader: Callable[[Any], Any] = single
+        return reader
+    return functools.partial(_read_json, single)
+
+
+def _read_json(kind: Any, text: str) -> Any:
+    plain = json.loads(text)
+    if plain is None:
+        raise ValueError("there is no value in its text")
+    return codec.from_plain(kind, plain)

@@ -1,0 +1,31 @@
+"""What to do when a database refuses."""
+
+from quintain import errors
+from quintain.store import lock_holders
+
+
+def explain(text: str, place: str) -> errors.StoreError:
+    """Returns the error that tells users what a database said, and what they can do.
+
+    Args:
+        text: The message of the database.
+        place: Its file, or its address.
+    """
+    if "locked" in text or "busy" in text:
+        holder = lock_holders.describe(place)
+        advice = f"{holder} is writing to it; end it, or wait, and try again"
+    elif "full" in text or "disk I/O" in text:
+        advice = "the disk is full or broken; make room and try again"
+    elif "malformed" in text or "not a database" in text:
+        advice = (
+            "the file is damaged, or no database of this package. Move it away together with the "
+            f"files {place}-wal and {place}-shm, and put a copy of yours in its place, if you have "
+            "one; or start without, by `quintain master start --new-database`. Either way no "
+            "checkpoint is deleted, and `quintain checkpoint orphans` lists those that the "
+            "database does not know"
+        )
+    elif "readonly" in text or "unable to open" in text:
+        advice = "check that the file and its directory may be written"
+    else:
+        advice = "nothing of this transaction was kept"
+    return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")

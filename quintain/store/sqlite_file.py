@@ -1,0 +1,64 @@
+"""An SQLite file that is only read, through the standard library."""
+
+import contextlib
+import importlib
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+
+from typing_extensions import override
+
+from quintain import errors
+from quintain.store import columns, failures, reading, sqlite_waits
+
+
+class SqliteFile(reading.ReadableStore):
+    """A database whose schema is up to date, as commands read it that change nothing."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        """Stores the path; see `open_to_read`."""
+        self._path = path
+        self._waits = sqlite_waits.Waits(str(path), sqlite_waits.BUSY_SECS)
+
+    @override
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[reading.Reader]:
+        try:
+            with contextlib.closing(_connect(self._path)) as connection:
+                self._waits.begin(connection, is_writing=False)
+                yield reading.Reader(
+                    connection.execute, is_sqlite=True, failure=sqlite3.OperationalError
+                )
+        except sqlite3.Error as error:
+            raise failures.explain(str(error), str(self._path)) from error
+        except OverflowError as error:
+            raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
+
+    @override
+    def close(self) -> None:
+        """Does nothing: connections last as long as what is read."""
+
+
+def open_to_read(path: pathlib.Path) -> SqliteFile:
+    """Opens a database to read from; its schema is made, or brought up to date, where needed.
+
+    Raises:
+        StoreError: If the database can't be opened, or a newer version of this package made it.
+    """
+    if not _is_current(path):
+        # It imports SQLAlchemy, which takes longer than what most commands read.
+        importlib.import_module("quintain.store.store").open_store(path).close()
+    return SqliteFile(path)
+
+
+def _connect(path: pathlib.Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=sqlite_waits.ATTEMPT_SECS, isolation_level=None)
+
+
+def _is_current(path: pathlib.Path) -> bool:
+    if not path.is_file():
+        return False
+    with contextlib.closing(_connect(path)) as connection, contextlib.suppress(sqlite3.Error):
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        return row == (columns.REVISION,)
+    return False
