@@ -56,3 +56,24 @@ def test_an_import_that_fails_shows_why(tmp_path):
     done = _import(tmp_path, _write(_LINES) + "raise ImportError('libcudart.so is missing')\n")
 
     assert "libcudart.so is missing" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "raise ImportError('no')\n"])
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+def test_garbage_is_not_looked_for_while_tensorflow_is_imported(tmp_path, switch, end):
+    (tmp_path / "tensorflow.py").write_text(f"import gc\nprint(gc.isenabled())\n{end}", "utf-8")
+    code = (
+        "import contextlib, gc, quintain\n"
+        f"gc.{switch}()\n"
+        "with contextlib.suppress(ImportError): import tensorflow\n"
+        "print(gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"},
+    )
+
+    assert done.stdout.split() == ["False", str(switch == "enable")]
