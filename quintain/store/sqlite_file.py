@@ -60,5 +60,5 @@ def _is_current(path: pathlib.Path) -> bool:
         return False
     with contextlib.closing(_connect(path)) as connection, contextlib.suppress(sqlite3.Error):
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return row == (columns.REVISION,)
+        return bool(row == (columns.REVISION,))
     return False
