@@ -168,6 +168,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_what_only_reads_imports_no_sqlalchemy(tmp_path):
     stores.open_store(tmp_path / "quintain.db").close()
     script = (
