@@ -1,6 +1,7 @@
 """Weight decay that is no part of the gradient."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -28,6 +29,10 @@ class DecoupledDecayOptimizer(fused_optimizer.FusedOptimizer):
 
     exclude_from_weight_decay: Sequence[str] | None = None
     """Regular expressions of paths that do not decay in any case."""
+
+    def __post_init__(self, *init_only: Any) -> None:
+        self.weight_decay = self.weight_decay or 0.0
+        super().__post_init__(*init_only)
 
     @override
     def _prepare_rule(self, variables: list[keras.Variable]) -> None:
