@@ -150,7 +150,8 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._batches += 1
             self.context.has_trained = True
             num_inputs += int(size)
-            batches.append(_to_metrics(self._train_names, values))
+            named = zip(self._train_names, values, strict=True)
+            batches.append({name: value.tolist() for name, value in named})
         return base_trial.TrainResult(num_inputs, batches)
 
     def validate(self) -> base_trial.ValidationResult:
@@ -373,10 +374,6 @@ def _refuse_aggregation(context: base_trial.TrialContext) -> None:
             f"optimizations.aggregation_frequency: got {steps}; a TensorFlowTrial applies the "
             "gradients of each batch. Use larger batches."
         )
-
-
-def _to_metrics(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    return {name: value.tolist() for name, value in zip(names, values, strict=True)}
 
 
 def _check_fit(prefix: str, variables: Sequence[Any]) -> None:

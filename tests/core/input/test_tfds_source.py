@@ -12,7 +12,7 @@ from quintain.core import input_reader
 
 @pytest.fixture(scope="module")
 def tiny(request):
-    sys.path.insert(0, str(request.path.parent))
+    sys.path.insert(0, str(request.path.parents[1]))
     try:
         yield importlib.import_module("tiny_tfds")
     finally:
