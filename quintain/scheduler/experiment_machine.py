@@ -122,13 +122,8 @@ class ExperimentMachine:
             case "kill_trial":
                 trial = self.trials[event["request_id"]]
                 if not trial.state.is_terminal:
-                    self._end_trial(
-                        trial,
-                        states.TrialState.CANCELED,
-                        "Killed by a user.",
-                        base_search.ExitReason.USER_CANCELED,
-                        effects,
-                    )
+                    told, text = base_search.ExitReason.USER_CANCELED, "Killed by a user."
+                    self._end_trial(trial, states.TrialState.CANCELED, text, told, effects)
             case "pause" | "activate" | "cancel" | "kill" as command:
                 self._command(command, effects)
             case "extend":

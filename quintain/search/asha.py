@@ -8,83 +8,13 @@ Source:
 """
 
 import abc
-import bisect
-import dataclasses
-import math
-from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack, override
 
-from quintain.search import base_search
+from quintain.search import base_search, rungs
 from quintain.search import space as space_lib
-
-
-@dataclasses.dataclass
-class Rung:
-    """The results at one length of training, best first."""
-
-    length: int
-    """Units of training."""
-
-    metrics: list[float] = dataclasses.field(default_factory=list)
-    """Metrics, rising; equal ones in the order in which the trials were created."""
-
-    request_ids: list[str] = dataclasses.field(default_factory=list)
-    """The trials of `metrics`."""
-
-    promoted: set[str] = dataclasses.field(default_factory=set)
-    """Trials that went on."""
-
-    outstanding: set[str] = dataclasses.field(default_factory=set)
-    """Trials on their way here."""
-
-    order: dict[str, int] = dataclasses.field(default_factory=dict)
-    """When trials were created, so that it does not matter which of equal ones came first."""
-
-    def insert(self, request_id: str, metric: float) -> int:
-        """Adds a result and returns its rank, from 0."""
-        last = len(self.order)
-        order = self.order.get(request_id, last)
-        index = bisect.bisect_right(self.metrics, metric)
-        while (
-            index
-            and self.metrics[index - 1] == metric
-            and self.order.get(self.request_ids[index - 1], last) > order
-        ):
-            index -= 1
-        self.metrics.insert(index, metric)
-        self.request_ids.insert(index, request_id)
-        return index
-
-    def remove(self, request_id: str) -> None:
-        """Forgets the result of a trial, if there is one."""
-        if request_id in self.request_ids:
-            index = self.request_ids.index(request_id)
-            del self.metrics[index], self.request_ids[index]
-            self.promoted.discard(request_id)
-
-    def choose_promotion(
-        self, request_id: str, metric: float, count_promoted: Callable[[int], int]
-    ) -> str | None:
-        """Adds a result and returns the trial that goes on because of it, if there is one.
-
-        Args:
-            request_id: The trial.
-            metric: Its metric.
-            count_promoted: How many of so many results go on; grows by at most 1 for each.
-        """
-        former_room = count_promoted(len(self.metrics))
-        room = count_promoted(len(self.metrics) + 1)
-        chosen = None
-        if self.insert(request_id, metric) < room:
-            chosen = request_id
-        elif room != former_room and self.request_ids[former_room] not in self.promoted:
-            chosen = self.request_ids[former_room]
-        if chosen is not None:
-            self.promoted.add(chosen)
-        return chosen
 
 
 class Sizes(TypedDict):
@@ -126,7 +56,8 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
         self.max_trials = max_trials
         self.max_concurrent_trials = max_concurrent_trials
         self.rungs = [
-            Rung(length) for length in base_search.rung_lengths(max_length, divisor, num_rungs)
+            rungs.Rung(length)
+            for length in base_search.rung_lengths(max_length, divisor, num_rungs)
         ]
         self._rung_of: dict[str, int] = {}
         self._order: dict[str, int] = {}
@@ -149,30 +80,6 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
     @abc.abstractmethod
     def _create_next(self) -> list[base_search.Operation]:
         """Starts a trial, if there may be another one."""
-
-
-def left_by_stopping(rungs: Sequence[Rung], num_trials: int, divisor: float) -> float:
-    """Returns the units still to train where a trial goes on if it is among the best so far.
-
-    Of `n` results in random order, the last one is among the best with probability
-    `max(n / divisor, 1) / n`.
-
-    Args:
-        rungs: Results so far.
-        num_trials: Trials that get a result in the first rung, in all.
-        divisor: One trial of so many goes on.
-    """
-    expected: float = num_trials
-    units, former = 0.0, 0
-    for rung in rungs:
-        present = len(rung.metrics)
-        coming = max(expected - present, 0.0)
-        units += coming * (rung.length - former)
-        former = rung.length
-        sure = min(max(divisor - present, 0.0), coming)
-        going_on = math.log((present + sure + 0.5) / (present + 0.5)) + (coming - sure) / divisor
-        expected = len(rung.promoted) + min(going_on, coming)
-    return units
 
 
 class AshaSearch(_RungSearch):
@@ -375,7 +282,7 @@ class AshaStoppingSearch(_RungSearch):
 
     @override
     def left(self) -> float:
-        return left_by_stopping(self.rungs, self.max_trials, self.divisor)
+        return rungs.left_by_stopping(self.rungs, self.max_trials, self.divisor)
 
     @override
     def _create_next(self) -> list[base_search.Operation]:

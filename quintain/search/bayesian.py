@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from quintain.search import asha, base_search, hyperparameters
+from quintain.search import base_search, hyperparameters, rungs
 from quintain.search import space as space_lib
 
 
@@ -59,7 +59,8 @@ class TpeSearch(base_search.SearchMethod):
         )
         self._study = optuna.create_study(sampler=sampler, direction="minimize")
         self._rungs = [
-            asha.Rung(length) for length in base_search.rung_lengths(max_length, divisor, num_rungs)
+            rungs.Rung(length)
+            for length in base_search.rung_lengths(max_length, divisor, num_rungs)
         ]
         self._divisor = divisor
         self.max_trials = max_trials
@@ -126,7 +127,7 @@ class TpeSearch(base_search.SearchMethod):
     @override
     def left(self) -> float:
         num_trials = self.max_trials - self._num_without_result
-        return asha.left_by_stopping(self._rungs, num_trials, self._divisor)
+        return rungs.left_by_stopping(self._rungs, num_trials, self._divisor)
 
     def _create_next(self) -> list[base_search.Operation]:
         if self._num_created >= self.max_trials:

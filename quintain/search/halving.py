@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from quintain import errors
-from quintain.search import asha, base_search
+from quintain.search import base_search, rungs
 from quintain.search import space as space_lib
 
 MAX_TRIALS: Final = 1_000_000
@@ -91,7 +91,7 @@ class HalvingSearch(base_search.SearchMethod):
             )
             raise errors.ConfigError.from_problems([errors.Problem("searcher.budget", message)])
         self.plan = tuple(plan)
-        self.rungs = [asha.Rung(rung.length) for rung in plan]
+        self.rungs = [rungs.Rung(rung.length) for rung in plan]
         self._rung_of: dict[str, int] = {}
         self._order: dict[str, int] = {}
         for rung in self.rungs:

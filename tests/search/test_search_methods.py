@@ -12,6 +12,7 @@ from quintain.search import (
     halving,
     pbt,
     random_search,
+    rungs,
     searcher,
     simulate,
 )
@@ -144,7 +145,7 @@ def test_asha_trains_just_its_number_of_trials(stop_once):
 
 
 def test_asha_promotes_a_newcomer_among_the_best():
-    rung = asha.Rung(1)
+    rung = rungs.Rung(1)
     promoted = [
         rung.choose_promotion(name, metric, lambda count: count // 2)
         for name, metric in [("a", 3.0), ("b", 2.0), ("c", 1.0), ("d", 4.0), ("e", 0.5)]
@@ -155,7 +156,7 @@ def test_asha_promotes_a_newcomer_among_the_best():
 
 
 def test_asha_promotes_one_that_waited_when_there_is_room():
-    rung = asha.Rung(1)
+    rung = rungs.Rung(1)
     promoted = [
         rung.choose_promotion(name, metric, lambda count: count // 2)
         for name, metric in [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]
@@ -309,7 +310,7 @@ def test_ten_thousand_trials_are_no_work():
 
 
 def test_of_equal_metrics_that_of_the_older_trial_is_the_better_one():
-    rung = asha.Rung(1, order={"old": 0, "new": 1})
+    rung = rungs.Rung(1, order={"old": 0, "new": 1})
     assert rung.insert("new", 0.5) == 0
     assert rung.insert("old", 0.5) == 0
     assert rung.request_ids == ["old", "new"]
