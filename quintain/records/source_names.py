@@ -1,6 +1,8 @@
 """Which names the user's code uses, seen without importing it."""
 
 import ast
+import itertools
+import os
 import pathlib
 from collections.abc import Set
 
@@ -27,7 +29,19 @@ def find_used(path: pathlib.Path, names: Set[str]) -> set[str]:
     return mentioned & used
 
 
-def find_used_below(directory: pathlib.Path, names: Set[str]) -> set[str]:
-    """Returns those of `names` that the Python files of a directory use; see `find_used`."""
-    files = (path for path in directory.rglob("*.py") if path.is_file())
+def find_used_below(
+    directory: pathlib.Path, names: Set[str], *, most: int | None = None
+) -> set[str]:
+    """Returns those of `names` that the Python files of a directory use; see `find_used`.
+
+    Args:
+        directory: The directory; links to others are not followed.
+        names: The names.
+        most: Files of any kind to look at, at most; None looks at all.
+    """
+    paths = (
+        pathlib.Path(folder, file) for folder, _, files in os.walk(directory) for file in files
+    )
+    looked_at = itertools.islice(paths, most)
+    files = (path for path in looked_at if path.suffix == ".py" and path.is_file())
     return {name for path in files for name in find_used(path, names)}

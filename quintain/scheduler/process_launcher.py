@@ -39,6 +39,9 @@ _GRAPH_NAMES: Final = frozenset({"EstimatorTrial", "TensorFlowTrial"})
 """The fork server for code that uses one of these names imports that module as well."""
 
 _MOST_FORK_SERVERS: Final = 3
+_MOST_LOOKED_AT: Final = 20_000
+"""Files that are looked through for these names."""
+
 _NUM_LAST_LINES: Final = 20
 _POLL_SECS: Final = 0.02
 _VANISHED_SECS: Final = 3.0
@@ -340,6 +343,16 @@ class ProcessLauncher(launcher.Launcher):
 
 @functools.lru_cache(maxsize=64)
 def _find_libraries(model_dir: str) -> tuple[str, ...]:
-    """Returns what the trials of a directory import, beyond what all trials do."""
-    found = model_dir and source_names.find_used_below(pathlib.Path(model_dir), _GRAPH_NAMES)
+    """Returns what the trials of a directory import, beyond what all trials do.
+
+    This is a guess that only costs time if it is wrong: directories that are very large, or can't
+    be read, are refused when they are copied.
+    """
+    if not model_dir:
+        return ()
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        found = source_names.find_used_below(
+            pathlib.Path(model_dir), _GRAPH_NAMES, most=_MOST_LOOKED_AT
+        )
     return (_GRAPH_LIBRARIES,) if found else ()

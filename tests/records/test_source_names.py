@@ -22,3 +22,15 @@ def test_names_in_code_count_and_words_in_comments_and_texts_do_not(tmp_path, co
     path.write_text(code)
 
     assert source_names.find_used(path, {"Mine", "Yours"}) == ({"Mine"} if used else set())
+
+
+def test_below_a_directory_links_are_not_followed_and_a_bound_is_kept(tmp_path):
+    code = tmp_path / "a [1] ü"
+    code.mkdir()
+    (code / "model.py").write_text("Mine()")
+    (tmp_path / "elsewhere.py").write_text("Yours()")
+    for name in ("a", "b"):
+        (code / name).symlink_to(tmp_path)
+
+    assert source_names.find_used_below(code, {"Mine", "Yours"}) == {"Mine"}
+    assert source_names.find_used_below(code, {"Mine", "Yours"}, most=0) == set()
