@@ -26,6 +26,8 @@ from quintain.trials import base_trial
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
 
+_KINDS: Final = "TensorFlowTrial, EstimatorTrial or KerasTrial of quintain.trials"
+
 _MODEL_FILE: Final = "model_def"
 
 logger = logging.getLogger(__name__)
@@ -121,8 +123,7 @@ def _load_named(
         owner = getattr(owner, part)
     if not _is_trial(owner):
         raise errors.TrialError(
-            f"entrypoint: {entrypoint!r} is {owner!r}, expected a subclass of TensorFlowTrial, "
-            "EstimatorTrial or KerasTrial of quintain.trials."
+            f"entrypoint: {entrypoint!r} is {owner!r}, expected a subclass of {_KINDS}."
         )
     return owner, _modules_of(owner, module)
 
@@ -174,8 +175,8 @@ def _choose(
 def _no_choice(found: Mapping[str, type[Any]], directory: pathlib.Path) -> errors.TrialError:
     if not found:
         return errors.TrialError(
-            f"{directory}: there is no subclass of TensorFlowTrial, EstimatorTrial or KerasTrial "
-            "of quintain.trials in it. Name it in the config: `entrypoint: module:Class`."
+            f"{directory}: there is no subclass of {_KINDS} in it. Name it in the config: "
+            "`entrypoint: module:Class`."
         )
     places = ", ".join(f"{name} ({_place(one)})" for name, one in sorted(found.items()))
     return errors.TrialError(
