@@ -1,5 +1,6 @@
 """Whether a run may go on with other settings than it was started with."""
 
+import dataclasses
 import difflib
 import fnmatch
 import shlex
@@ -58,6 +59,8 @@ def find_changes(
 ) -> list[tuple[str, Any, Any]]:
     """Returns the fields that differ and may not change freely: path, former value, new value.
 
+    A field that an older version did not have, and that is at its default now, does not differ.
+
     Args:
         former: Content of the run's `params.yaml`.
         params: The experiment as it is now.
@@ -68,6 +71,7 @@ def find_changes(
         (path, old, new)
         for path, old, new in provenance.diff_dicts(_by_element(former), _by_element(plain))
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in FREE_FIELDS)
+        if old is not provenance.MISSING or not _is_default(params, path)
     ]
 
 
@@ -129,6 +133,21 @@ def check_gin_change(former: str, bindings: str, path: str, *, is_allowed: bool)
         + f"\nTo go on with the former ones, {again}. To go on with the new ones, add "
         "--allow_config_change."
     )
+
+
+def _is_default(params: cfg.ExperimentConfig, path: str) -> bool:
+    """Whether a field has the value that its class gives it."""
+    *parents, name = path.replace("[", ".").replace("]", "").split(".")
+    owner: Any = params
+    for part in parents:
+        owner = owner[int(part)] if part.isdecimal() else getattr(owner, part, None)
+    fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
+    for field in fields:
+        if field.name == name:
+            has_factory = field.default_factory is not dataclasses.MISSING
+            default = field.default_factory() if has_factory else field.default
+            return bool(getattr(owner, name) == default)
+    return False
 
 
 def _by_element(params: Mapping[str, Any]) -> dict[str, Any]:

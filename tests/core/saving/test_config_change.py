@@ -123,6 +123,25 @@ def test_fields_that_this_version_does_not_know_do_not_count(line_params):
     assert config_change.find_changes(former, line_params()) == []
 
 
+def test_a_field_of_a_newer_version_does_not_count_at_its_default(line_params):
+    former = line_params().as_dict()
+    del former["trainer"]["optimizer_config"]["gradient_accumulation_steps"]
+
+    assert config_change.find_changes(former, line_params()) == []
+    path = "trainer.optimizer_config.gradient_accumulation_steps"
+    overrides = {"trainer": {"optimizer_config": {"gradient_accumulation_steps": 2}}}
+    changes = config_change.find_changes(former, line_params(overrides))
+    assert [(each[0], each[2]) for each in changes] == [(path, 2)]
+
+
+def test_a_task_of_several_that_has_a_new_field_is_at_its_default():
+    former = multi_task_params().as_dict()
+    for routine in former["task"]["task_routines"]:
+        del routine["task_config"]["train_data"]["seed"]
+
+    assert config_change.find_changes(former, multi_task_params()) == []
+
+
 def test_free_fields_name_fields_that_there_are(line_params):
     params = line_params()
     paths = config_change.provenance.flatten(params.as_dict())
