@@ -144,8 +144,9 @@ def _is_default(params: cfg.ExperimentConfig, path: str) -> bool:
     fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
     for field in fields:
         if field.name == name:
-            has_factory = field.default_factory is not dataclasses.MISSING
-            default = field.default_factory() if has_factory else field.default
+            default = field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
             return bool(getattr(owner, name) == default)
     return False
 
