@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -18,6 +19,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--long", action="store_true", help="kill and damage runs as often as a release asks for"
     )
+
+
+def pytest_configure():
+    """Hears Ctrl-C, which what a script starts with `&` ignores, and all that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
