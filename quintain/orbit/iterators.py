@@ -56,7 +56,9 @@ def _get_retirement() -> "_Retirement":
     retirement = _Retirement()
     # What tf.data computes ahead must stop before TensorFlow's own data go.
     atexit.register(retirement.forget)
-    threading.Thread(target=retirement.run, name="retired_iterators", daemon=True).start()
+    # No daemons: Python's end would end them within C++, and that ends in a crash.
+    for work in (retirement.run, retirement.end_with_main):
+        threading.Thread(target=work, name="retired_iterators").start()
     return retirement
 
 
@@ -65,7 +67,7 @@ class _Retirement:
 
     def __init__(self) -> None:
         self._watched: dict[int, tuple[weakref.ref[Any], list[tf.Tensor]]] = {}
-        self._gone: queue.SimpleQueue[weakref.ref[Any]] = queue.SimpleQueue()
+        self._gone: queue.SimpleQueue[weakref.ref[Any] | None] = queue.SimpleQueue()
 
     def watch(self, iterator: Any) -> None:
         """Keeps the resources of an iterator until it is gone."""
@@ -77,18 +79,25 @@ class _Retirement:
         """Lets go of all iterators: what refers to them now destroys them, when it is gone."""
         self._watched.clear()
 
+    def end_with_main(self) -> None:
+        """Waits for the end of the main thread: what begins after it, nobody waits for."""
+        threading.main_thread().join()
+        self._gone.put(None)
+
     def run(self) -> None:
-        """Has destroyed what nobody else refers to."""
+        """Has destroyed what nobody else refers to, until the main thread ends."""
         retired: list[list[tf.Tensor]] = []
-        while True:
+        is_over = False
+        while not is_over:
             with contextlib.suppress(queue.Empty):
                 reference = self._gone.get(timeout=_CHECK_SECS if retired else None)
-                retired.append(self._watched.pop(id(reference), (reference, []))[1])
+                is_over = reference is None
+                if id(reference) in self._watched:
+                    retired.append(self._watched.pop(id(reference))[1])
             # The garbage collector tells of an iterator before it has let go of its parts.
             free = [parts for parts in retired if _is_only_owner(parts)]
             retired = [parts for parts in retired if not any(parts is one for one in free)]
-            # One thread for each, so that they sleep at the same time. No daemons: Python's end
-            # would end them within C++, and that ends in a crash.
+            # One thread for each, so that they sleep at the same time.
             for parts in free:
                 threading.Thread(target=parts.clear, name="destroyed_iterators").start()
 

@@ -134,3 +134,10 @@ def test_elements_come_as_arrays_where_they_are_asked_for():
 
 def test_anything_that_can_be_iterated_over_is_taken():
     assert list(iterators.create([1, 2])) == [1, 2]
+
+
+@pytest.mark.slow
+def test_no_thread_is_left_at_the_end_of_a_program_that_could_be_cut_off_within_tensorflow(
+    run_program,
+):
+    assert run_program("iterators_at_exit.py") == ["MainThread"]
