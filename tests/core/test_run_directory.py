@@ -102,11 +102,14 @@ def test_evaluations_go_on_beside_a_training(tmp_path, params):
     assert evaluated.logs == continuous.logs
 
 
-def test_an_evaluation_that_could_keep_no_results_says_so_before_it_begins(params):
+def test_an_evaluation_that_could_keep_no_results_says_so_before_it_begins(tmp_path, params):
+    train(params, tmp_path)
+    (tmp_path / f".writable-{os.getpid()}").mkdir()
+
     with pytest.raises(
         errors.ConfigError, match=r"can't be written to: .* evaluate a copy of it\."
     ):
-        train(params, "/proc/quintain/run", "eval")
+        train(params, tmp_path, "eval")
 
 
 def test_a_record_that_cannot_be_written_any_more_is_named(tmp_path, params, monkeypatch):
