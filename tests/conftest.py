@@ -22,9 +22,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure():
-    """Hears Ctrl-C, which what a script starts with `&` ignores, and all that it starts."""
+    """Lets what tests start hear the signals that `&` in a script and `nohup` have them ignore."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # A handler, unlike what is ignored, does not outlive the start of another program.
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from quintain.scheduler import (
     workload_results,
 )
 from quintain.search import search_factory, searcher
-from quintain.store import schema
+from quintain.store import columns
 
 HEALTHY = {"name": "random", "max_length": 6, "max_trials": 4, "max_concurrent_trials": 3}
 ERRORS = (
@@ -208,7 +208,7 @@ def store_as_an_older_version_did(store, experiment_id):
         session._connection.execute(
             sa.text("UPDATE events SET event = :event WHERE experiment_id = :id AND id = "
                     "(SELECT min(id) FROM events WHERE experiment_id = :id)"),
-            {"event": schema.to_json(event), "id": experiment_id},
+            {"event": columns.to_json(event), "id": experiment_id},
         )  # fmt: skip
 
 
