@@ -105,8 +105,8 @@ class LocalCluster:
     the last checkpoint. A task that exits with 2 was given bad input, which would only fail again.
 
     Example:
-        >>> import sys, tempfile
-        >>> command = [sys.executable, "-c", "import os; os.environ['TF_CONFIG']"]
+        >>> import tempfile
+        >>> command = ["sh", "-c", 'test -n "$TF_CONFIG"']
         >>> LocalCluster(command, {"worker": 2}, log_dir=tempfile.mkdtemp()).run()
         0
     """

@@ -283,6 +283,7 @@ def test_other_experiments_go_on_when_the_command_that_ran_them_ends(shell, writ
     short = write_config(secs=0.02, length=40)
     foreground = shell.start("experiment", "create", short, MODEL_DIR, "--slots", 2)
     shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "a master runs")
+    shell.wait_for(lambda: shell.read("experiment", "list"), "the first experiment is there")
     long = write_config(secs=0.02, length=200)
     stdout = shell.run("experiment", "create", long, MODEL_DIR, "--detach", "--no-check")
     assert stdout == "Created experiment 2.\n"
