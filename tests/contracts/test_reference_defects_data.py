@@ -7,7 +7,6 @@ import tensorflow as tf
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.data.pairs import parallel_text
 from quintain.nlp.tasks import translation
 
 _PAIRS = [(f"the number {i} and more", f"die Zahl {i} und mehr") for i in range(64)]
@@ -58,7 +57,9 @@ def test_defect_14_importing_and_using_the_package_leaves_yaml_as_it_was(run_pro
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("translation")
-    parallel_text.write_tsv(_PAIRS, str(directory / "pairs.tsv"))
+    (directory / "pairs.tsv").write_text(
+        "".join(f"{source}\t{target}\n" for source, target in _PAIRS)
+    )
     (directory / "text").write_text("\n".join(side for pair in _PAIRS for side in pair))
     sentencepiece.SentencePieceTrainer.train(
         input=str(directory / "text"),
