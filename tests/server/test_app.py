@@ -171,6 +171,7 @@ def test_the_interface_describes_itself(http):
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 
+@pytest.mark.slow
 def test_small_answers_are_sent_at_once(http, url):
     """With Nagle's algorithm each of them would wait for a delayed acknowledgement."""
     http("GET", "/api/v1/experiments")
