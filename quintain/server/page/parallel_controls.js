@@ -18,10 +18,8 @@ const MIN_SEARCHED = 14;
  * @param {(keys: string[]) => void} props.setKeys
  * @param {(brush: import("./brush.js").Brush) => void} props.setBrush
  * @param {import("./route.js").Route} props.route
- * @param {number} props.numShown
- * @param {number} props.numAll
  */
-export function ParallelControls({ data, keys, color, brush, setKeys, setBrush, route, numShown, numAll }) {
+export function ParallelControls({ data, keys, color, brush, setKeys, setBrush, route }) {
   const numeric = data.columns.filter((column) => column.key !== "id" && data.get(column.key) instanceof Float64Array);
   return html`<div class="chart-controls">
     <${Menu} label=${`${keys.length} axes`} title="Choose axes">
@@ -32,8 +30,6 @@ export function ParallelControls({ data, keys, color, brush, setKeys, setBrush, 
     ${Object.entries(brush).map(([key, range]) => html`<button type="button" key=${key} class="button brush-chip" title="Take this brush away"
       onClick=${() => setBrush(setRange(brush, key, null))}>${data.column(key)?.label ?? key}: ${writeRangeShort(range)} ✕</button>`)}
     ${Object.keys(brush).length > 1 && html`<${Button} kind="quiet" onClick=${() => setBrush({})}>All brushes away<//>`}
-    <span class="space"></span>
-    <span class="muted" role="status">${numShown === numAll ? "" : `${numShown.toLocaleString("en")} of `}${numAll.toLocaleString("en")} trials</span>
   </div>`;
 }
 
