@@ -8,7 +8,7 @@ import * as format from "./format.js";
 const ROW = 30;
 const HEAD = 34;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 104, duration: 96, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
 const CHECK = 40;
 
 /**
@@ -36,7 +36,7 @@ export function VirtualTable(props) {
   const onScroll = () => setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
-  const layout = columns.map((column) => `minmax(${widthOf(column)}px, 1fr)`).join(" ");
+  const layout = columns.map((column) => (isFixed(column) ? `${widthOf(column)}px` : `minmax(${widthOf(column)}px, 1fr)`)).join(" ");
   const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !selection.has(data.ids[rows[at]]);
@@ -113,6 +113,11 @@ function alignOf(column) {
 /** @param {Column} column */
 function widthOf(column) {
   return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 36));
+}
+
+/** Whether a column stays narrow where there is room. @param {Column} column */
+function isFixed(column) {
+  return column.key === "id" || column.kind === "state";
 }
 
 /** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at */
