@@ -6,7 +6,7 @@ import { paintChosen, paintLines } from "./paint_lines.js";
 import { Plot } from "./plot.js";
 import { findExtent, findUsualExtent, padExtent } from "./scales.js";
 import { findNearest, orderPoints, smooth, thin } from "./series.js";
-import { html, useMemo } from "./vendor/preact.js";
+import { html, useMemo, useState } from "./vendor/preact.js";
 
 /**
  * A curve; `x` and `y` are replaced, not changed, when points are added.
@@ -43,13 +43,15 @@ const MAX_RAW = 20;
  * @param {(series: Series, event: MouseEvent | KeyboardEvent) => void} [props.onPick]
  * @param {(hit: Hit) => any} [props.tooltip]
  * @param {import("./plot.js").Zoom | null} [props.zoom]
- * @param {(zoom: import("./plot.js").Zoom | null) => void} [props.onZoom]
+ * @param {(zoom: import("./plot.js").Zoom | null) => void} [props.onZoom]  Without it the chart keeps its zoom itself.
  * @param {string} [props.syncKey]
  * @param {number} [props.height]
  * @param {boolean} [props.hasLegend]
  */
 export function Chart(props) {
-  const { series, xLabel, yLabel, xKind = "number", xLog = false, yLog = false, smoothing = 0, zoom = null } = props;
+  const { series, xLabel, yLabel, xKind = "number", xLog = false, yLog = false, smoothing = 0 } = props;
+  const [ownZoom, setOwnZoom] = useState(/** @type {import("./plot.js").Zoom | null} */ (null));
+  const zoom = props.onZoom ? (props.zoom ?? null) : ownZoom;
   const lines = useMemo(() => series.map((one) => prepare(one, xLog, smoothing)), [series, xLog, smoothing]);
   const bounds = useMemo(() => findBounds(lines, xLog, yLog, props.hidesOutliers ?? false), [lines, xLog, yLog, props.hidesOutliers]);
   const [x0, x1, y0, y1] = zoom ?? bounds;
@@ -76,7 +78,7 @@ export function Chart(props) {
       tooltip=${(/** @type {any} */ hit) => tooltip(at(hit))}
       onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
-      onZoom=${props.onZoom}
+      onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
     ${props.hasLegend !== false && series.length <= MAX_NAMED && html`<${Legend} series=${series} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
@@ -95,8 +97,8 @@ function Legend({ series }) {
 
 /** Says what the axes leave out. @param {{lines: ReturnType<typeof prepare>[], yLog: boolean}} props */
 function Notes({ lines, yLog }) {
-  const endless = lines.filter((line) => line.raw.some((value) => !Number.isFinite(value))).length;
-  const negative = yLog ? lines.filter((line) => line.raw.some((value) => value <= 0)).length : 0;
+  const endless = lines.filter((line) => line.isEndless).length;
+  const negative = yLog ? lines.filter((line) => line.isNegative).length : 0;
   const name = (/** @type {number} */ count) => (count === 1 ? "1 curve has" : `${count} curves have`);
   return html`${endless > 0 && html`<p class="chart-note">${name(endless)} values that are not finite (NaN or infinite): gaps.</p>`}
     ${negative > 0 && html`<p class="chart-note">${name(negative)} values of 0 or less, which a logarithmic axis cannot show.</p>`}`;
@@ -108,7 +110,9 @@ function prepare(series, xLog, smoothing) {
   const line = series.band ? ordered : thin(ordered, MAX_POINTS);
   const y = smoothing > 0 ? smooth(line.y, smoothing) : line.y;
   const { color, dash, width, alpha, band } = series;
-  return { x: line.x, y, raw: line.y, color, dash, width, alpha, band };
+  const isEndless = line.y.some((value) => !Number.isFinite(value));
+  const isNegative = line.y.some((value) => value <= 0);
+  return { x: line.x, y, raw: line.y, color, dash, width, alpha, band, isEndless, isNegative };
 }
 
 /** @param {ReturnType<typeof prepare>} line */

@@ -23,29 +23,13 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
  * @typedef {[number, number, number, number]} Zoom  Lowest and highest x, lowest and highest y.
  */
 
+/** The library stands before the page's modules in `index.html`. @type {any} */
+const uPlot = /** @type {any} */ (globalThis).uPlot;
+
 const MIN_DRAG_PX = 5;
 const TICK_WIDTH_PX = 80;
 const TICK_HEIGHT_PX = 44;
 const CHARACTER_PX = 6.6;
-
-/** @type {Promise<any> | null} */
-let library = null;
-
-/** Loads uPlot when the first chart is shown. @returns {Promise<any>} */
-function loadLibrary() {
-  library ??= new Promise((resolve, reject) => {
-    const sheet = document.createElement("link");
-    sheet.rel = "stylesheet";
-    sheet.href = new URL("./vendor/uplot.css", import.meta.url).href;
-    const script = document.createElement("script");
-    script.src = new URL("./vendor/uplot.js", import.meta.url).href;
-    script.onload = () => resolve(/** @type {any} */ (globalThis).uPlot);
-    script.onerror = () => reject(new Error("uPlot could not be loaded: the master does not answer."));
-    document.head.append(sheet, script);
-  });
-  library.catch(() => (library = null));
-  return library;
-}
 
 /**
  * Shows a frame in which `paint` draws.
@@ -73,7 +57,6 @@ export function Plot(props) {
   const now = useRef({ props, theme });
   now.current = { props, theme };
   const [hover, setHover] = useState(/** @type {{hit: any, px: number, py: number} | null} */ (null));
-  const [problem, setProblem] = useState("");
   const height = props.height ?? 320;
 
   const show = (/** @type {{hit: any, px: number, py: number} | null} */ next) => {
@@ -83,23 +66,16 @@ export function Plot(props) {
   };
 
   useLayoutEffect(() => {
-    let isOver = false;
-    /** @type {ResizeObserver | null} */
-    let observer = null;
     const element = /** @type {HTMLElement} */ (host.current);
-    loadLibrary().then((uPlot) => {
-      if (isOver) return;
-      const made = new uPlot(options(uPlot, element, height, now, show), [[0, 1], [0, 1]], element);
-      plot.current = made;
-      observer = new ResizeObserver(() => {
-        if (element.clientWidth && element.clientWidth !== made.width) made.setSize({ width: element.clientWidth, height });
-      });
-      observer.observe(element);
-    }, (error) => setProblem(error.message));
+    const made = new uPlot(options(element, height, now, show), [[0, 1], [0, 1]], element);
+    plot.current = made;
+    const observer = new ResizeObserver(() => {
+      if (element.clientWidth && element.clientWidth !== made.width) made.setSize({ width: element.clientWidth, height });
+    });
+    observer.observe(element);
     return () => {
-      isOver = true;
-      observer?.disconnect();
-      plot.current?.destroy();
+      observer.disconnect();
+      made.destroy();
       plot.current = null;
     };
   }, [height, props.syncKey]);
@@ -134,7 +110,6 @@ export function Plot(props) {
       ${hover && props.tooltip && plot.current && html`<${Tooltip} ...${hover} plot=${plot.current} text=${props.tooltip(hover.hit)} />`}
     </div>
     <div class="plot-caption plot-caption-x">${props.x.label}</div>
-    ${problem && html`<p class="plot-problem">${problem}</p>`}
   </div>`;
 }
 
@@ -148,8 +123,8 @@ function Tooltip({ px, py, plot, text }) {
   return html`<div class="plot-tooltip" role="status" style=${{ left: `${left}px`, top: `${top}px`, transform: moved }}>${text}</div>`;
 }
 
-/** @param {any} uPlot @param {HTMLElement} element @param {number} height @param {any} now @param {any} show */
-function options(uPlot, element, height, now, show) {
+/** @param {HTMLElement} element @param {number} height @param {any} now @param {any} show */
+function options(element, height, now, show) {
   const theme = () => now.current.theme;
   const axis = (/** @type {"x" | "y"} */ name) => ({
     stroke: () => theme().muted,
