@@ -70,10 +70,10 @@ export function ExperimentView({ experimentId, route, status }) {
 }
 
 /** @param {{experiment: any, data: ExperimentData, version: number, status: any, props: any}} all */
-function Header({ experiment, data, status, props }) {
+function Header({ experiment, data, version, status, props }) {
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
-  const best = findBest(data);
+  const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
     <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
     <${Badge} state=${experiment.state} />

@@ -1,6 +1,6 @@
 // @ts-check
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { shortenName } from "./filter.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
@@ -9,7 +9,7 @@ import { Button, Menu } from "./widgets.js";
 const STATES = ["ACTIVE", "COMPLETED", "ERROR", "CANCELED"];
 
 /** @param {any} props those of a tab, with `numVisible`, `problem` and `states` */
-export function FilterBar({ data, numVisible, problem, states, selection, setSelection, brush, setBrush, route, children }) {
+export function FilterBar({ data, version, numVisible, problem, states, selection, setSelection, brush, setBrush, route, children }) {
   const { query, setQuery } = route;
   const field = useRef();
   const [text, setText] = useState(query.where ?? "");
@@ -24,7 +24,7 @@ export function FilterBar({ data, numVisible, problem, states, selection, setSel
   const onKey = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") field.current?.blur();
   };
-  const counts = countStates(data);
+  const counts = useMemo(() => countStates(data), [data, version]);
   const toggleState = (/** @type {string} */ state) => {
     const next = new Set(states);
     if (!next.delete(state)) next.add(state);

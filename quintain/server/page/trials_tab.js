@@ -1,6 +1,7 @@
 // @ts-check
 // The table of trials with its columns, order and keys.
 import { html, useMemo, useRef, useState } from "./vendor/preact.js";
+import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { sortRows, toCsv } from "./rows.js";
 import { VirtualTable } from "./table.js";
@@ -48,7 +49,7 @@ export function TrialsTab({ data, experiment, visible, version, selection, setSe
     ? html`<${VirtualTable} data=${data} rows=${rows} columns=${columns} version=${version} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect}
           active=${active} onActive=${setActive} hrefOf=${(/** @type {number} */ id) => `#/trials/${id}`} onOpen=${open} label="Trials" />`
     : html`<${Empty} title="No trial fits">
-        <p>None of ${data.numRows} trials is what the filter asks for.</p><${Button} onClick=${() => setQuery({ where: null, state: null, brush: null })}>Show all trials<//><//>`;
+        <p>None of ${format.number(data.numRows)} trials is what the filter asks for.</p><${Button} onClick=${() => setQuery({ where: null, state: null, brush: null })}>Show all trials<//><//>`;
 }
 
 /** What can be done with the whole table. @param {any} props */
