@@ -79,11 +79,11 @@ class TokenCheck:
                 )
         elif not secrets.compare_digest(given.encode(), self._token):
             refusal = _NO_TOKEN
-        state = {LAUNCH: launch, SESSION: session}
+        # In place: the connection looks at it, too.
+        state = scope.setdefault("state", {})
+        state.update({LAUNCH: launch, SESSION: session})
         if refusal is None:
             state[connections.KNOWN] = True
-        # In place: the connection looks at it, too.
-        scope.setdefault("state", {}).update(state)
         if refusal is not None:
             await refusal(scope, receive, send)
         elif session is not None:

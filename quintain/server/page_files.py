@@ -33,6 +33,8 @@ _MEDIA_TYPES: Final = {
 """What is served. The tables of the system may say otherwise, and browsers run no other scripts."""
 
 _STATIC: Final = "/static/"
+_ARRIVED: Final = b"arrived"
+"""Where `arriving.js` leads to."""
 
 
 class Page:
@@ -54,7 +56,7 @@ class Page:
         """
         self._app = app
         self._sign_in = sign_in
-        self._directory = directory
+        self._directory = directory.resolve()
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -88,7 +90,8 @@ class Page:
             answer = await self._answer_file(scope, "index.html")
             answer.headers["Vary"] = "Cookie"
             return answer
-        if is_page and not sign_in_lib.is_same_site(scope):
+        has_arrived = scope["query_string"] == _ARRIVED
+        if is_page and not has_arrived and not sign_in_lib.is_same_site(scope):
             # Browsers leave the cookie away on the way from another site, and send it from here.
             return await self._answer_page("arriving.html", 200)
         answer = await self._answer_page("sign_in.html", 401)
@@ -137,7 +140,7 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path | None:
     """Returns a file of the page, or None if there is none of this name.
 
     Args:
-        directory: Where the files are.
+        directory: Where the files are; no link leads there.
         name: Path relative to it, as a stranger asks for it.
     """
     path = directory / name
@@ -145,7 +148,7 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path | None:
         return None
     try:
         # No name leads out of the directory, nor is there a second one for a file.
-        is_own = path.resolve() == path and path.is_relative_to(directory) and path.is_file()
+        is_own = str(path.resolve()) == f"{directory}/{name}" and path.is_file()
     except (OSError, ValueError):
         return None
     return path if is_own else None

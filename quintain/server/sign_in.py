@@ -50,7 +50,7 @@ class Codes:
                 digest: end for digest, end in self._deadlines.items() if end > self._now()
             }
             alike = [digest for digest, end in self._deadlines.items() if stays == math.isinf(end)]
-            for digest in alike[: len(alike) - MAX_CODES + 1]:
+            for digest in alike[: max(len(alike) - MAX_CODES + 1, 0)]:
                 del self._deadlines[digest]
             self._deadlines[_digest(code)] = math.inf if stays else self._now() + CODE_SECS
         return code
