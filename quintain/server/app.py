@@ -4,6 +4,7 @@ Requests carry a token as `Authorization: Bearer TOKEN`; `access` says whose is 
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
+import pathlib
 from collections.abc import Callable
 from typing import Final
 
@@ -12,12 +13,15 @@ from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
+from quintain.client import home as home_lib
+from quintain.client import run_notes
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, responses
-from quintain.server.routes import checkpoints, experiments, trials, workers
+from quintain.server.routes import checkpoints, experiments, runs, trials, workers
 from quintain.server.routes import master as master_routes
+from quintain.server.runs import run_index
 from quintain.web import request_checks
 
 PREFIX: Final = "/api/v1"
@@ -81,9 +85,15 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        runs.build_router(_build_run_index(info)),
     ):
         app.include_router(router, prefix=PREFIX)
     return app
+
+
+def _build_run_index(info: master_status.MasterInfo) -> run_index.RunIndex:
+    home = home_lib.Home(pathlib.Path(info.home))
+    return run_index.RunIndex(map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home))
 
 
 def _find_max_bytes(scope: request_checks.Scope) -> int:
