@@ -91,4 +91,4 @@ class MasterInfo:
     """Whether it lives in a command that follows its own experiment."""
 
     run_dirs: tuple[str, ...] = ()
-    """Folders whose runs of `quintain train` it lists."""
+    """Directories whose runs of `quintain train` it shows."""

@@ -1,19 +1,25 @@
 """`/runs`: the runs of `quintain train` that are on this machine."""
 
+import pathlib
 from typing import Annotated
 
 import fastapi
 
+from quintain.client import home as home_lib
+from quintain.client import run_notes
+from quintain.records import master_status
 from quintain.server import responses
 from quintain.server.runs import run_index, run_reader, run_samples
 
 
-def build_router(index: run_index.RunIndex) -> fastapi.APIRouter:
+def build_router(info: master_status.MasterInfo) -> fastapi.APIRouter:
     """Returns the addresses below `/runs`.
 
     Args:
-        index: Finds runs.
+        info: Which master this is: runs are looked for in its folders and its home.
     """
+    home = home_lib.Home(pathlib.Path(info.home))
+    index = run_index.RunIndex(map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home))
     router = fastapi.APIRouter(prefix="/runs", tags=["runs"])
     reader = run_reader.RunReader()
 
