@@ -52,7 +52,7 @@ function MetricChart({ chart, runs, version, xName, yLog, smoothing }) {
       x: xName === "time" ? line.times : line.steps,
       y: line.values,
       color: colorOf((isAlone ? place : index) + 1, isDark),
-      dash: line.kind === "evaluation" && (!isAlone || chart.names.length > 1) ? EVALUATION_DASH : [],
+      dash: line.kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
     }];
   })), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, xName, isDark]);
   const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${

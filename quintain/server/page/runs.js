@@ -82,8 +82,9 @@ export function Steps({ run }) {
   return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
 }
 
-/** Opens TensorBoard on some runs. @param {{runs: any[]}} props */
-export function OpenTensorBoard({ runs }) {
+/** Opens TensorBoard on some runs and trials, or on all trials of an experiment.
+ * @param {{runs?: any[], trialIds?: number[], experimentId?: number}} props */
+export function OpenTensorBoard({ runs = [], trialIds = [], experimentId }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [isBusy, setBusy] = useState(false);
   const open = async () => {
@@ -92,7 +93,7 @@ export function OpenTensorBoard({ runs }) {
     setBusy(true);
     setError(null);
     try {
-      const { url } = await post("/tensorboard", { runs: runs.map((run) => run.name) });
+      const { url } = await post("/tensorboard", { runs: runs.map((run) => run.name), trial_ids: trialIds, experiment_id: experimentId ?? null });
       if (opened) opened.location.href = url;
       else location.href = url;
     } catch (problem) {
@@ -101,7 +102,8 @@ export function OpenTensorBoard({ runs }) {
     }
     setBusy(false);
   };
-  return html`<${Button} disabled=${isBusy || !runs.length} onClick=${open} title=${runs.length ? "" : "Choose runs"}>${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
+  const isEmpty = !runs.length && !trialIds.length && experimentId === undefined;
+  return html`<${Button} disabled=${isBusy || isEmpty} onClick=${open} title=${isEmpty ? "Choose what to open" : "Open in TensorBoard"}>${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
     ${error && html`<${Problem} error=${error} />`}`;
 }
 
