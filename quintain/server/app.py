@@ -19,7 +19,7 @@ from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, page_files, responses
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
-from quintain.server.routes import checkpoints, experiments, trials, workers
+from quintain.server.routes import checkpoints, experiments, runs, trials, workers
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
 from quintain.web import answer_headers, request_checks
@@ -101,6 +101,7 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        runs.build_router(info),
     ):
         app.include_router(router, prefix=PREFIX)
     return app
