@@ -31,7 +31,7 @@ from typing import Any, Final, NoReturn
 from typing_extensions import override
 
 from quintain import errors
-from quintain.records import trial_names
+from quintain.records import codec, trial_names
 
 MAX_LENGTH: Final = 4000
 """Characters of an expression."""
@@ -69,8 +69,6 @@ _NUMBERS: Final = {
     "+infinity": math.inf,
     "-infinity": -math.inf,
 }
-_PLAIN_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""How numbers that are not finite are written in JSON."""
 
 
 class Filter(abc.ABC):
@@ -315,7 +313,7 @@ def _build_test(sign: str, literal: _Literal) -> Callable[[Any], bool]:
     def test(value: Any) -> bool:
         if value is None:
             return False
-        value = _PLAIN_NUMBERS.get(value, value) if isinstance(value, str) else value
+        value = codec.NOT_FINITE.get(value, value) if isinstance(value, str) else value
         if _is_number(value) or (isinstance(value, bool) and literal.number is not None):
             if literal.number is None:
                 return is_negated

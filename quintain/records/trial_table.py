@@ -4,13 +4,12 @@ import csv
 import dataclasses
 import io
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import trial_filter, trial_names
+from quintain.records import codec, trial_filter, trial_names
 
 COLUMNS: Final = (
     "id",
@@ -34,7 +33,6 @@ DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
 _SMALLER_IS_BETTER: Final = ("loss", "error", "perplexity")
-_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +200,7 @@ def _to_key(value: Any) -> tuple[int, Any]:
     if value is None:
         return 3, 0
     if isinstance(value, str):
-        value = _NOT_FINITE.get(value, value)
+        value = codec.NOT_FINITE.get(value, value)
     if isinstance(value, int | float):
         return (2, 0) if value != value else (0, value)
     return 1, value.lower() if isinstance(value, str) else json.dumps(value)

@@ -8,8 +8,6 @@ Source:
     PED-ANOVA: Watanabe et al., 2023 (https://arxiv.org/abs/2304.10255).
 """
 
-import dataclasses
-import enum
 import importlib.util
 import json
 import math
@@ -17,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
+from quintain.records import importance
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 
@@ -30,47 +29,14 @@ _SEED: Final = 0
 """So that the same trials always give the same answer."""
 
 
-class Evaluator(enum.StrEnum):
-    """How importance is measured."""
-
-    AUTO = "auto"
-    """fANOVA if scikit-learn is there and the trials are not too many, else PED-ANOVA."""
-
-    FANOVA = "fanova"
-    """The share of the metric's variance that a hyperparameter explains, by a random forest."""
-
-    PED_ANOVA = "ped_anova"
-    """How different the values of the best tenth of the trials are from those of all."""
-
-    MDI = "mdi"
-    """How much splits of a random forest by a hyperparameter lower the metric's variance."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Importances:
-    """How much each hyperparameter decides."""
-
-    evaluator: Evaluator
-    """How it was measured."""
-
-    num_trials: int
-    """Trials that have a metric, and were looked at."""
-
-    importances: tuple[tuple[str, float], ...] = ()
-    """Dotted names and shares, the largest first; they add up to 1. Constants are left out."""
-
-    problem: str = ""
-    """Why nothing can be said; empty if something can."""
-
-
 def evaluate(
     hparams: Mapping[str, Sequence[Any]],
     metrics: Sequence[float | None],
     space: space_lib.Space,
     *,
-    evaluator: Evaluator = Evaluator.AUTO,
+    evaluator: importance.Evaluator = importance.Evaluator.AUTO,
     smaller_is_better: bool = True,
-) -> Importances:
+) -> importance.Importances:
     """Measures how much hyperparameters decide about a metric.
 
     Trials without a finite metric are not looked at.
@@ -85,17 +51,17 @@ def evaluate(
     Raises:
         ConfigError: If the evaluator needs scikit-learn, which is not installed.
     """
-    rows = [
-        row for row, value in enumerate(metrics) if value is not None and math.isfinite(value)
-    ]
+    rows = [row for row, value in enumerate(metrics) if value is not None and math.isfinite(value)]
     evaluator = _choose(evaluator, len(rows))
     if len(rows) < MIN_TRIALS:
-        problem = f"At least {MIN_TRIALS} trials with a finite value are needed; {len(rows)} have one."
-        return Importances(evaluator, len(rows), problem=problem)
+        problem = (
+            f"At least {MIN_TRIALS} trials with a finite value are needed; {len(rows)} have one."
+        )
+        return importance.Importances(evaluator, len(rows), problem=problem)
     values = [float(metrics[row] or 0.0) for row in rows]
     if min(values) == max(values):
         problem = f"All {len(rows)} trials have the same value."
-        return Importances(evaluator, len(rows), problem=problem)
+        return importance.Importances(evaluator, len(rows), problem=problem)
     chosen = {name: [column[row] for row in rows] for name, column in hparams.items()}
     varied = {
         name: column
@@ -104,30 +70,30 @@ def evaluate(
     }
     if not varied:
         problem = f"No hyperparameter has different values in the {len(rows)} trials."
-        return Importances(evaluator, len(rows), problem=problem)
+        return importance.Importances(evaluator, len(rows), problem=problem)
     signed = values if smaller_is_better else [-value for value in values]
     shares = _measure_all(varied, signed, space, evaluator)
     total = sum(shares.values())
     if not total:
         problem = f"The {len(rows)} trials show no influence of any hyperparameter."
-        return Importances(evaluator, len(rows), problem=problem)
+        return importance.Importances(evaluator, len(rows), problem=problem)
     ranked = sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))
-    return Importances(
+    return importance.Importances(
         evaluator, len(rows), tuple((name, share / total) for name, share in ranked)
     )
 
 
-def _choose(evaluator: Evaluator, num_trials: int) -> Evaluator:
+def _choose(evaluator: importance.Evaluator, num_trials: int) -> importance.Evaluator:
     """Returns the evaluator to use.
 
     Raises:
         ConfigError: If it can't be used.
     """
     has_forests = importlib.util.find_spec("sklearn") is not None
-    if evaluator is Evaluator.AUTO:
+    if evaluator is importance.Evaluator.AUTO:
         is_fast = has_forests and num_trials <= MAX_FANOVA_TRIALS
-        return Evaluator.FANOVA if is_fast else Evaluator.PED_ANOVA
-    if not has_forests and evaluator is not Evaluator.PED_ANOVA:
+        return importance.Evaluator.FANOVA if is_fast else importance.Evaluator.PED_ANOVA
+    if not has_forests and evaluator is not importance.Evaluator.PED_ANOVA:
         raise errors.ConfigError(
             f"evaluator: got {evaluator.value!r}, which needs scikit-learn, and that is not "
             "installed; `pip install scikit-learn`, or use 'ped_anova'."
@@ -139,7 +105,7 @@ def _measure_all(
     columns: Mapping[str, Sequence[Any]],
     values: Sequence[float],
     space: space_lib.Space,
-    evaluator: Evaluator,
+    evaluator: importance.Evaluator,
 ) -> dict[str, float]:
     """Returns shares of all hyperparameters, those that only some trials have included."""
     names_by_rows: dict[tuple[int, ...], list[str]] = {}
@@ -166,7 +132,7 @@ def _measure(
     columns: Mapping[str, Sequence[Any]],
     values: Sequence[float],
     ranges: Mapping[str, hyperparameters.Hyperparameter],
-    evaluator: Evaluator,
+    evaluator: importance.Evaluator,
 ) -> dict[str, float]:
     """Returns shares that add up to 1; all trials have all hyperparameters."""
     import optuna  # noqa: PLC0415 - takes a second, which other requests need not pay
@@ -191,9 +157,9 @@ def _measure(
     )
     kinds = optuna.importance
     build = {
-        Evaluator.FANOVA: lambda: kinds.FanovaImportanceEvaluator(seed=_SEED),
-        Evaluator.PED_ANOVA: kinds.PedAnovaImportanceEvaluator,
-        Evaluator.MDI: lambda: kinds.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED),
+        importance.Evaluator.FANOVA: lambda: kinds.FanovaImportanceEvaluator(seed=_SEED),
+        importance.Evaluator.PED_ANOVA: kinds.PedAnovaImportanceEvaluator,
+        importance.Evaluator.MDI: lambda: kinds.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED),
     }[evaluator]
     found = build().evaluate(study)
     total = sum(found.values())
@@ -218,12 +184,11 @@ def _encode(
         low, high = min(low, kind.minval), max(high, kind.maxval)
     if all(isinstance(value, int) for value in (*column, low, high)):
         return list(column), distributions.IntDistribution(low, high)
-    is_log = isinstance(kind, hyperparameters.Log) and low > 0
     numbers = [float(value) for value in column]
-    if is_log:
-        # The forest splits at thresholds, and does not take the logarithm by itself.
-        numbers = [math.log(value) for value in numbers]
-        low, high = min(numbers), max(numbers)
+    if isinstance(kind, hyperparameters.Log) and low > 0:
+        # Not left to Optuna, whose forests don't take the logarithm.
+        numbers = [math.log(value, kind.base) for value in numbers]
+        low, high = min(kind.minval, *numbers), max(kind.maxval, *numbers)
     return numbers, distributions.FloatDistribution(float(low), float(high))
 
 
