@@ -6,7 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quintain import errors
 from quintain.records import codec, trial_filter, trial_names
@@ -33,6 +33,31 @@ DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
 _SMALLER_IS_BETTER: Final = ("loss", "error", "perplexity")
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Which trials of an experiment are wanted."""
+
+    where: str = ""
+    """An expression that chooses them; see `trial_filter`. Empty for all."""
+
+    sort: str = ""
+    """Names, divided by commas, to order them by; those after a `-` sort backwards."""
+
+    limit: int | None = None
+    """Most trials."""
+
+    offset: int = 0
+    """How many are left out first."""
+
+    def cut(self, rows: Sequence[T]) -> Sequence[T]:
+        """Returns what is left of rows after `offset` and `limit`."""
+        end = None if self.limit is None else self.offset + self.limit
+        return rows[self.offset : end]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +87,13 @@ class TrialTable:
     num_trials: int
     """Length of all columns."""
 
-    columns: Mapping[str, Sequence[Any]]
+    columns: dict[str, Sequence[Any]]
     """The columns of `COLUMNS`."""
 
-    hparams: Mapping[str, Sequence[Any]]
+    hparams: dict[str, Sequence[Any]]
     """Hyperparameters by dotted name; None where a trial has none."""
 
-    metrics: Mapping[str, MetricColumns]
+    metrics: dict[str, MetricColumns]
     """Metrics by group and name, such as `validation/accuracy`."""
 
     def name_all(self) -> dict[str, Sequence[Any]]:

@@ -1,5 +1,6 @@
 """What users read, answered from the store."""
 
+import functools
 import pathlib
 import typing
 from collections.abc import Callable, Sequence
@@ -12,9 +13,9 @@ from quintain.client import calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import log, master_status, metric, states
+from quintain.records import importance, log, master_status, metric, states, trial_table
 from quintain.records import trial as trial_lib
-from quintain.server import checkpoint_files
+from quintain.server import checkpoint_files, log_pages, tables
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
@@ -84,6 +85,88 @@ class DirectCalls(calls.Calls):
             if experiment_id is not None:
                 session.get_experiment(experiment_id)
             return session.list_trials(experiment_id, states=tuple(state_names))
+
+    @override
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        return self.select_and_count(experiment_id, selection)[0]
+
+    def select_and_count(
+        self,
+        experiment_id: int,
+        selection: trial_table.Selection,
+        state_names: Sequence[states.TrialState] = (),
+    ) -> tuple[list[trial_lib.TrialRecord], int]:
+        """Returns what `select_trials` does, and how many there would be without a limit.
+
+        Args:
+            experiment_id: The experiment.
+            selection: Which trials.
+            state_names: Only those in one of these states; all if empty.
+        """
+        with self._store.reading() as session:
+            table = tables.read_table(session, session.get_experiment(experiment_id))
+            chosen = [
+                row
+                for row in table.select(selection.where, selection.sort)
+                if not state_names or table.columns["state"][row] in state_names
+            ]
+            ids = [table.columns["id"][row] for row in selection.cut(chosen)]
+            found = {one.id: one for one in session.list_trials(experiment_id, ids=ids)}
+        return [found[trial_id] for trial_id in ids], len(chosen)
+
+    @override
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        with self._store.reading() as session:
+            return tables.read_table(session, session.get_experiment(experiment_id))
+
+    def read_curves(
+        self, experiment_id: int, metrics: Sequence[str], trial_ids: Sequence[int]
+    ) -> bytes:
+        """Returns curves of an experiment in the page's format; see `tables.read_curves`."""
+        with self._store.reading() as session:
+            session.get_experiment(experiment_id)
+            return tables.read_curves(session, experiment_id, metrics, trial_ids)
+
+    @override
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        # They take longer to import than what most commands read.
+        from quintain.search import importance as importance_lib  # noqa: PLC0415
+        from quintain.search import space  # noqa: PLC0415
+
+        with self._store.reading() as session:
+            experiment = session.get_experiment(experiment_id)
+            table = tables.read_table(session, experiment)
+        name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
+        found = table.metrics[tables.find_metric(name, table)]
+        values = getattr(found, found.best)
+        return importance_lib.evaluate(
+            table.hparams,
+            [None if value is None else float(value) for value in values],
+            space.Space.parse(experiment.config.get("hyperparameters", {})),
+            evaluator=evaluator,
+            smaller_is_better=found.best == "min",
+        )
+
+    def page_logs(
+        self, page: log_pages.Page, *, trial_id: int | None = None, experiment_id: int | None = None
+    ) -> list[log.LogRow]:
+        """Returns lines of a trial, or of all trials of an experiment."""
+        with self._store.reading() as session:
+            if trial_id is not None:
+                session.get_trial(trial_id)
+                read = functools.partial(session.list_logs, trial_id)
+            else:
+                session.get_experiment(experiment_id or 0)
+                read = functools.partial(session.list_experiment_logs, experiment_id or 0)
+            return log_pages.read(read, page)
 
     @override
     def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:

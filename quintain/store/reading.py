@@ -115,6 +115,14 @@ class Reader(table_reading.TableReader):
         rows = self._select(f"SELECT event FROM events {where} ORDER BY id", where.values)
         return [json.loads(event) for (event,) in rows]
 
+    def list_numbered_events(
+        self, experiment_id: int, *, after: int = 0
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Returns what `list_events` does, each with its number."""
+        query = "SELECT id, event FROM events WHERE experiment_id = :id AND id > :after ORDER BY id"
+        rows = self._select(query, {"id": experiment_id, "after": after})
+        return [(number, json.loads(event)) for number, event in rows]
+
     # Metrics
 
     def list_metrics(
