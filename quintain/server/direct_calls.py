@@ -12,13 +12,14 @@ from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import curve, importance, log, master_status, metric, states, trial_table
 from quintain.records import experiment as experiment_lib
-from quintain.records import importance, log, master_status, metric, states, trial_table
 from quintain.records import trial as trial_lib
-from quintain.server import checkpoint_files, log_pages, tables
+from quintain.server import checkpoint_files, log_pages, summaries, tables
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
+    from quintain.server import search_view
     from quintain.store import reading
 
 _MIN_PREFIX = 4
@@ -43,6 +44,7 @@ class DirectCalls(calls.Calls):
         self._store = store
         self._home = home
         self._find_status = find_status
+        self._search_views: search_view.SearchViews | None = None
 
     @override
     def get_status(self) -> master_status.MasterStatus:
@@ -62,6 +64,20 @@ class DirectCalls(calls.Calls):
                 states=tuple(state_names),
                 labels=tuple(labels),
             )
+
+    def summarise_experiments(
+        self,
+        *,
+        include_archived: bool = False,
+        state_names: Sequence[states.ExperimentState] = (),
+        labels: Sequence[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Returns summaries of what `list_experiments` returns."""
+        with self._store.reading() as session:
+            found = session.list_experiments(
+                include_archived=include_archived, states=tuple(state_names), labels=tuple(labels)
+            )
+            return summaries.build(session, found)
 
     @override
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
@@ -154,6 +170,41 @@ class DirectCalls(calls.Calls):
             evaluator=evaluator,
             smaller_is_better=found.best == "min",
         )
+
+    def list_points(
+        self, trial_id: int, metric_name: str, first: int | None, last: int | None
+    ) -> dict[str, Any]:
+        """Returns all points of a metric of a trial, as `batches`, `values` and `times`.
+
+        Args:
+            trial_id: The trial.
+            metric_name: The metric, as `group/name`.
+            first: Least number of batches; None for no bound.
+            last: Largest number of batches; None for no bound.
+        """
+        group, name = tables.parse_metric(metric_name)
+        with self._store.reading() as session:
+            session.get_trial(trial_id)
+            after = -1 if first is None else first - 1
+            rows = session.list_metrics(trial_id, group=group, after_batches=after)
+        points = [
+            (row.total_batches, value, row.time)
+            for row in rows
+            if (value := curve.to_number(row.metrics.get(name))) is not None
+            and (last is None or row.total_batches <= last)
+        ]
+        columns = [list(column) for column in zip(*points, strict=True)] or [[], [], []]
+        return dict(zip(("batches", "values", "times"), columns, strict=True))
+
+    def get_search(self, experiment_id: int) -> dict[str, Any]:
+        """Returns what the search of an experiment knows; see `search_view`."""
+        # It imports what commands that only read need not wait for.
+        from quintain.server import search_view  # noqa: PLC0415
+
+        if self._search_views is None:
+            self._search_views = search_view.SearchViews()
+        with self._store.reading() as session:
+            return self._search_views.build(session, experiment_id)
 
     def page_logs(
         self, page: log_pages.Page, *, trial_id: int | None = None, experiment_id: int | None = None
