@@ -34,7 +34,7 @@ export function FilterBar({ data, version, numVisible, problem, states, selectio
   return html`<div class="filter-bar">
     <div class="filter-field"><input ref=${field} type="search" spellcheck="false" autocomplete="off" placeholder=${`Filter, as ${exampleOf(data)}  ( / )`} value=${text} aria-label="Filter trials by an expression"
         aria-invalid=${String(Boolean(problem))} aria-describedby="filter-problem" onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${onKey} />
-      <${Menu} label="?" kind="quiet" title="How to filter">${() => html`<${FilterHelp} data=${data} />`}<//></div>
+      <${Menu} label="?" kind="quiet bare" title="How to filter">${() => html`<${FilterHelp} data=${data} />`}<//></div>
     <div class="chips" role="group" aria-label="states">${STATES.filter((state) => counts[state] || states.has(state)).map((state) => html`
       <button key=${state} type="button" class="chip" aria-pressed=${String(states.has(state))} onClick=${() => toggleState(state)}>${state.toLowerCase()} <span class="count">${format.number(counts[state] ?? 0)}</span></button>`)}</div>
     ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title="Take the brushes away" onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
