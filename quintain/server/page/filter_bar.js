@@ -14,7 +14,7 @@ export function FilterBar({ data, version, numVisible, problem, states, selectio
   const field = useRef();
   const [text, setText] = useState(query.where ?? "");
   useEffect(() => {
-    if (query.where !== undefined || document.activeElement !== field.current) setText(query.where ?? "");
+    if ((query.where ?? "") !== text.trim()) setText(query.where ?? "");
   }, [query.where]);
   useKeys({ "/": () => field.current?.focus() });
   const type = (/** @type {string} */ next) => {
