@@ -25,9 +25,13 @@ export function VirtualTable(props) {
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
+  const [room, setRoom] = useState(0);
   const anchor = useRef(-1);
   useLayoutEffect(() => {
-    const measure = () => setHeight(box.current.clientHeight);
+    const measure = () => {
+      setHeight(box.current.clientHeight);
+      setRoom(box.current.clientWidth);
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
     measure();
@@ -54,7 +58,7 @@ export function VirtualTable(props) {
   }
   return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-multiselectable="true" tabindex="0" aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
-      onScroll=${onScroll} style=${{ "--layout": `${CHECK}px ${layout}`, "--width": `${width}px`, "--height": `${rows.length * ROW + HEAD + SCROLLBAR}px` }}>
+      onScroll=${onScroll} style=${{ "--layout": `${CHECK}px ${layout}`, "--width": `${width}px`, "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px` }}>
     <${Head} data=${data} rows=${rows} columns=${columns} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect} />
     <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
   </div>`;
