@@ -17,7 +17,8 @@ from quintain.records import codec, metric
 MAX_POINTS: Final = 128
 """Points of a curve at most."""
 
-_POINT_BYTES: Final = 24
+POINT_BYTES: Final = 24
+"""Bytes of a point."""
 
 Numbers: TypeAlias = "array.array[float]"
 
@@ -70,7 +71,7 @@ class Curve:
     @property
     def is_whole(self) -> bool:
         """Whether there are as many points as there must be."""
-        return len(self.points) == _POINT_BYTES * count_kept(self.num_points)
+        return len(self.points) == POINT_BYTES * count_kept(self.num_points)
 
     @property
     def _is_in_order(self) -> bool:
@@ -142,9 +143,9 @@ def unpack(points: bytes) -> tuple[list[float], list[float], list[float]]:
 
 
 def _read(points: bytes) -> tuple[Numbers, Numbers, Numbers]:
-    count, rest = divmod(len(points), _POINT_BYTES)
+    count, rest = divmod(len(points), POINT_BYTES)
     if rest:
-        raise ValueError(f"Points of a curve have {_POINT_BYTES} bytes each, got {len(points)}.")
+        raise ValueError(f"Points of a curve have {POINT_BYTES} bytes each, got {len(points)}.")
     numbers = _to_little_endian(array.array("d", points))
     return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
