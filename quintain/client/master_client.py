@@ -67,14 +67,13 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
-    def build_link(self, *, stays: bool = False) -> str:
+    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
         """Returns a link that opens the page of the master in a browser once.
 
         Args:
             stays: Whether it is good until it is used; otherwise for ten minutes.
         """
-        body = {"stays": stays}
-        return str(self._connection.request("POST", f"{_PREFIX}/master/sign-in", body=body)["url"])
+        return self._post(master_status.PageLink, "/master/sign-in", {"stays": stays})
 
     def sign_out_all(self) -> None:
         """Signs all browsers out."""
