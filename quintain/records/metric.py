@@ -14,16 +14,20 @@ class MetricGroup(enum.StrEnum):
     VALIDATION = "validation"
     """One pass through the validation data."""
 
+    SYSTEM = "system"
+    """What the process of the trial used of the machine; no list has them unless they are asked
+    for by name."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MetricRow:
-    """All metrics of one workload."""
+    """All metrics of one workload, or one look at the process."""
 
     trial_id: int
     """The trial."""
 
     group: MetricGroup
-    """Training or validation."""
+    """What they are about."""
 
     total_batches: int
     """Batches that the trial had trained on."""

@@ -16,7 +16,7 @@ from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, responses
-from quintain.server.routes import checkpoints, experiments, trials, workers
+from quintain.server.routes import checkpoints, experiments, timeline, trials, workers
 from quintain.server.routes import master as master_routes
 from quintain.web import request_checks
 
@@ -81,6 +81,7 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        timeline.build_router(calls),
     ):
         app.include_router(router, prefix=PREFIX)
     return app

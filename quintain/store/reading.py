@@ -134,10 +134,12 @@ class Reader:
 
         Args:
             trial_id: The trial.
-            group: Training or validation; None for both.
+            group: What they are about; None for training and validation.
             after_batches: Only metrics of more batches are listed.
         """
         where = _Where(trial_id=trial_id, group=group)
+        if group is None:
+            where.add('"group" <> :system', system=metric.MetricGroup.SYSTEM.value)
         where.add("total_batches > :after", after=after_batches)
         return self._list(metric.MetricRow, where, "ORDER BY total_batches, id")
 

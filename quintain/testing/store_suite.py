@@ -156,22 +156,30 @@ class StoreSuite:
             assert session.list_events(owner, after=numbers[1]) == [{"kind": "c"}]
 
     def test_metrics_are_rolled_back(self, store: stores.Store, trial_id: int) -> None:
-        """Those of more batches than given are deleted, of this trial alone."""
+        """Those of more batches than given are deleted, of this trial alone.
+
+        What its process used of the machine stays, and is only listed if it is asked for.
+        """
         rows = [
             metric.MetricRow(trial_id, group, total, {"loss": 1 / total}, 32, 1.5)
             for total in (10, 20, 30)
-            for group in metric.MetricGroup
+            for group in (metric.MetricGroup.TRAINING, metric.MetricGroup.VALIDATION)
+        ]
+        used = [
+            metric.MetricRow(trial_id, metric.MetricGroup.SYSTEM, total, {"cpu_percent": 5.0})
+            for total in (10, 30)
         ]
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
             other = session.add_trial(new_trial(owner)).id
-            session.add_metrics(rows)
+            session.add_metrics([*rows, *used])
             session.add_metrics([dataclasses.replace(row, trial_id=other) for row in rows])
             for total in (10, 20, 30):
                 session.add_batch_metrics(trial_id, total, [{"loss": 2.0}, {"loss": 1.0}])
             session.delete_metrics_after(trial_id, 20)
         with store.reading() as session:
             assert session.list_metrics(trial_id) == rows[:4]
+            assert session.list_metrics(trial_id, group=metric.MetricGroup.SYSTEM) == used
             assert len(session.list_metrics(other)) == len(rows)
             assert session.list_metrics(
                 trial_id, group=metric.MetricGroup.VALIDATION, after_batches=10
