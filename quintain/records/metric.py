@@ -15,19 +15,19 @@ class MetricGroup(enum.StrEnum):
     """One pass through the validation data."""
 
     SYSTEM = "system"
-    """What the process of the trial used of the machine; no list has them unless they are asked
-    for by name."""
+    """What the trial's process took of its machine. It is no result of training: it is listed only
+    where it is asked for, and stays when a trial is rolled back."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MetricRow:
-    """All metrics of one workload, or one look at the process."""
+    """All metrics of one workload."""
 
     trial_id: int
     """The trial."""
 
     group: MetricGroup
-    """What they are about."""
+    """Training or validation."""
 
     total_batches: int
     """Batches that the trial had trained on."""
