@@ -82,9 +82,7 @@ def read(leaders: Collection[int]) -> dict[int, Usage]:
     }
 
 
-def _find_owner(
-    pid: int, processes: dict[int, _Process], leaders: Collection[int]
-) -> int | None:
+def _find_owner(pid: int, processes: dict[int, _Process], leaders: Collection[int]) -> int | None:
     """Returns to which of the leaders a process belongs, or None."""
     seen: set[int] = set()
     while pid in processes and pid not in seen:

@@ -27,7 +27,9 @@ def to_response(directory: pathlib.Path, name: str) -> fastapi.Response:
         for path in checkpoint_files.list_files(directory)
     ]
     headers = {
-        "Content-Length": str(sum(len(head) + _pad(size) for (head, size), _ in members) + len(_END)),
+        "Content-Length": str(
+            sum(len(head) + _pad(size) for (head, size), _ in members) + len(_END)
+        ),
         "Content-Disposition": f"attachment; filename*=UTF-8''{urllib.parse.quote(name)}.tar",
     }
     return fastapi.responses.StreamingResponse(

@@ -122,8 +122,8 @@ class FakeCalls(calls.Calls):
         ]
         self.files = {"weights.h5": "w" * 2048, "export/1/saved_model.pb": "pb", "model.keras": "k"}
         self.provenance = provenance.Provenance(
-            1000.0, ("quintain", "experiment", "create", "a b.yaml"), "/me", "3.12.1", "Linux", "host",
-            "Processor", 2, 8_000_000_000, {"keras": "3.15"},
+            1000.0, ("quintain", "experiment", "create", "a b.yaml"), "/me", "3.12.1", "Linux",
+            "host", "Processor", 2, 8_000_000_000, {"keras": "3.15"},
             provenance.GitState("0123abcd", "main", is_dirty=True, diff="+\x1b[31mred\n"),
         )  # fmt: skip
         self.done = []

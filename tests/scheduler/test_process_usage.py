@@ -63,7 +63,9 @@ def test_gpus_are_known_by_number_and_uuid(tmp_path, monkeypatch, answer, found)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
-    shown = {name: (gpu.percent, gpu.memory_bytes) for name, gpu in process_usage.read_gpus().items()}
+    shown = {
+        name: (gpu.percent, gpu.memory_bytes) for name, gpu in process_usage.read_gpus().items()
+    }
     assert shown == found
 
 

@@ -61,9 +61,7 @@ def list_samples(store):
     def read():
         with store.reading() as session:
             assert session.list_metrics(1) == []
-            return [
-                row.metrics for row in session.list_metrics(1, group=metric.MetricGroup.SYSTEM)
-            ]
+            return [row.metrics for row in session.list_metrics(1, group=metric.MetricGroup.SYSTEM)]
 
     return read
 

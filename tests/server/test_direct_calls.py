@@ -108,7 +108,8 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
     over_http.delete_experiment(1)
 
     options = {
-        "source": "new.yaml", "overrides": ["a=1"], "parent_id": 1, "activate": False, "origin": None
+        "source": "new.yaml", "overrides": ["a=1"], "parent_id": 1, "activate": False,
+        "origin": None,
     }  # fmt: skip
     assert master.calls == [
         ("create", "name: new", tmp_path, options),

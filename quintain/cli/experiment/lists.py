@@ -144,9 +144,7 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
             "processor": f"{origin.processor}, {origin.num_cores} cores",
             "memory": output.format_bytes(origin.memory_bytes),
             "python": origin.python,
-            "packages": "\n".join(
-                f"{name} {version}" for name, version in origin.packages.items()
-            ),
+            "packages": "\n".join(f"{name} {version}" for name, version in origin.packages.items()),
         }
     )
     if git is not None and git.diff:
