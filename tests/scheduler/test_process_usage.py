@@ -14,7 +14,7 @@ def start():
     """Returns a function that starts a shell as the leader of a session; all of them end."""
     started = []
 
-    def run(script):
+    def run(script, num_shells=1):
         process = subprocess.Popen(
             ["sh", "-c", script],
             stdin=subprocess.PIPE,
@@ -23,7 +23,7 @@ def start():
             text=True,
         )
         started.append(process)
-        assert process.stdout.readline() == "ready\n"
+        assert [process.stdout.readline() for _ in range(num_shells)] == ["ready\n"] * num_shells
         return process
 
     yield run
@@ -34,7 +34,8 @@ def start():
 
 def test_all_that_a_process_started_counts(start):
     alone = start("echo ready; read x")
-    family = start("cat | cat | cat & setsid -w cat <&0 & echo ready; read x")
+    wait = "sh -c 'echo ready; read x' <&3 &"
+    family = start(f"exec 3<&0; {wait} setsid {wait} echo ready; read x", num_shells=3)
 
     found = process_usage.read([alone.pid, family.pid, 2**22 + 1])
 
@@ -44,7 +45,7 @@ def test_all_that_a_process_started_counts(start):
 
 
 def test_seconds_of_children_that_have_ended_stay(start):
-    process = start("i=0; sh -c 'while [ $i -lt 100000 ]; do i=$((i+1)); done'; echo ready; read x")
+    process = start("sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; echo ready; read x")
 
     assert process_usage.read([process.pid])[process.pid].cpu_secs > 0
 

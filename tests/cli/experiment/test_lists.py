@@ -140,7 +140,7 @@ def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monke
 def test_provenance_is_shown_and_comes_as_json(quintain, calls_fake):
     code, stdout, _ = quintain("experiment", "describe", 1, "--provenance")
     assert code == 0
-    assert "command       quintain experiment create 'a b.yaml'\n" in stdout
+    assert "command        quintain experiment create 'a b.yaml'\n" in stdout
     assert "keras 3.15" in stdout
     assert stdout.endswith("\n+red\n\n")
 
