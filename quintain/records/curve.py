@@ -22,6 +22,9 @@ _POINT_BYTES: Final = 24
 Point: TypeAlias = tuple[float, float, float]
 """Batches, value, and seconds since the epoch."""
 
+Metric: TypeAlias = tuple[metric.MetricGroup, str]
+"""Group and name."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
@@ -67,20 +70,21 @@ class Curve:
         """Whether there are as many points as there must be."""
         return len(self.points) == _POINT_BYTES * count_kept(self.num_points)
 
+    @property
+    def _is_in_order(self) -> bool:
+        """Whether points stay in the order in which they came, not in that of batches.
+
+        That a trial is rolled back is no news of its machine.
+        """
+        return self.group is metric.MetricGroup.SYSTEM
+
     def may_extend(self, points: Iterable[Point]) -> bool:
         """Whether points belong to the end of the curve, not between those that it has."""
-        is_ordered = self.group is metric.MetricGroup.SYSTEM
-        return is_ordered or min(point[0] for point in points) >= self.last_batches
+        return self._is_in_order or min(point[0] for point in points) >= self.last_batches
 
     def extend(self, points: Iterable[Point]) -> "Curve":
-        """Returns the curve with new points: at least one, and none of fewer batches.
-
-        Args:
-            points: The points, which are taken in the order of batches; those of the machine in the
-                order in which they are given, as a trial that is rolled back is no news of it.
-        """
-        is_ordered = self.group is metric.MetricGroup.SYSTEM
-        new = list(points) if is_ordered else sorted(points, key=lambda point: point[0])
+        """Returns the curve with new points, at least one, which `may_extend` it."""
+        new = list(points) if self._is_in_order else sorted(points, key=lambda point: point[0])
         num_points = self.num_points + len(new)
         former_stride, stride = find_stride(self.num_points), find_stride(num_points)
         # The newest point goes, unless it is one that the stride keeps.
@@ -140,26 +144,26 @@ def unpack(points: bytes) -> tuple[list[float], list[float], list[float]]:
     return list(numbers[:count]), list(numbers[count : 2 * count]), list(numbers[2 * count :])
 
 
-def collect(
-    rows: Iterable[metric.MetricRow],
-) -> dict[tuple[int, metric.MetricGroup], dict[str, list[Point]]]:
-    """Returns the points in rows of metrics: by trial and group, then by name."""
-    found: dict[tuple[int, metric.MetricGroup], dict[str, list[Point]]] = {}
+def collect(rows: Iterable[metric.MetricRow]) -> dict[int, dict[Metric, list[Point]]]:
+    """Returns the points in rows of metrics, by trial and metric."""
+    found: dict[int, dict[Metric, list[Point]]] = {}
     for row in rows:
-        by_name = found.setdefault((row.trial_id, row.group), {})
+        of_trial = found.setdefault(row.trial_id, {})
         for name, value in row.metrics.items():
             number = value if type(value) is float else to_number(value)
             if number is not None:
-                by_name.setdefault(name, []).append((row.total_batches, number, row.time))
+                of_trial.setdefault((row.group, name), []).append(
+                    (row.total_batches, number, row.time)
+                )
     return found
 
 
 def build(experiment_id: int, rows: Iterable[metric.MetricRow]) -> list[Curve]:
     """Returns the curves of all metrics of an experiment that are numbers."""
     return [
-        Curve(experiment_id, trial_id, group, name).extend(points)
-        for (trial_id, group), by_name in collect(rows).items()
-        for name, points in by_name.items()
+        Curve(experiment_id, trial_id, *which).extend(points)
+        for trial_id, of_trial in collect(rows).items()
+        for which, points in of_trial.items()
     ]
 
 
@@ -172,4 +176,4 @@ def to_number(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf

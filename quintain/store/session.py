@@ -129,8 +129,8 @@ class Session(reading.Reader):
         for trial_id in dict.fromkeys(row.trial_id for row in rows):
             owner = self._find_owner(trial_id)
             self._note(change.ChangeKind.METRICS, owner, trial_id, first_id)
-        for (trial_id, group), points in curve.collect(rows).items():
-            self._extend_curves(trial_id, group, points)
+        for trial_id, points in curve.collect(rows).items():
+            self._extend_curves(trial_id, points)
 
     def delete_metrics_after(self, trial_id: int, total_batches: int) -> None:
         """Deletes the metrics of more batches, those of single batches included: a roll back.
@@ -155,23 +155,23 @@ class Session(reading.Reader):
         if rows:
             self._save_curves(curve.build(self._find_owner(trial_id), rows))
 
-    def _extend_curves(
-        self, trial_id: int, group: metric.MetricGroup, points: dict[str, list[curve.Point]]
-    ) -> None:
-        known = self._list_curves(queries.Where(trial_id=trial_id, group=group))
-        curves = {each.name: each for each in known}
+    def _extend_curves(self, trial_id: int, points: dict[curve.Metric, list[curve.Point]]) -> None:
+        """Adds points, whose metrics are stored, to the curves of a trial."""
+        where = queries.Where(trial_id=trial_id)
+        where.add_any("group", {group for group, _ in points})
+        known = {(each.group, each.name): each for each in self._list(curve.Curve, where, "")}
         owner = self._find_owner(trial_id)
         extended = []
-        for name, new in points.items():
-            former = curves.get(name) or curve.Curve(owner, trial_id, group, name)
-            if not former.may_extend(new):
+        for which, new in points.items():
+            former = known.get(which) or curve.Curve(owner, trial_id, *which)
+            if not (self._check_whole(former) and former.may_extend(new)):
                 self.rebuild_curves(trial_id)
                 return
             extended.append(former.extend(new))
         self._save_curves(extended)
 
     def _save_curves(self, curves: Sequence[curve.Curve]) -> None:
-        if curves:
+        if curves:  # An empty list would be one row of nothing.
             self._connection.execute(_SAVE_CURVE, [columns.to_row(each) for each in curves])
 
     def add_batch_metrics(
