@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
     "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
+    "ui": ("quintain.cli.ui:ui", "Open the page: watch searches and runs, and steer them."),
 }
 
 EXIT_BAD_INPUT: Final = 2

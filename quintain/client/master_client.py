@@ -67,6 +67,19 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
+    def build_link(self, *, stays: bool = False) -> str:
+        """Returns a link that opens the page of the master in a browser once.
+
+        Args:
+            stays: Whether it is good until it is used; otherwise for ten minutes.
+        """
+        body = {"stays": stays}
+        return str(self._connection.request("POST", f"{_PREFIX}/master/sign-in", body=body)["url"])
+
+    def sign_out_all(self) -> None:
+        """Signs all browsers out."""
+        self._connection.request("POST", f"{_PREFIX}/master/sign-out-all")
+
     @override
     def get_status(self) -> master_status.MasterStatus:
         return self._get(master_status.MasterStatus, "/master/status")

@@ -89,3 +89,6 @@ class MasterInfo:
 
     is_embedded: bool = False
     """Whether it lives in a command that follows its own experiment."""
+
+    run_dirs: tuple[str, ...] = ()
+    """Directories whose runs of `quintain train` it shows."""

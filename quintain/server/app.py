@@ -1,10 +1,11 @@
 """The HTTP interface of a master: REST below `/api/v1`, for users and for the processes of trials.
 
-Requests carry a token as `Authorization: Bearer TOKEN`; `access` says whose is good for what.
+Requests carry a token as `Authorization: Bearer TOKEN`, or the cookie of a browser; `access` says
+whose is good for what. The page is below a path of its own; see `page_files`.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import fastapi
@@ -15,10 +16,13 @@ from quintain import errors
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, direct_calls, responses
+from quintain.server import access, direct_calls, page_files, responses
+from quintain.server import sessions as sessions_lib
+from quintain.server import sign_in as sign_in_lib
 from quintain.server.routes import checkpoints, experiments, timeline, trials, workers
 from quintain.server.routes import master as master_routes
-from quintain.web import request_checks
+from quintain.server.routes import sign_in as sign_in_routes
+from quintain.web import answer_headers, request_checks
 
 PREFIX: Final = "/api/v1"
 
@@ -40,6 +44,8 @@ def build_app(
     launch_key: launch_tokens.LaunchKey,
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
+    sign_in: sign_in_lib.SignIn | None = None,
+    allowed_hosts: Collection[str] = (),
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -52,7 +58,10 @@ def build_app(
         stop: Asks the process to stop and returns at once; the argument says whether trials save
             themselves first.
         is_stopping: Whether the process is about to stop.
+        sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        allowed_hosts: Names of proxies under which it is asked; see `request_checks.parse_host`.
     """
+    sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
@@ -62,6 +71,7 @@ def build_app(
     )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.handle_os_error)
+    app.add_exception_handler(Exception, responses.handle_fault)
     app.add_exception_handler(exceptions.RequestValidationError, responses.handle_bad_request)
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
@@ -72,12 +82,22 @@ def build_app(
         find_max_bytes=_find_max_bytes,
         max_held_bytes=_MAX_HELD_BYTES,
     )
-    app.add_middleware(access.TokenCheck, token=token, launch_key=launch_key, prefix=PREFIX)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse)
+    app.add_middleware(
+        access.TokenCheck,
+        token=token,
+        launch_key=launch_key,
+        prefix=PREFIX,
+        sign_in=sign_in,
+        hosts=allowed_hosts,
+    )
+    app.add_middleware(page_files.Page, sign_in=sign_in)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=allowed_hosts)
+    app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
         master_routes.build_router(calls, info, stop),
+        sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
