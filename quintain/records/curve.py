@@ -17,7 +17,8 @@ from quintain.records import codec, metric
 MAX_POINTS: Final = 128
 """Points of a curve at most."""
 
-_POINT_BYTES: Final = 24
+POINT_BYTES: Final = 24
+"""Bytes of a point."""
 
 Point: TypeAlias = tuple[float, float, float]
 """Batches, value, and seconds since the epoch."""
@@ -68,7 +69,7 @@ class Curve:
     @property
     def is_whole(self) -> bool:
         """Whether there are as many points as there must be."""
-        return len(self.points) == _POINT_BYTES * count_kept(self.num_points)
+        return len(self.points) == POINT_BYTES * count_kept(self.num_points)
 
     @property
     def _is_in_order(self) -> bool:
@@ -137,9 +138,9 @@ def unpack(points: bytes) -> tuple[list[float], list[float], list[float]]:
         >>> unpack(pack([(10, 0.5, 1.0), (20, 0.25, 2.0)]))
         ([10.0, 20.0], [0.5, 0.25], [1.0, 2.0])
     """
-    count, rest = divmod(len(points), _POINT_BYTES)
+    count, rest = divmod(len(points), POINT_BYTES)
     if rest:
-        raise ValueError(f"Points of a curve have {_POINT_BYTES} bytes each, got {len(points)}.")
+        raise ValueError(f"Points of a curve have {POINT_BYTES} bytes each, got {len(points)}.")
     numbers = struct.unpack(f"<{3 * count}d", points)
     return list(numbers[:count]), list(numbers[count : 2 * count]), list(numbers[2 * count :])
 

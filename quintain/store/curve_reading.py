@@ -28,15 +28,7 @@ class CurveReader(queries.Queries):
             trial_ids: Trials to list; empty for all.
             points: Whether their points are read, too.
         """
-        where = queries.Where(experiment_id=experiment_id)
-        if trial_ids:  # They may be more than a query can have values.
-            where.add(f"trial_id IN ({', '.join(str(int(each)) for each in trial_ids)})")
-        if names:
-            wanted = []
-            for number, (group, name) in enumerate(names):
-                wanted.append(f'("group" = :group{number} AND name = :name{number})')
-                where.values.update({f"group{number}": str(group), f"name{number}": name})
-            where.add(f"({' OR '.join(wanted)})")
+        where = choose_curves(experiment_id, names, trial_ids)
         return self._list_curves(where, points=points)
 
     def _list_curves(self, where: queries.Where, *, points: bool = True) -> list[curve.Curve]:
@@ -78,3 +70,21 @@ class CurveReader(queries.Queries):
                 self._check_damage(error)
                 logger.warning("Metrics of trial %d are damaged: %s", trial_id, error)
         return rows
+
+
+def choose_curves(
+    experiment_id: int,
+    names: Collection[tuple[metric.MetricGroup, str]],
+    trial_ids: Collection[int],
+) -> queries.Where:
+    """Returns the conditions of curves; `CurveReader.list_curves` has the arguments."""
+    where = queries.Where(experiment_id=experiment_id)
+    if trial_ids:  # They may be more than a query can have values.
+        where.add(f"trial_id IN ({', '.join(str(int(each)) for each in trial_ids)})")
+    if names:
+        wanted = []
+        for number, (group, name) in enumerate(names):
+            wanted.append(f'("group" = :group{number} AND name = :name{number})')
+            where.values.update({f"group{number}": str(group), f"name{number}": name})
+        where.add(f"({' OR '.join(wanted)})")
+    return where

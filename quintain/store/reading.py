@@ -17,10 +17,10 @@ from quintain.records import (
     states,
     trial,
 )
-from quintain.store import curve_reading, queries
+from quintain.store import queries, table_reading
 
 
-class Reader(curve_reading.CurveReader):
+class Reader(table_reading.TableReader):
     """Reads records, all as they were at one moment."""
 
     # Experiments
@@ -82,16 +82,23 @@ class Reader(curve_reading.CurveReader):
         return self._get(trial.TrialRecord, "id", trial_id)
 
     def list_trials(
-        self, experiment_id: int | None = None, *, states: Collection[states.TrialState] = ()
+        self,
+        experiment_id: int | None = None,
+        *,
+        states: Collection[states.TrialState] = (),
+        ids: Collection[int] | None = None,
     ) -> list[trial.TrialRecord]:
         """Returns trials in the order of their ids.
 
         Args:
             experiment_id: The experiment; None for all.
             states: States to list; empty for all.
+            ids: Trials to list, as far as there are any; None for all.
         """
         where = queries.Where(experiment_id=experiment_id)
         where.add_any("state", states)
+        if ids is not None:  # They may be more than a query can have values.
+            where.add(f"id IN ({', '.join(str(int(each)) for each in ids) or 'NULL'})")
         return self._list(trial.TrialRecord, where, "ORDER BY id")
 
     # Events
@@ -107,6 +114,14 @@ class Reader(curve_reading.CurveReader):
         where.add("id > :after", after=after)
         rows = self._select(f"SELECT event FROM events {where} ORDER BY id", where.values)
         return [json.loads(event) for (event,) in rows]
+
+    def list_numbered_events(
+        self, experiment_id: int, *, after: int = 0
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Returns what `list_events` does, each with its number."""
+        query = "SELECT id, event FROM events WHERE experiment_id = :id AND id > :after ORDER BY id"
+        rows = self._select(query, {"id": experiment_id, "after": after})
+        return [(number, json.loads(event)) for number, event in rows]
 
     # Metrics
 
