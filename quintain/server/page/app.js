@@ -1,10 +1,11 @@
 // @ts-check
 // The frame of the page: what is always there, and the view that the address names.
-import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { subscribe, watchConnection } from "./api.js";
 import { useKeys, KeyHelp } from "./keys.js";
+import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
-import { Empty, Loading, Problem, Toasts } from "./widgets.js";
+import { Empty, Toasts } from "./widgets.js";
 
 /** First part of the address -> module and component. Modules load when they are first looked at.
  * @type {Record<string, {module: string, name: string, title: string}>} */
@@ -57,22 +58,6 @@ function App() {
         : html`<${Empty} title="There is no such page"><p>Go to the <a href="#/experiments">experiments</a>.</p><//>`}
     </main>
     <${Toasts} />`;
-}
-
-/** Loads a module, and shows its component.
- * @param {{module: string, name: string, props: any}} props */
-export function LazyView({ module, name, props }) {
-  const [loaded, setLoaded] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState(/** @type {any} */ (null));
-  const [crash, reset] = useErrorBoundary((problem) => console.error(problem));
-  const load = () => {
-    setError(null);
-    import(module).then(setLoaded, setError);
-  };
-  useEffect(load, [module]);
-  if (crash) return html`<${Problem} error=${crash} retry=${reset} />`;
-  if (error) return html`<${Problem} error=${new Error(`This view could not be loaded: ${error.message}`)} retry=${load} />`;
-  return loaded ? html`<${loaded[name]} ...${props} />` : html`<${Loading} />`;
 }
 
 /** Whether the page is in touch with the master. */

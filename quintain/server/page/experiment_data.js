@@ -57,6 +57,8 @@ export class ExperimentData {
     /** @type {any[][]} points that came while curves were on their way */
     this.held = [];
     this.numFetches = 0;
+    /** Loads again and follows the stream from there; who shows the experiment sets it. */
+    this.reload = () => this.load();
     this.clear();
   }
 
@@ -68,6 +70,7 @@ export class ExperimentData {
     this.experiment = experiment;
     this.hparams = readSpace(experiment.config?.hyperparameters);
     this.cursor = table.cursor;
+    this.#nameMetrics();
     this.#addTable(table);
     this.#changed();
   }
@@ -106,6 +109,11 @@ export class ExperimentData {
   /** One value; null where there is none. @param {string} key @param {number} row */
   value(key, row) {
     return this.arrays.get(key)?.value(row) ?? null;
+  }
+
+  /** One value as it was given: also truth values and lists. @param {string} key @param {number} row */
+  given(key, row) {
+    return this.arrays.get(key)?.given(row) ?? null;
   }
 
   /** @param {number} trialId @returns {number} row of a trial, or -1 */
@@ -182,6 +190,13 @@ export class ExperimentData {
     const { config, ...rest } = summary;
     const old = this.experiment?.config ?? {};
     this.experiment = { ...this.experiment, ...rest, config: { ...old, ...config, searcher: { ...old.searcher, ...config?.searcher } } };
+  }
+
+  /** Says in the labels which metric is meant. */
+  #nameMetrics() {
+    const metric = this.experiment.config?.searcher?.metric;
+    const named = (/** @type {Column} */ column) => ({ ...column, label: `${column.label} ${metric}` });
+    if (metric) this.columns = this.columns.map((column) => (column.key.endsWith("_metric") ? named(column) : column));
   }
 
   /** @param {any} table */

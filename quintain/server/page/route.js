@@ -10,6 +10,9 @@ import { useEffect, useState } from "./vendor/preact.js";
  * }} Route
  */
 
+const WRITE_MS = 200;
+const MOST_IDS = 1000000;
+
 /** Returns the place that a hash names, as `#/experiments/1?tab=trials`.
  * @param {string} hash
  * @returns {Place} */
@@ -29,36 +32,89 @@ export function formatPlace(path, query = {}) {
   return "#" + path + (text ? "?" + text : "");
 }
 
+/** Returns ids as `1-3,9`. @param {Iterable<number>} ids */
+export function formatIds(ids) {
+  /** @type {[number, number][]} */
+  const ranges = [];
+  for (const id of [...ids].sort((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last && id <= last[1] + 1) last[1] = id;
+    else ranges.push([id, id]);
+  }
+  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
+}
+
+/** Returns the ids of `1-3,9`; what is no id is left out. @param {string | undefined} text @returns {number[]} */
+export function parseIds(text) {
+  return (text ?? "").split(",").flatMap((part) => {
+    const found = /^(\d+)(?:-(\d+))?$/.exec(part.trim());
+    if (!found) return [];
+    const [first, last] = [Number(found[1]), Number(found[2] ?? found[1])];
+    return Array.from({ length: Math.max(0, Math.min(last - first + 1, MOST_IDS)) }, (_, at) => first + at);
+  });
+}
+
+/** @type {Place} */
+let current = parsePlace(globalThis.location?.hash ?? "");
+/** @type {Set<() => void>} */
+const listeners = new Set();
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
 /** Goes to a place.
  * @param {string} path
  * @param {Record<string, unknown>} [query] */
 export function go(path, query) {
+  flush();
   location.hash = formatPlace(path, query);
 }
 
-/** Changes settings of this place; null takes one away. Typing does not fill the history unless `push`.
+/** Changes settings of this place; null takes one away. Listeners hear it at once; the address follows, as browsers
+ * refuse to write it at each frame. It makes no step in the history unless `push`.
  * @param {Record<string, unknown>} patch
  * @param {{push?: boolean}} [options] */
 export function setQuery(patch, options = {}) {
-  const place = parsePlace(location.hash);
-  const hash = formatPlace(place.path, { ...place.query, ...patch });
-  if (hash === location.hash) return;
-  history[options.push ? "pushState" : "replaceState"](null, "", hash);
-  window.dispatchEvent(new HashChangeEvent("hashchange"));
+  const hash = formatPlace(current.path, { ...current.query, ...patch });
+  if (hash === formatPlace(current.path, current.query)) return;
+  if (options.push) {
+    flush();
+    history.pushState(null, "", hash);
+  }
+  current = parsePlace(hash);
+  clearTimeout(timer);
+  timer = setTimeout(flush, WRITE_MS);
+  for (const listener of [...listeners]) listener();
 }
 
 /** Returns where the page is, and draws anew when that changes.
  * @returns {Route} */
 export function useRoute() {
-  const [place, setPlace] = useState(() => parsePlace(location.hash));
+  const [place, setPlace] = useState(current);
   useEffect(() => {
-    const follow = () => setPlace(parsePlace(location.hash));
-    window.addEventListener("hashchange", follow);
+    const follow = () => setPlace(current);
+    listeners.add(follow);
     follow();
-    return () => window.removeEventListener("hashchange", follow);
+    return () => void listeners.delete(follow);
   }, []);
   return { ...place, setQuery, go };
 }
+
+/** Writes the address. */
+function flush() {
+  clearTimeout(timer);
+  const hash = formatPlace(current.path, current.query);
+  if (location.hash !== hash && timer !== undefined) history.replaceState(null, "", hash);
+  timer = undefined;
+}
+
+globalThis.window?.addEventListener("hashchange", () => {
+  clearTimeout(timer);
+  timer = undefined;
+  current = parsePlace(location.hash);
+  for (const listener of [...listeners]) listener();
+});
+globalThis.window?.addEventListener("popstate", () => window.dispatchEvent(new HashChangeEvent("hashchange")));
+globalThis.window?.addEventListener("pagehide", flush);
 
 /** @param {string} text @param {string} mark */
 function split(text, mark) {
