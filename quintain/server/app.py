@@ -20,7 +20,16 @@ from quintain.server import access, direct_calls, page_files, responses
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
-from quintain.server.routes import checkpoints, events, experiments, tables, timeline, trials, workers
+from quintain.server.routes import (
+    checkpoints,
+    events,
+    experiments,
+    runs,
+    tables,
+    timeline,
+    trials,
+    workers,
+)
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
 from quintain.web import answer_headers, compression, request_checks
@@ -107,6 +116,7 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        runs.build_router(info),
         timeline.build_router(calls),
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),
