@@ -3,10 +3,13 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
+
+import pydantic_core
 
 from quintain import errors
 from quintain.records import codec, trial_filter, trial_names
@@ -32,6 +35,7 @@ COLUMNS: Final = (
 DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
+_NUM_TEXTS: Final = 1000
 _SMALLER_IS_BETTER: Final = ("loss", "error", "perplexity")
 
 
@@ -189,17 +193,17 @@ def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:
         >>> to_hparam_columns(['{"a": {"b": 1}, "c": 2}', '{"c": 3}'])
         {'a.b': [1, None], 'c': [2, 3]}
     """
-    rows = json.loads(f"[{','.join(texts)}]")
-    if not rows:
-        return {}
-    names = rows[0].keys()
-    if all(row.keys() == names for row in rows):
-        columns = {name: [row[name] for row in rows] for name in names}
-        if not any(type(value) is dict for column in columns.values() for value in column):
-            return columns
-    flat = [dict(_flatten(row, "")) for row in rows]
-    every_name = dict.fromkeys(name for row in flat for name in row)
-    return {name: [row.get(name) for row in flat] for name in every_name}
+    columns: dict[str, list[Any]] = {}
+    # Some at a time, so that few mappings live at once: the garbage collector looks at all of them.
+    for start in range(0, len(texts), _NUM_TEXTS):
+        rows = pydantic_core.from_json(f"[{','.join(texts[start : start + _NUM_TEXTS])}]")
+        if any(type(value) is dict for row in rows for value in row.values()):
+            rows = [dict(_flatten(row, "")) for row in rows]
+        for name in dict.fromkeys(itertools.chain.from_iterable(rows)):
+            columns.setdefault(name, [None] * start)
+        for name, column in columns.items():
+            column += [row.get(name) for row in rows]
+    return columns
 
 
 def _flatten(group: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:

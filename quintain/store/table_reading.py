@@ -4,35 +4,41 @@ An experiment may have tens of thousands of trials, for which building records w
 than all else.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from quintain.records import curve, metric, states
 from quintain.store import curve_reading
+
+_NUM_ROWS: Final = 1000
 
 
 class TableReader(curve_reading.CurveReader):
     """Reads columns of trials and curves."""
 
-    def list_trial_values(self, experiment_id: int, names: Sequence[str]) -> list[Sequence[Any]]:
+    def read_trial_columns(self, experiment_id: int, names: Sequence[str]) -> dict[str, list[Any]]:
         """Returns columns of the trials of an experiment, in the order of their ids.
 
         Args:
             experiment_id: The experiment.
             names: The columns, as the store has them: hyperparameters are JSON.
         """
-        listed = ", ".join(f'"{name}"' for name in names)
-        query = f"SELECT {listed} FROM trials WHERE experiment_id = :id ORDER BY id"
-        return list(self._select(query, {"id": experiment_id}))
+        query = f"SELECT {_quote(names)} FROM trials WHERE experiment_id = :id ORDER BY id"
+        return _read_columns(names, self._select(query, {"id": experiment_id}))
 
-    def list_curve_values(self, experiment_id: int) -> list[Sequence[Any]]:
-        """Returns trial, group, name, last, min and max of the curves of results, by trial."""
+    def read_curve_columns(self, experiment_id: int) -> dict[str, list[Any]]:
+        """Returns columns of the curves of results, in the order of trials.
+
+        They are `trial_id`, `group`, `name`, `last`, `min` and `max`.
+        """
+        names = ("trial_id", "group", "name", "last", "min", "max")
         query = (
-            'SELECT trial_id, "group", name, last, min, max FROM curves '
+            f"SELECT {_quote(names)} FROM curves "
             'WHERE experiment_id = :id AND "group" != :system ORDER BY trial_id'
         )
         values = {"id": experiment_id, "system": metric.MetricGroup.SYSTEM.value}
-        return list(self._select(query, values))
+        return _read_columns(names, self._select(query, values))
 
     def list_packed_curves(
         self,
@@ -72,3 +78,17 @@ class TableReader(curve_reading.CurveReader):
         for experiment_id, state, count in self._select(query, {}):
             counts.setdefault(experiment_id, {})[states.TrialState(state).value] = count
         return counts
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _read_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    columns: list[list[Any]] = [[] for _ in names]
+    left = iter(rows)
+    # Some at a time, so that few rows live at once: the garbage collector looks at all of them.
+    while some := list(itertools.islice(left, _NUM_ROWS)):
+        for column, values in zip(columns, zip(*some, strict=True), strict=True):
+            column.extend(values)
+    return dict(zip(names, columns, strict=True))
