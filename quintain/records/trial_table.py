@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-import pydantic_core
-
 from quintain import errors
 from quintain.records import codec, trial_filter, trial_names
 
@@ -193,6 +191,8 @@ def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:
         >>> to_hparam_columns(['{"a": {"b": 1}, "c": 2}', '{"c": 3}'])
         {'a.b': [1, None], 'c': [2, 3]}
     """
+    import pydantic_core  # noqa: PLC0415 - commands that show no table need not wait for it
+
     columns: dict[str, list[Any]] = {}
     # Some at a time, so that few mappings live at once: the garbage collector looks at all of them.
     for start in range(0, len(texts), _NUM_TEXTS):

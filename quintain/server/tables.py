@@ -6,8 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pydantic_core
-
 from quintain import errors
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric, trial_names, trial_table
@@ -63,8 +61,10 @@ def _to_metrics(
 
 def write_table(table: trial_table.TrialTable) -> bytes:
     """Returns a table as JSON."""
-    plain = {**vars(table), "metrics": {name: vars(one) for name, one in table.metrics.items()}}
     # Several times as fast as the standard library, for numbers above all.
+    import pydantic_core  # noqa: PLC0415 - commands that show no table need not wait for it
+
+    plain = {**vars(table), "metrics": {name: vars(one) for name, one in table.metrics.items()}}
     return pydantic_core.to_json(plain, inf_nan_mode="strings")
 
 
