@@ -66,7 +66,7 @@ class Selection:
 class MetricColumns:
     """One metric of all trials."""
 
-    best: str
+    best_is: str
     """Which of the columns is the best value: `min` or `max`."""
 
     last: Sequence[Any]
@@ -89,10 +89,10 @@ class TrialTable:
     num_trials: int
     """Length of all columns."""
 
-    columns: dict[str, Sequence[Any]]
+    columns: dict[str, list[Any]]
     """The columns of `COLUMNS`."""
 
-    hparams: dict[str, Sequence[Any]]
+    hparams: dict[str, list[Any]]
     """Hyperparameters by dotted name; None where a trial has none."""
 
     metrics: dict[str, MetricColumns]
@@ -100,7 +100,7 @@ class TrialTable:
 
     def name_all(self) -> dict[str, Sequence[Any]]:
         """Returns all columns by their full names; see `trial_names`."""
-        named = dict(self.columns)
+        named: dict[str, Sequence[Any]] = dict(self.columns)
         now = time.time()
         named[DURATION] = [
             None if start is None else (now if end is None else end) - start
@@ -109,7 +109,7 @@ class TrialTable:
         named |= {f"{trial_names.HPARAMS}{name}": values for name, values in self.hparams.items()}
         for name, found in self.metrics.items():
             for statistic in trial_names.STATISTICS:
-                chosen = found.best if statistic == "best" else statistic
+                chosen = found.best_is if statistic == "best" else statistic
                 named[f"{name}.{statistic}"] = getattr(found, chosen)
         return named
 

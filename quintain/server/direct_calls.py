@@ -172,13 +172,13 @@ class DirectCalls(calls.Calls):
             table = tables.read_table(session, experiment)
         name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
         found = table.metrics[tables.find_metric(name, table)]
-        values = getattr(found, found.best)
+        values = getattr(found, found.best_is)
         return importance_lib.evaluate(
             table.hparams,
             [None if value is None else float(value) for value in values],
             space.Space.parse(experiment.config.get("hyperparameters", {})),
             evaluator=evaluator,
-            smaller_is_better=found.best == "min",
+            smaller_is_better=found.best_is == "min",
         )
 
     def list_points(

@@ -40,8 +40,8 @@ def _to_metrics(
     curves: Mapping[str, list[Any]], ids: Sequence[int], searcher: Mapping[str, Any]
 ) -> dict[str, trial_table.MetricColumns]:
     rows_by_name: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
-    for row, name in enumerate(zip(curves["group"], curves["name"], strict=True)):
-        rows_by_name[name].append(row)
+    for row, pair in enumerate(zip(curves["group"], curves["name"], strict=True)):
+        rows_by_name[pair].append(row)
     found = {}
     # Those of validations come first, which are what most look at.
     for group, name in sorted(rows_by_name, key=lambda pair: (pair[0] != "validation", *pair)):

@@ -6,12 +6,24 @@ than all else.
 
 import itertools
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from quintain.records import curve, metric, states
+from quintain.records import curve, metric
 from quintain.store import curve_reading
 
 _NUM_ROWS: Final = 1000
+
+
+class TrialCount(NamedTuple):
+    """The trials of an experiment that are in one state."""
+
+    experiment_id: int
+    state: str
+    num_trials: int
+    min_metric: float | None
+    """Smallest of their best searched metrics; None if there is none."""
+    max_metric: float | None
+    """The largest."""
 
 
 class TableReader(curve_reading.CurveReader):
@@ -63,21 +75,20 @@ class TableReader(curve_reading.CurveReader):
         found = self._list_curves(where)
         return [(each.trial_id, f"{each.group.value}/{each.name}", each.points) for each in found]
 
-    def count_trials(self, experiment_ids: Iterable[int]) -> dict[int, dict[str, int]]:
-        """Returns how many trials each experiment has in which state; those without any left out.
+    def count_trials(self, experiment_ids: Collection[int]) -> list[TrialCount]:
+        """Returns how many trials experiments have in which state, and between which metrics.
 
         Args:
-            experiment_ids: The experiments.
+            experiment_ids: The experiments; those without trials are left out.
         """
         listed = ", ".join(str(int(each)) for each in experiment_ids)
+        # SQLite takes not-a-number for the largest.
+        best = "CASE WHEN best_metric = 'NaN' THEN NULL ELSE best_metric END"
         query = (
-            "SELECT experiment_id, state, count(*) FROM trials "
-            f"WHERE experiment_id IN ({listed}) GROUP BY experiment_id, state"
+            f"SELECT experiment_id, state, count(*), min({best}), max({best}) FROM trials "
+            f"WHERE experiment_id IN ({listed or 'NULL'}) GROUP BY experiment_id, state"
         )
-        counts: dict[int, dict[str, int]] = {}
-        for experiment_id, state, count in self._select(query, {}):
-            counts.setdefault(experiment_id, {})[states.TrialState(state).value] = count
-        return counts
+        return [TrialCount(*row) for row in self._select(query, {})]
 
 
 def _quote(names: Iterable[str]) -> str:
