@@ -132,15 +132,14 @@ class TrialTable:
             rows = _sort(rows, named[full], is_reversed=name.startswith("-"))
         return rows
 
+    def list_names(self) -> list[str]:
+        """Returns the full names of columns that files have: all but `min` and `max`."""
+        left_out = {f"{name}.{statistic}" for name in self.metrics for statistic in ("min", "max")}
+        return [name for name in self.name_all() if name not in left_out]
+
     def write_csv(self, rows: Iterable[int]) -> str:
         """Returns rows as CSV: the columns, all hyperparameters, last and best of all metrics."""
-        named = self.name_all()
-        left_out = tuple(f".{statistic}" for statistic in ("min", "max"))
-        names = [
-            name
-            for name in named
-            if not (name.endswith(left_out) and name.rpartition(".")[0] in self.metrics)
-        ]
+        named, names = self.name_all(), self.list_names()
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
