@@ -488,3 +488,34 @@ def test_the_page_counts_as_open_while_it_asks(served, ask, cookie, monkeypatch)
     monkeypatch.setattr(sign_in_lib, "_LINGER_SECS", 1e9)
     ask("GET", "/api/v1/master", Cookie=cookie)
     assert served.sign_in.is_page_open
+
+
+def test_another_user_of_the_machine_is_kept_out(ask, served, cookie, master, monkeypatch):
+    code = served.sign_in.codes.build()
+    asked = []
+
+    def be_other(client, server):
+        asked.append(client)
+        assert server == ("127.0.0.1", served.port)
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sign_in_lib.peer_users, "is_other_user", be_other)
+        # Who connects is not what the request says.
+        forged = {"X_Forwarded_For": "127.0.0.1", "X_Real_IP": "127.0.0.1"}
+        for answer in (
+            ask("GET", f"/sign-in?code={code}", **forged),
+            ask("GET", "/", Cookie=cookie, **forged),
+            ask("GET", "/api/v1/master", Cookie=cookie, **forged),
+            ask("POST", "/api/v1/experiments/1/pause", Cookie=cookie, Origin=served.url, **forged),
+        ):
+            assert answer.status == 403
+            assert b"another user" in answer.data
+            assert "Set-Cookie" not in answer.headers
+        assert len(asked) == 4
+        assert all(port > 0 for _, port in asked)
+        # A proxy may be anybody's.
+        own = {"Cookie": cookie, "Host": PROXY_NAME}
+        assert ask("GET", "/api/v1/master", **own).status == 200
+    assert master.calls == []
+    assert ask("GET", f"/sign-in?code={code}").status == 303
