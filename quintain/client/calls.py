@@ -7,7 +7,7 @@ from typing import Any
 
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import log, master_status, metric, states
+from quintain.records import importance, log, master_status, metric, states, trial_table
 from quintain.records import trial as trial_lib
 
 
@@ -50,6 +50,32 @@ class Calls(abc.ABC):
         state_names: Sequence[states.TrialState] = (),
     ) -> list[trial_lib.TrialRecord]:
         """Returns trials, of one experiment or of all, by number."""
+
+    @abc.abstractmethod
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        """Returns trials of an experiment that an expression chooses, in some order."""
+
+    @abc.abstractmethod
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        """Returns all trials of an experiment as columns."""
+
+    @abc.abstractmethod
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        """Returns how much each hyperparameter decides about a metric.
+
+        Args:
+            experiment_id: The experiment.
+            metric_name: The metric; the searched one if empty.
+            evaluator: How it is measured.
+        """
 
     @abc.abstractmethod
     def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:

@@ -11,7 +11,7 @@ from quintain.client import address as address_lib
 from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import codec, log, master_status, metric, states
+from quintain.records import codec, importance, log, master_status, metric, states, trial_table
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 
@@ -118,6 +118,32 @@ class MasterClient(calls.Calls):
     ) -> list[trial_lib.TrialRecord]:
         return self._get(
             list[trial_lib.TrialRecord], "/trials", experiment_id=experiment_id, state=state_names
+        )
+
+    @override
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        path = f"/experiments/{experiment_id}/trials"
+        return self._get(list[trial_lib.TrialRecord], path, **vars(selection))
+
+    @override
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        return self._get(trial_table.TrialTable, f"/experiments/{experiment_id}/table")
+
+    @override
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        return self._get(
+            importance.Importances,
+            f"/experiments/{experiment_id}/importance",
+            metric=metric_name,
+            evaluator=evaluator,
         )
 
     @override

@@ -205,6 +205,8 @@ def train_from_config(
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
             write_config(params, model_dir, experiment=experiment, imports=imports)
+            if options.on_start is not None:
+                options.on_start()
         try:
             _, logs = runner.run()
         finally:

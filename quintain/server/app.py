@@ -17,12 +17,21 @@ from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, page_files, responses
+from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
-from quintain.server.routes import checkpoints, experiments, trials, workers
+from quintain.server.routes import (
+    checkpoints,
+    events,
+    experiments,
+    runs,
+    tables,
+    trials,
+    workers,
+)
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
-from quintain.web import answer_headers, request_checks
+from quintain.web import answer_headers, compression, request_checks
 
 PREFIX: Final = "/api/v1"
 
@@ -32,6 +41,7 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_RESULT_BYTES: Final = 64 * 2**20
 """Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
 
+_COMPRESSED: Final = ("application/json", "text/csv")
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
@@ -45,6 +55,7 @@ def build_app(
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
+    feed: feed_lib.Feed | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -58,6 +69,7 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        feed: Knows what changes; without it there is no `/events`.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     app = fastapi.FastAPI(
@@ -66,6 +78,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        openapi_url=f"{PREFIX}/openapi.json",
     )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.handle_os_error)
@@ -87,6 +100,7 @@ def build_app(
         prefix=PREFIX,
         sign_in=sign_in,
     )
+    app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(page_files.Page, sign_in=sign_in)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
@@ -98,6 +112,9 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        runs.build_router(info),
+        tables.build_router(calls),
+        *([] if feed is None else [events.build_router(calls, feed)]),
     ):
         app.include_router(router, prefix=PREFIX)
     return app

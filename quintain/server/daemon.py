@@ -22,6 +22,7 @@ from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
+from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.store import store as store_lib
@@ -226,8 +227,11 @@ class MasterServer:
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
-        app = self._build_app(launch_key)
+        feed = feed_lib.Feed(store, self._master.status)
+        app = self._build_app(launch_key, feed)
         parts.enter_context(http_server.serve(app, listener, local_listener))
+        # It ends first, and with it the answers that go on for ever.
+        parts.enter_context(feed)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
@@ -249,7 +253,9 @@ class MasterServer:
                     self._master.commands.apply(experiment_id, "activate")
         self._home.resume_file.unlink(missing_ok=True)
 
-    def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:
+    def _build_app(
+        self, launch_key: launch_tokens.LaunchKey, feed: feed_lib.Feed
+    ) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
             version=quintain.__version__,
             home=str(self._home.path),
@@ -268,6 +274,7 @@ class MasterServer:
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
+            feed=feed,
         )
 
 

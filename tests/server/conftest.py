@@ -25,6 +25,7 @@ from quintain.records import (
 from quintain.scheduler import launch_tokens
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
+from quintain.server import feed as feed_lib
 from quintain.store import store as store_lib
 
 TOKEN = "the-token"
@@ -224,9 +225,17 @@ def calls(store, home, master):
 
 
 @pytest.fixture
-def app(calls, master, home, stops):
+def feed(store, master):
+    with feed_lib.Feed(store, master.status) as feed:
+        yield feed
+
+
+@pytest.fixture
+def app(calls, master, home, stops, feed):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
-    return app_lib.build_app(calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append)
+    return app_lib.build_app(
+        calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append, feed=feed
+    )
 
 
 @pytest.fixture

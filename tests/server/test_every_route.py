@@ -154,7 +154,7 @@ def fill(path, choice, *, hostile):
 @pytest.fixture
 def routes(ask):
     """Returns (method, path, schema of the body) of all addresses."""
-    schema = json.loads(ask("GET", "/openapi.json").data)
+    schema = json.loads(ask("GET", "/api/v1/openapi.json").data)
     found = []
     for path, methods in schema["paths"].items():
         for method, route in methods.items():

@@ -1,0 +1,60 @@
+// @ts-check
+/** Small parts of several charts: what is said of a trial, the legend of shades, settings. */
+import { listDifferences } from "./comparison.js";
+import * as format from "./format.js";
+import { html, useMemo } from "./vendor/preact.js";
+
+const MAX_SETTINGS = 8;
+const NUM_STOPS = 24;
+
+/**
+ * Says which trial is pointed at.
+ * @param {object} props
+ * @param {import("./experiment_data.js").ExperimentData} props.data
+ * @param {number} props.row
+ * @param {[string, string][]} props.lines  What is said first: names and values.
+ */
+export function TrialTip({ data, row, lines }) {
+  const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
+  const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, format.number(data.value(column.key, row))]));
+  return html`<div class="trial-tip">
+    <b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
+    <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    ${columns.length > MAX_SETTINGS && html`<span class="muted">and ${columns.length - MAX_SETTINGS} more</span>`}
+  </div>`;
+}
+
+/**
+ * Says which shade stands for which number.
+ * @param {{label: string, lo: number, hi: number, shades: string[]}} props
+ */
+export function ShadeLegend({ label, lo, hi, shades }) {
+  const stops = Array.from({ length: NUM_STOPS }, (_, i) => shades[Math.round((i * (shades.length - 1)) / (NUM_STOPS - 1))]);
+  return html`<div class="shade-legend">
+    <span>${label}</span><span class="shade-end">${format.number(lo)}</span>
+    <svg class="shade-bar" viewBox=${`0 0 ${NUM_STOPS} 1`} preserveAspectRatio="none" aria-hidden="true">
+      ${stops.map((color, i) => html`<rect x=${i} y="0" width="1.05" height="1" fill=${color} />`)}</svg>
+    <span class="shade-end">${format.number(hi)}</span>
+  </div>`;
+}
+
+/**
+ * A list to choose from, with its name.
+ * @param {object} props
+ * @param {string} props.label
+ * @param {string} props.value
+ * @param {[string, string][]} props.options  Values and what is shown for them.
+ * @param {(value: string) => void} props.onChange
+ */
+export function Choice({ label, value, options, onChange }) {
+  return html`<label class="choice">${label}
+    <select value=${value} onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.value)}>
+      ${options.map(([key, text]) => html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`)}
+    </select></label>`;
+}
+
+/** @param {{label: string, title?: string, checked: boolean, onChange: (checked: boolean) => void}} props */
+export function Check({ label, title, checked, onChange }) {
+  return html`<label class="check" title=${title}><input type="checkbox" checked=${checked}
+    onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.checked)} />${label}</label>`;
+}

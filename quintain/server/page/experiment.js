@@ -1,0 +1,171 @@
+// @ts-check
+// One experiment: its head, and its tabs, which all see the same trials, filter and selection.
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { get, getBuffer, subscribe } from "./api.js";
+import { LazyView } from "./lazy.js";
+import { applyBrush, readBrush, writeBrush } from "./brush.js";
+import { ExperimentData } from "./experiment_data.js";
+import { nameOf } from "./experiments.js";
+import { parseFilter } from "./filter.js";
+import { FilterBar } from "./filter_bar.js";
+import * as format from "./format.js";
+import { useKeys } from "./keys.js";
+import { formatIds, formatPlace, parseIds } from "./route.js";
+import { filterRows } from "./rows.js";
+import { TableTools, TrialsTab } from "./trials_tab.js";
+import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
+
+const REPAINT_MS = 100;
+const RELOAD_MS = 300;
+
+/** @type {Record<string, {label: string, module?: string, name?: string, isFiltered?: boolean}>} */
+const TABS = {
+  trials: { label: "Trials", isFiltered: true },
+  curves: { label: "Curves", module: "./curves.js", name: "CurvesView", isFiltered: true },
+  parallel: { label: "Parallel", module: "./parallel.js", name: "ParallelView", isFiltered: true },
+  scatter: { label: "Scatter", module: "./scatter.js", name: "ScatterView", isFiltered: true },
+  importance: { label: "Importance", module: "./importance.js", name: "ImportanceView" },
+  compare: { label: "Compare", module: "./compare.js", name: "CompareView" },
+  search: { label: "Search", module: "./search_view.js", name: "SearchView" },
+  timeline: { label: "Timeline", module: "./timeline.js", name: "TimelineView" },
+  logs: { label: "Logs", module: "./logs.js", name: "LogsView" },
+  config: { label: "Config", module: "./config_view.js", name: "ConfigView" },
+};
+
+/** @param {{experimentId: number, route: import("./route.js").Route, status: any}} props */
+export function ExperimentView({ experimentId, route, status }) {
+  const { data, version, error, load } = useExperimentData(experimentId);
+  const { query, setQuery } = route;
+  const selection = useMemo(() => new Set(parseIds(query.sel)), [query.sel]);
+  const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
+  const lastGood = useRef(() => true);
+  const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
+  const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
+  const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
+  const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
+  const tab = TABS[query.tab] ? query.tab : "trials";
+  const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
+  useKeys(Object.fromEntries(Object.keys(TABS).map((key, at) => [String((at + 1) % 10), () => setQuery({ tab: key }, { push: true })])));
+  const { experiment } = data;
+  useEffect(() => {
+    if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
+  }, [experiment && nameOf(experiment)]);
+  if (error && !experiment) return html`<${Problem} error=${error} retry=${error.status === 404 ? undefined : load} />`;
+  if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
+  const props = {
+    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
+    setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
+    setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
+  };
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(data.numRows) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
+  return html`
+    <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
+    ${error && html`<${Problem} error=${error} retry=${load} />`}
+    <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
+    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} problem=${filter.problem} states=${states}>
+      ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
+    ${tab === "trials"
+      ? html`<${TrialsTab} ...${props} visible=${visible} />`
+      : html`<section class="tab-body" key=${tab}><${LazyView} module=${TABS[tab].module} name=${TABS[tab].name} props=${props} /></section>`}`;
+}
+
+/** @param {{experiment: any, data: ExperimentData, version: number, status: any, props: any}} all */
+function Header({ experiment, data, version, status, props }) {
+  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
+  const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
+  const best = useMemo(() => findBest(data), [data, version]);
+  return html`<div class="page-head experiment-head">
+    <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
+    <${Badge} state=${experiment.state} />
+    ${experiment.is_archived && html`<span class="label">archived</span>`}
+    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${label}>${label}</span>`)}
+    <span class="space"></span>
+    <${LazyView} module="./actions.js" name="ExperimentActions" props=${props} />
+    <dl class="facts">
+      ${isOver
+        ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
+        : html`<div><dt>progress</dt><dd><${Progress} share=${now?.progress ?? experiment.progress} /></dd></div>
+          <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
+          <div><dt>running</dt><dd>${now ? `${now.running_trials.length}${now.waiting_trials.length ? `, ${now.waiting_trials.length} waiting` : ""}` : 0}</dd></div>`}
+      ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt><dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
+      <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>
+      <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
+      ${experiment.parent_id && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${experiment.parent_id}`}>#${experiment.parent_id}</a></dd></div>`}
+    </dl>
+    ${experiment.reason && html`<div class="problem reason">${experiment.reason}</div>`}
+  </div>`;
+}
+
+/** Fetches an experiment, and keeps it as new as the store. @param {number} id */
+function useExperimentData(id) {
+  const data = useMemo(() => new ExperimentData(id, { get, getBuffer }), [id]);
+  const [version, setVersion] = useState(0);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    let isGone = false;
+    /** @type {any} */
+    let paint = null;
+    /** @type {any} */
+    let reload = null;
+    let stop = () => {};
+    const follow = data.subscribe(() => {
+      paint ??= setTimeout(() => {
+        paint = null;
+        setVersion(data.version);
+      }, REPAINT_MS);
+    });
+    const load = async () => {
+      try {
+        await data.load();
+        if (isGone) return;
+        setError(null);
+        setVersion(data.version);
+        stop();
+        stop = subscribe({ experiment_id: id, cursor: data.cursor, onReset: loadSoon, onChanges });
+      } catch (problem) {
+        if (!isGone) setError(problem);
+      }
+    };
+    const loadSoon = () => {
+      clearTimeout(reload);
+      reload = setTimeout(load, RELOAD_MS);
+    };
+    const onChanges = (/** @type {any} */ changes) => {
+      if (changes.deleted_experiments?.includes(id)) setError(new Error("This experiment was deleted. What is shown is what the page knew of it."));
+      if (data.applyChanges(changes)) loadSoon();
+    };
+    load();
+    data.reload = load;
+    return () => {
+      isGone = true;
+      clearTimeout(paint);
+      clearTimeout(reload);
+      follow();
+      stop();
+    };
+  }, [data]);
+  return { data, version, error, load: data.reload };
+}
+
+/** A mistake leaves what was chosen before: half an expression that is being typed does not make the table jump.
+ * @param {ExperimentData} data @param {string} where @param {{current: import("./filter.js").Filter}} lastGood */
+function readFilter(data, where, lastGood) {
+  try {
+    lastGood.current = parseFilter(where, data.arrays.keys());
+    return { test: lastGood.current, problem: "" };
+  } catch (error) {
+    return { test: lastGood.current, problem: data.experiment ? /** @type {Error} */ (error).message : "" };
+  }
+}
+
+/** The trial with the best value of the searched metric. @param {ExperimentData} data */
+function findBest(data) {
+  const values = /** @type {Float64Array} */ (data.get("best_metric"));
+  const isSmaller = data.experiment?.config?.searcher?.smaller_is_better ?? true;
+  let best = -1;
+  for (let row = 0; row < values.length; row += 1) {
+    if (Number.isNaN(values[row])) continue;
+    if (best < 0 || (isSmaller ? values[row] < values[best] : values[row] > values[best])) best = row;
+  }
+  return best < 0 ? null : { id: data.ids[best], value: values[best] };
+}

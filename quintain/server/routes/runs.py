@@ -1,0 +1,59 @@
+"""`/runs`: the runs of `quintain train` that are on this machine."""
+
+import pathlib
+from typing import Annotated
+
+import fastapi
+
+from quintain.client import home as home_lib
+from quintain.client import run_notes
+from quintain.records import master_status
+from quintain.server import responses
+from quintain.server.runs import run_index, run_reader, run_samples
+
+
+def build_router(info: master_status.MasterInfo) -> fastapi.APIRouter:
+    """Returns the addresses below `/runs`.
+
+    Args:
+        info: Which master this is: runs are looked for in its folders and its home.
+    """
+    home = home_lib.Home(pathlib.Path(info.home))
+    index = run_index.RunIndex(map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home))
+    router = fastapi.APIRouter(prefix="/runs", tags=["runs"])
+    reader = run_reader.RunReader()
+
+    @router.get("")
+    def list_runs() -> fastapi.Response:
+        """Lists runs of `quintain train`, the latest first."""
+        found = index.list_runs()
+        reader.forget_all_but(run.path for run in found)
+        runs = [reader.summarize(run) for run in found]
+        return responses.to_response(sorted(runs, key=lambda run: run.time, reverse=True))
+
+    @router.get("/{name}")
+    def get_run(name: str) -> fastapi.Response:
+        """Returns a run with its settings, its checkpoints and how it was started."""
+        return responses.to_response(reader.describe(index.get(name)))
+
+    @router.get("/{name}/curves")
+    def get_curves(name: str, *, after: str = "") -> fastapi.Response:
+        """Returns its metrics as columns; those that are new since the cursor `after`."""
+        return responses.to_response(reader.read_curves(index.get(name), after))
+
+    @router.get("/{name}/samples")
+    def get_samples(
+        name: str,
+        *,
+        file: str = "",
+        contains: str = "",
+        offset: Annotated[int, fastapi.Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, fastapi.Query(ge=1, le=1000)] = 50,
+    ) -> fastapi.Response:
+        """Returns translations of one of its evaluations."""
+        found = run_samples.read(
+            index.get(name).path, file, contains=contains, offset=offset, limit=limit
+        )
+        return responses.to_response(found)
+
+    return router
