@@ -1,7 +1,9 @@
+import asyncio
 import contextlib
 import http.client
 import http.server
 import logging
+import queue
 import re
 import threading
 import types
@@ -9,6 +11,7 @@ import urllib.parse
 
 import pytest
 import urllib3
+from starlette import responses
 
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
@@ -321,6 +324,33 @@ def test_signing_out_ends_one_session_or_all(ask, cookie, served):
 
     assert ask("POST", "/api/v1/master/sign-out-all", **token).status == 200
     assert ask("GET", "/api/v1/master", Cookie=other).status == 401
+
+
+def test_events_end_with_the_session(served, cookie):
+    steps, is_over = queue.SimpleQueue(), threading.Event()
+
+    @served.app.get("/api/v1/steps")
+    def tell():
+        async def read():
+            try:
+                while True:
+                    if not steps.empty():
+                        yield steps.get()
+                    await asyncio.sleep(0.01)
+            finally:
+                is_over.set()
+
+        return responses.StreamingResponse(read(), media_type="text/event-stream")
+
+    url = f"{served.url}/{served.sign_in.sessions.page_path}/api/v1/steps"
+    steps.put("one")
+    with urllib3.request("GET", url, headers={"Cookie": cookie}, preload_content=False) as answer:
+        assert answer.read1() == b"one"
+        assert served.sign_in.is_page_open
+        served.sign_in.sessions.end_all()
+        steps.put("two")
+        assert answer.read() == b""
+    assert is_over.wait(60)
 
 
 def test_the_token_of_a_launch_opens_no_page(ask, served):
