@@ -11,7 +11,16 @@ from quintain.client import address as address_lib
 from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import codec, importance, log, master_status, metric, states, trial_table
+from quintain.records import (
+    codec,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 
@@ -104,6 +113,10 @@ class MasterClient(calls.Calls):
     @override
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
+
+    @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        return self._get(provenance.Provenance, f"/experiments/{experiment_id}/provenance")
 
     @override
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
@@ -239,6 +252,7 @@ class MasterClient(calls.Calls):
         overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
+        origin: provenance.Provenance | None = None,
     ) -> experiment_lib.Experiment:
         """Creates an experiment.
 
@@ -249,6 +263,7 @@ class MasterClient(calls.Calls):
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
             activate: Whether it starts at once; paused otherwise.
+            origin: Where it comes from; None if nobody says it.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -260,6 +275,7 @@ class MasterClient(calls.Calls):
             "overrides": list(overrides),
             "parent_id": parent_id,
             "activate": activate,
+            "provenance": codec.to_plain(origin),
         }
         return self._post(experiment_lib.Experiment, "/experiments", body)
 
@@ -327,6 +343,14 @@ class MasterClient(calls.Calls):
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
         return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of another."""
+        return self._post(
+            experiment_lib.Experiment,
+            f"/trials/{trial_id}/continue",
+            {"overrides": list(overrides)},
+        )
 
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""

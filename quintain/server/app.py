@@ -26,6 +26,7 @@ from quintain.server.routes import (
     experiments,
     runs,
     tables,
+    timeline,
     trials,
     workers,
 )
@@ -113,6 +114,7 @@ def build_app(
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
         runs.build_router(info),
+        timeline.build_router(calls),
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),
     ):

@@ -12,7 +12,17 @@ from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import curve, importance, log, master_status, metric, states, trial_table
+from quintain.records import (
+    curve,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    run,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 from quintain.server import checkpoint_files, log_pages, summaries, tables
@@ -310,6 +320,30 @@ class DirectCalls(calls.Calls):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         source = self.find_model_dir(experiment_id)
         return checkpoint_files.copy_files(source, checkpoint_files.list_files(source), directory)
+
+    @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        found = provenance.load(self.get_experiment(experiment_id).model_dir)
+        if found is None:
+            raise errors.NotFoundError(
+                f"experiment {experiment_id}: it is not known where it comes from; it was created "
+                "by a program that did not say it, or by an earlier version."
+            )
+        return found
+
+    def list_spans(
+        self, experiment_id: int | None = None, *, since: float | None = None
+    ) -> list[run.Span]:
+        """Returns when trials held slots, in the order in which they got them.
+
+        Args:
+            experiment_id: The experiment; None for all.
+            since: Only those that had not ended then; seconds since the epoch.
+        """
+        with self._store.reading() as session:
+            if experiment_id is not None:
+                session.get_experiment(experiment_id)
+            return session.list_spans(experiment_id, since=since)
 
     def find_checkpoint_dir(self, uuid: str) -> pathlib.Path:
         """Returns the directory of a checkpoint.

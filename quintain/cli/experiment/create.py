@@ -13,6 +13,7 @@ from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
+from quintain.client import provenance
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import process_launcher
 
@@ -101,6 +102,7 @@ def create(
                 source=config_file,
                 overrides=assignments,
                 activate=not paused,
+                origin=provenance.collect(directory),
             )
             if not as_json:
                 click.echo(f"Created experiment {experiment.id}.")
