@@ -11,7 +11,16 @@ from quintain.client import address as address_lib
 from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import codec, importance, log, master_status, metric, states, trial_table
+from quintain.records import (
+    codec,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 
@@ -67,14 +76,13 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
-    def build_link(self, *, stays: bool = False) -> str:
+    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
         """Returns a link that opens the page of the master in a browser once.
 
         Args:
             stays: Whether it is good until it is used; otherwise for ten minutes.
         """
-        body = {"stays": stays}
-        return str(self._connection.request("POST", f"{_PREFIX}/master/sign-in", body=body)["url"])
+        return self._post(master_status.PageLink, "/master/sign-in", {"stays": stays})
 
     def sign_out_all(self) -> None:
         """Signs all browsers out."""
@@ -105,6 +113,10 @@ class MasterClient(calls.Calls):
     @override
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
+
+    @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        return self._get(provenance.Provenance, f"/experiments/{experiment_id}/provenance")
 
     @override
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
@@ -177,25 +189,8 @@ class MasterClient(calls.Calls):
         )
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        return self._get(
-            list[log.LogRow],
-            f"/trials/{trial_id}/logs",
-            after=after,
-            limit=limit,
-            source=source,
-            contains=contains,
-            last=last,
-        )
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        return self._get(list[log.LogRow], f"/trials/{trial_id}/logs", **vars(which))
 
     @override
     def list_checkpoints(
@@ -240,6 +235,7 @@ class MasterClient(calls.Calls):
         overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
+        origin: provenance.Provenance | None = None,
     ) -> experiment_lib.Experiment:
         """Creates an experiment.
 
@@ -250,6 +246,7 @@ class MasterClient(calls.Calls):
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
             activate: Whether it starts at once; paused otherwise.
+            origin: Where it comes from; None if nobody says it.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -261,6 +258,7 @@ class MasterClient(calls.Calls):
             "overrides": list(overrides),
             "parent_id": parent_id,
             "activate": activate,
+            "provenance": codec.to_plain(origin),
         }
         return self._post(experiment_lib.Experiment, "/experiments", body)
 
@@ -328,6 +326,14 @@ class MasterClient(calls.Calls):
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
         return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of another."""
+        return self._post(
+            experiment_lib.Experiment,
+            f"/trials/{trial_id}/continue",
+            {"overrides": list(overrides)},
+        )
 
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""

@@ -5,11 +5,11 @@ The stride is the smallest power of 2 that leaves no more than `MAX_POINTS`. So 
 on the points alone, not on how many of them came at a time.
 """
 
+import array
 import dataclasses
-import itertools
 import math
-import struct
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from quintain.records import codec, metric
@@ -20,8 +20,13 @@ MAX_POINTS: Final = 128
 POINT_BYTES: Final = 24
 """Bytes of a point."""
 
+Numbers: TypeAlias = "array.array[float]"
+
 Point: TypeAlias = tuple[float, float, float]
 """Batches, value, and seconds since the epoch."""
+
+Metric: TypeAlias = tuple[metric.MetricGroup, str]
+"""Group and name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,40 +73,42 @@ class Curve:
         """Whether there are as many points as there must be."""
         return len(self.points) == POINT_BYTES * count_kept(self.num_points)
 
+    @property
+    def _is_in_order(self) -> bool:
+        """Whether points stay in the order in which they came, not in that of batches.
+
+        That a trial is rolled back is no news of its machine.
+        """
+        return self.group is metric.MetricGroup.SYSTEM
+
     def may_extend(self, points: Iterable[Point]) -> bool:
         """Whether points belong to the end of the curve, not between those that it has."""
-        is_ordered = self.group is metric.MetricGroup.SYSTEM
-        return is_ordered or min(point[0] for point in points) >= self.last_batches
+        return self._is_in_order or min(point[0] for point in points) >= self.last_batches
 
     def extend(self, points: Iterable[Point]) -> "Curve":
-        """Returns the curve with new points: at least one, and none of fewer batches.
-
-        Args:
-            points: The points, which are taken in the order of batches; those of the machine in the
-                order in which they are given, as a trial that is rolled back is no news of it.
-        """
-        is_ordered = self.group is metric.MetricGroup.SYSTEM
-        new = list(points) if is_ordered else sorted(points, key=lambda point: point[0])
+        """Returns the curve with new points, at least one, which `may_extend` it."""
+        new = list(points) if self._is_in_order else sorted(points, key=lambda point: point[0])
         num_points = self.num_points + len(new)
         former_stride, stride = find_stride(self.num_points), find_stride(num_points)
         # The newest point goes, unless it is one that the stride keeps.
-        former = list(zip(*unpack(self.points), strict=True))[
-            : -(-self.num_points // former_stride)
-        ]
-        kept = [*former[:: stride // former_stride], *new[-self.num_points % stride :: stride]]
-        if (num_points - 1) % stride:
-            kept.append(new[-1])
-        numbers = [
-            value for value in (self.min, self.max, *(point[1] for point in new)) if value == value
-        ]
+        num_former = -(-self.num_points // former_stride)
+        packed = []
+        for former, numbers in zip(_read(self.points), zip(*new, strict=True), strict=True):
+            column = former[: num_former : stride // former_stride]
+            column.extend(numbers[-self.num_points % stride :: stride])
+            if (num_points - 1) % stride:
+                column.append(numbers[-1])
+            packed.append(_to_little_endian(column).tobytes())
+        values = [self.min, self.max, *(value for _, value, _ in new)]
+        values = [value for value in values if value == value]
         return dataclasses.replace(
             self,
             num_points=num_points,
             last=new[-1][1],
-            min=min(numbers, default=math.nan),
-            max=max(numbers, default=math.nan),
+            min=min(values, default=math.nan),
+            max=max(values, default=math.nan),
             last_batches=int(new[-1][0]),
-            points=pack(kept),
+            points=b"".join(packed),
         )
 
 
@@ -118,49 +125,58 @@ def count_kept(num_points: int) -> int:
     return -(-(num_points - 1) // find_stride(num_points)) + 1
 
 
-def pack(points: Sequence[Point]) -> bytes:
-    """Returns all batches, then all values, then all times, as little-endian float64."""
-    numbers = itertools.chain.from_iterable(zip(*points, strict=True))
-    return struct.pack(f"<{3 * len(points)}d", *numbers)
-
-
 def unpack(points: bytes) -> tuple[list[float], list[float], list[float]]:
-    """Returns the batches, values and times of packed points.
+    """Returns the batches, values and times of a curve's points.
+
+    Args:
+        points: All batches, then all values, then all times, as little-endian float64.
 
     Raises:
         ValueError: If they are damaged.
 
     Example:
-        >>> unpack(pack([(10, 0.5, 1.0), (20, 0.25, 2.0)]))
+        >>> unpack(Curve(1, 1, "training", "loss").extend([(10, 0.5, 1.0), (20, 0.25, 2.0)]).points)
         ([10.0, 20.0], [0.5, 0.25], [1.0, 2.0])
     """
+    batches, values, times = _read(points)
+    return batches.tolist(), values.tolist(), times.tolist()
+
+
+def _read(points: bytes) -> tuple[Numbers, Numbers, Numbers]:
     count, rest = divmod(len(points), POINT_BYTES)
     if rest:
         raise ValueError(f"Points of a curve have {POINT_BYTES} bytes each, got {len(points)}.")
-    numbers = struct.unpack(f"<{3 * count}d", points)
-    return list(numbers[:count]), list(numbers[count : 2 * count]), list(numbers[2 * count :])
+    numbers = _to_little_endian(array.array("d", points))
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
 
-def collect(
-    rows: Iterable[metric.MetricRow],
-) -> dict[tuple[int, metric.MetricGroup], dict[str, list[Point]]]:
-    """Returns the points in rows of metrics: by trial and group, then by name."""
-    found: dict[tuple[int, metric.MetricGroup], dict[str, list[Point]]] = {}
+def _to_little_endian(numbers: Numbers) -> Numbers:
+    """Returns numbers whose bytes are, or were, in the order in which they are kept."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def collect(rows: Iterable[metric.MetricRow]) -> dict[int, dict[Metric, list[Point]]]:
+    """Returns the points in rows of metrics, by trial and metric."""
+    found: dict[int, dict[Metric, list[Point]]] = {}
     for row in rows:
-        by_name = found.setdefault((row.trial_id, row.group), {})
+        of_trial = found.setdefault(row.trial_id, {})
         for name, value in row.metrics.items():
             number = value if type(value) is float else to_number(value)
             if number is not None:
-                by_name.setdefault(name, []).append((row.total_batches, number, row.time))
+                of_trial.setdefault((row.group, name), []).append(
+                    (row.total_batches, number, row.time)
+                )
     return found
 
 
 def build(experiment_id: int, rows: Iterable[metric.MetricRow]) -> list[Curve]:
     """Returns the curves of all metrics of an experiment that are numbers."""
     return [
-        Curve(experiment_id, trial_id, group, name).extend(points)
-        for (trial_id, group), by_name in collect(rows).items()
-        for name, points in by_name.items()
+        Curve(experiment_id, trial_id, *which).extend(points)
+        for trial_id, of_trial in collect(rows).items()
+        for which, points in of_trial.items()
     ]
 
 
@@ -173,4 +189,4 @@ def to_number(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf

@@ -27,7 +27,7 @@ class MetricRow:
     """The trial."""
 
     group: MetricGroup
-    """Training or validation."""
+    """What they are about."""
 
     total_batches: int
     """Batches that the trial had trained on."""

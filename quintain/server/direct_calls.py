@@ -12,7 +12,17 @@ from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import curve, importance, log, master_status, metric, states, trial_table
+from quintain.records import (
+    curve,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    run,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 from quintain.server import checkpoint_files, log_pages, summaries, tables
@@ -162,13 +172,13 @@ class DirectCalls(calls.Calls):
             table = tables.read_table(session, experiment)
         name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
         found = table.metrics[tables.find_metric(name, table)]
-        values = getattr(found, found.best)
+        values = getattr(found, found.best_is)
         return importance_lib.evaluate(
             table.hparams,
             [None if value is None else float(value) for value in values],
             space.Space.parse(experiment.config.get("hyperparameters", {})),
             evaluator=evaluator,
-            smaller_is_better=found.best == "min",
+            smaller_is_better=found.best_is == "min",
         )
 
     def list_points(
@@ -250,21 +260,10 @@ class DirectCalls(calls.Calls):
         ]
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
         with self._store.reading() as session:
             session.get_trial(trial_id)
-            return session.list_logs(
-                trial_id, after=after, limit=limit, source=source, contains=contains, last=last
-            )
+            return session.list_logs(trial_id, which)
 
     @override
     def list_checkpoints(
@@ -310,6 +309,30 @@ class DirectCalls(calls.Calls):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         source = self.find_model_dir(experiment_id)
         return checkpoint_files.copy_files(source, checkpoint_files.list_files(source), directory)
+
+    @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        found = provenance.load(self.get_experiment(experiment_id).model_dir)
+        if found is None:
+            raise errors.NotFoundError(
+                f"experiment {experiment_id}: it is not known where it comes from; it was created "
+                "by a program that did not say it, or by an earlier version."
+            )
+        return found
+
+    def list_spans(
+        self, experiment_id: int | None = None, *, since: float | None = None
+    ) -> list[run.Span]:
+        """Returns when trials held slots, in the order in which they got them.
+
+        Args:
+            experiment_id: The experiment; None for all.
+            since: Only those that had not ended then; seconds since the epoch.
+        """
+        with self._store.reading() as session:
+            if experiment_id is not None:
+                session.get_experiment(experiment_id)
+            return session.list_spans(experiment_id, since=since)
 
     def find_checkpoint_dir(self, uuid: str) -> pathlib.Path:
         """Returns the directory of a checkpoint.

@@ -16,7 +16,7 @@ class CurveReader(queries.Queries):
         self,
         experiment_id: int,
         *,
-        names: Collection[tuple[metric.MetricGroup, str]] = (),
+        names: Collection[curve.Metric] = (),
         trial_ids: Collection[int] = (),
         points: bool = True,
     ) -> list[curve.Curve]:
@@ -36,16 +36,21 @@ class CurveReader(queries.Queries):
         if not points:
             return self._list(curve.Curve, where, order, {"points": "x''"})
         found = self._list(curve.Curve, where, order)
-        return [each if each.is_whole else self._rebuild_curve(each) for each in found]
+        return [each if self._check_whole(each) else self._rebuild_curve(each) for each in found]
+
+    def _check_whole(self, found: curve.Curve) -> bool:
+        """Returns whether a curve is whole, and says so if it is damaged."""
+        if not found.is_whole:
+            logger.warning(
+                "The points of %s/%s of trial %d are damaged in the database; they are made anew "
+                "from its metrics.",
+                found.group.value,
+                found.name,
+                found.trial_id,
+            )
+        return found.is_whole
 
     def _rebuild_curve(self, damaged: curve.Curve) -> curve.Curve:
-        logger.warning(
-            "The points of %s/%s of trial %d are damaged in the database; they are taken from its "
-            "metrics.",
-            damaged.group.value,
-            damaged.name,
-            damaged.trial_id,
-        )
         built = curve.build(damaged.experiment_id, self._list_rows(damaged.trial_id))
         return next((each for each in built if each.key == damaged.key), curve.Curve(*damaged.key))
 

@@ -102,7 +102,7 @@ class Where:
             values = {
                 f"{name}{number}": columns.to_column(text) for number, text in enumerate(allowed)
             }
-            self.add(f"{name} IN ({', '.join(f':{key}' for key in values)})", **values)
+            self.add(f'"{name}" IN ({", ".join(f":{key}" for key in values)})', **values)
 
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""

@@ -1,7 +1,8 @@
 """What can be done in one transaction of the store."""
 
+import functools
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -35,11 +36,14 @@ class Session(reading.Reader):
 
     def __init__(self, connection: sa.Connection) -> None:
         """Stores the connection, in whose transaction everything happens."""
-        super().__init__(
-            lambda query, values: connection.execute(sa.text(query), values),
-            is_sqlite=connection.dialect.name == "sqlite",
-            failure=exc.OperationalError,
-        )
+        is_sqlite = connection.dialect.name == "sqlite"
+
+        def select(query: str, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+            if is_sqlite:  # Its driver takes the query as it is, which saves most of the time.
+                return connection.exec_driver_sql(query, dict(values))
+            return connection.execute(sa.text(query), values)
+
+        super().__init__(select, is_sqlite=is_sqlite, failure=exc.OperationalError)
         self._connection = connection
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
@@ -129,8 +133,8 @@ class Session(reading.Reader):
         for trial_id in dict.fromkeys(row.trial_id for row in rows):
             owner = self._find_owner(trial_id)
             self._note(change.ChangeKind.METRICS, owner, trial_id, first_id)
-        for (trial_id, group), points in curve.collect(rows).items():
-            self._extend_curves(trial_id, group, points)
+        for trial_id, points in curve.collect(rows).items():
+            self._extend_curves(trial_id, points)
 
     def delete_metrics_after(self, trial_id: int, total_batches: int) -> None:
         """Deletes the metrics of more batches, those of single batches included: a roll back.
@@ -155,23 +159,23 @@ class Session(reading.Reader):
         if rows:
             self._save_curves(curve.build(self._find_owner(trial_id), rows))
 
-    def _extend_curves(
-        self, trial_id: int, group: metric.MetricGroup, points: dict[str, list[curve.Point]]
-    ) -> None:
-        known = self._list_curves(queries.Where(trial_id=trial_id, group=group))
-        curves = {each.name: each for each in known}
+    def _extend_curves(self, trial_id: int, points: dict[curve.Metric, list[curve.Point]]) -> None:
+        """Adds points, whose metrics are stored, to the curves of a trial."""
+        where = queries.Where(trial_id=trial_id)
+        where.add_any("group", {group for group, _ in points})
+        known = {(each.group, each.name): each for each in self._list(curve.Curve, where, "")}
         owner = self._find_owner(trial_id)
         extended = []
-        for name, new in points.items():
-            former = curves.get(name) or curve.Curve(owner, trial_id, group, name)
-            if not former.may_extend(new):
+        for which, new in points.items():
+            former = known.get(which) or curve.Curve(owner, trial_id, *which)
+            if not (self._check_whole(former) and former.may_extend(new)):
                 self.rebuild_curves(trial_id)
                 return
             extended.append(former.extend(new))
         self._save_curves(extended)
 
     def _save_curves(self, curves: Sequence[curve.Curve]) -> None:
-        if curves:
+        if curves:  # An empty list would be one row of nothing.
             self._connection.execute(_SAVE_CURVE, [columns.to_row(each) for each in curves])
 
     def add_batch_metrics(
@@ -281,7 +285,7 @@ class Session(reading.Reader):
             for (kind, owner, trial_id, _), ref in self._changes.items()
         ]
         self._connection.execute(sa.insert(schema.CHANGES), rows)
-        newest = self._find_last_id("changes")
+        newest = self._find_next_id("changes") - 1
         if newest // _PRUNING_STEP > (newest - len(rows)) // _PRUNING_STEP:
             table = schema.CHANGES
             self._connection.execute(
@@ -328,13 +332,19 @@ class Session(reading.Reader):
         table = _find_table(type(record))
         row = columns.to_row(record)
         value = row.pop(key)
-        result = self._connection.execute(sa.update(table).where(table.c[key] == value).values(row))
+        query = _build_update(table, key)
+        result = self._connection.execute(query, {**row, "value_of_key": value})
         if not result.rowcount:
             raise self._missing(type(record), key, value)
 
 
 _SAVE_CURVE: Final = sa.insert(schema.CURVES).prefix_with("OR REPLACE", dialect="sqlite")
 _BEGIN_SPAN: Final = sa.insert(schema.SPANS).prefix_with("OR IGNORE", dialect="sqlite")
+
+
+@functools.cache
+def _build_update(table: sa.Table, key: str) -> sa.Update:
+    return sa.update(table).where(table.c[key] == sa.bindparam("value_of_key"))
 
 
 def _find_table(kind: type[Any]) -> sa.Table:

@@ -107,6 +107,10 @@ class FakeMaster:
         self.calls.append(("rerun trial", trial_id))
         return self._command("rerun", 1)
 
+    def continue_trial(self, trial_id, overrides):
+        self.calls.append(("continue trial", trial_id, tuple(overrides)))
+        return self._command("continued", 1)
+
     def delete_checkpoint(self, uuid):
         self.calls.append(("delete checkpoint", uuid))
         with self.store.reading() as session:

@@ -13,6 +13,7 @@ from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
+from quintain.client import provenance
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import process_launcher
 
@@ -101,6 +102,7 @@ def create(
                 source=config_file,
                 overrides=assignments,
                 activate=not paused,
+                origin=provenance.collect(directory),
             )
             if not as_json:
                 click.echo(f"Created experiment {experiment.id}.")
@@ -210,7 +212,7 @@ def _create_only(
     with connect.open_client() as client:
         experiment = begin(client)
         if shows_link:
-            page_links.show(client.build_link, view=f"experiments/{experiment.id}")
+            page_links.show(lambda: client.build_link().url, view=f"experiments/{experiment.id}")
         return experiment
 
 

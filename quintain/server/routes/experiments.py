@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import fastapi
 
 from quintain import errors
+from quintain.records import provenance as provenance_lib
 from quintain.records import states, trial_table
 from quintain.records import trial as trial_lib
 from quintain.scheduler import commands as commands_lib
 from quintain.server import (
     answers,
+    archives,
     checkpoint_files,
     direct_calls,
     experiment_changes,
@@ -45,6 +47,9 @@ class NewExperiment:
 
     activate: bool = True
     """Whether it starts at once."""
+
+    provenance: provenance_lib.Provenance | None = None
+    """Where it comes from."""
 
 
 @dataclasses.dataclass
@@ -124,6 +129,7 @@ def build_router(
             overrides=new.overrides,
             parent_id=new.parent_id,
             activate=new.activate,
+            origin=new.provenance,
         )
         return responses.to_response(experiment, 201)
 
@@ -229,6 +235,17 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
     def list_events(experiment_id: int, *, after: int = 0) -> fastapi.Response:
         """Lists what happened to it."""
         return responses.to_response(calls.list_events(experiment_id, after=after))
+
+    @router.get("/{experiment_id}/provenance", response_model=provenance_lib.Provenance)
+    def get_provenance(experiment_id: int) -> fastapi.Response:
+        """Says where it comes from."""
+        return responses.to_response(calls.get_provenance(experiment_id))
+
+    @router.get("/{experiment_id}/files.tar", response_class=fastapi.Response)
+    def get_code(experiment_id: int) -> fastapi.Response:
+        """Returns its code as one archive."""
+        directory = calls.find_model_dir(experiment_id)
+        return archives.to_response(directory, f"experiment-{experiment_id}")
 
     @router.get("/{experiment_id}/files")
     def list_files(experiment_id: int) -> fastapi.Response:

@@ -1,5 +1,6 @@
 """`/trials`: the points of searches."""
 
+import dataclasses
 from typing import Annotated
 
 import fastapi
@@ -8,6 +9,16 @@ from quintain.records import metric, states
 from quintain.scheduler import commands as commands_lib
 from quintain.server import direct_calls, log_pages, responses
 from quintain.server.routes import tables
+
+
+@dataclasses.dataclass
+class Continuation:
+    """What is different where a trial goes on."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
 
 
 def build_router(
@@ -66,5 +77,10 @@ def build_router(
     def rerun(trial_id: int) -> fastapi.Response:
         """Creates an experiment of one trial like this one."""
         return responses.to_response(commands.rerun_trial(trial_id), 201)
+
+    @router.post("/{trial_id}/continue", status_code=201)
+    def continue_trial(trial_id: int, changes: Continuation) -> fastapi.Response:
+        """Creates an experiment of one trial that begins with the newest checkpoint of this one."""
+        return responses.to_response(commands.continue_trial(trial_id, changes.overrides), 201)
 
     return router
