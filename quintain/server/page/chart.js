@@ -82,8 +82,8 @@ export function Chart(props) {
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
     ${props.hasLegend !== false && series.length <= MAX_NAMED && html`<${Legend} series=${series} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
-    <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", `last ${xLabel}`, "last", "lowest", "highest"]}
-      rows=${() => lines.map((line, i) => summarize(series[i].name, line))} />
+    <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
+      rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
   </div>`;
 }
 
