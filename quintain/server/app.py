@@ -5,6 +5,7 @@ whose is good for what. The page is below a path of its own; see `page_files`.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
+import pathlib
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -13,13 +14,15 @@ from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
+from quintain.client import home as home_lib
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, page_files, responses
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
-from quintain.server.routes import checkpoints, experiments, runs, trials, workers
+from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.routes import checkpoints, experiments, runs, tensorboard, trials, workers
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
 from quintain.web import answer_headers, request_checks
@@ -45,6 +48,7 @@ def build_app(
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
+    tensorboards: tensorboards_lib.TensorBoards | None = None,
     allowed_hosts: Collection[str] = (),
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
@@ -59,9 +63,13 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        tensorboards: Starts them for the page; one that is never closed if None.
         allowed_hosts: Names of proxies under which it is asked; see `request_checks.parse_host`.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
+    home = home_lib.Home(pathlib.Path(info.home))
+    tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    run_index = runs.build_index(info)
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
@@ -101,7 +109,8 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
-        runs.build_router(info),
+        runs.build_router(run_index),
+        tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
     ):
         app.include_router(router, prefix=PREFIX)
     return app

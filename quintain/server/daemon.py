@@ -24,6 +24,7 @@ from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
+from quintain.server import tensorboards as tensorboards_lib
 from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
@@ -226,6 +227,8 @@ class MasterServer:
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
+        self._tensorboards = tensorboards_lib.TensorBoards(self._home)
+        parts.callback(self._tensorboards.close)
         app = self._build_app(launch_key)
         parts.enter_context(http_server.serve(app, listener, local_listener))
         parts.callback(self._is_stopping.set)
@@ -268,6 +271,7 @@ class MasterServer:
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
+            tensorboards=self._tensorboards,
             allowed_hosts=self._allowed_hosts,
         )
 

@@ -167,7 +167,9 @@ def test_the_interface_describes_itself(http):
     paths = http("GET", "/openapi.json").json["paths"]
 
     nouns = {path.split("/")[3] for path in paths}
-    assert nouns == {"master", "slots", "experiments", "trials", "checkpoints"}
+    assert nouns == {
+        "master", "slots", "experiments", "trials", "checkpoints", "runs", "tensorboard",
+    }  # fmt: skip
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 
