@@ -205,7 +205,7 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 @click.option(
     "--group",
     type=click.Choice([group.value for group in metric.MetricGroup]),
-    help="Training or validation; both by default.",
+    help="What they are about; training and validation by default.",
 )
 @click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
@@ -282,3 +282,24 @@ def rerun(trial_id: int, as_json: bool) -> None:
         output.print_json(experiment)
         return
     click.echo(f"Created experiment {experiment.id}, which runs trial {trial_id} again.")
+
+
+@trial.command("continue", cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
+    r"""Create an experiment of one trial that begins with the newest checkpoint of this one.
+
+    It trains as many batches as this one has.
+
+    \b
+    quintain trial continue 7 --set searcher.max_length=1000
+    """
+    with connect.open_client() as client:
+        experiment = client.continue_trial(trial_id, assignments)
+    if as_json:
+        output.print_json(experiment)
+        return
+    click.echo(f"Created experiment {experiment.id}, which goes on with trial {trial_id}.")

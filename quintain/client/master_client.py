@@ -11,7 +11,16 @@ from quintain.client import address as address_lib
 from quintain.client import calls, connection, fetched_files
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import codec, log, master_status, metric, states
+from quintain.records import (
+    codec,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 
@@ -67,14 +76,13 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
-    def build_link(self, *, stays: bool = False) -> str:
+    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
         """Returns a link that opens the page of the master in a browser once.
 
         Args:
             stays: Whether it is good until it is used; otherwise for ten minutes.
         """
-        body = {"stays": stays}
-        return str(self._connection.request("POST", f"{_PREFIX}/master/sign-in", body=body)["url"])
+        return self._post(master_status.PageLink, "/master/sign-in", {"stays": stays})
 
     def sign_out_all(self) -> None:
         """Signs all browsers out."""
@@ -107,6 +115,10 @@ class MasterClient(calls.Calls):
         return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
 
     @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        return self._get(provenance.Provenance, f"/experiments/{experiment_id}/provenance")
+
+    @override
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
         return self._get(list[dict[str, Any]], f"/experiments/{experiment_id}/events", after=after)
 
@@ -119,6 +131,32 @@ class MasterClient(calls.Calls):
     ) -> list[trial_lib.TrialRecord]:
         return self._get(
             list[trial_lib.TrialRecord], "/trials", experiment_id=experiment_id, state=state_names
+        )
+
+    @override
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        path = f"/experiments/{experiment_id}/trials"
+        return self._get(list[trial_lib.TrialRecord], path, **vars(selection))
+
+    @override
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        return self._get(trial_table.TrialTable, f"/experiments/{experiment_id}/table")
+
+    @override
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        return self._get(
+            importance.Importances,
+            f"/experiments/{experiment_id}/importance",
+            metric=metric_name,
+            evaluator=evaluator,
         )
 
     @override
@@ -214,6 +252,7 @@ class MasterClient(calls.Calls):
         overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
+        origin: provenance.Provenance | None = None,
     ) -> experiment_lib.Experiment:
         """Creates an experiment.
 
@@ -224,6 +263,7 @@ class MasterClient(calls.Calls):
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
             activate: Whether it starts at once; paused otherwise.
+            origin: Where it comes from; None if nobody says it.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -235,6 +275,7 @@ class MasterClient(calls.Calls):
             "overrides": list(overrides),
             "parent_id": parent_id,
             "activate": activate,
+            "provenance": codec.to_plain(origin),
         }
         return self._post(experiment_lib.Experiment, "/experiments", body)
 
@@ -302,6 +343,14 @@ class MasterClient(calls.Calls):
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
         return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of another."""
+        return self._post(
+            experiment_lib.Experiment,
+            f"/trials/{trial_id}/continue",
+            {"overrides": list(overrides)},
+        )
 
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""

@@ -6,7 +6,7 @@ Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "
 """
 
 import pathlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 import fastapi
@@ -19,13 +19,24 @@ from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, direct_calls, page_files, responses
+from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
-from quintain.server.routes import checkpoints, experiments, runs, tensorboard, trials, workers
+from quintain.server.routes import (
+    checkpoints,
+    events,
+    experiments,
+    runs,
+    tables,
+    tensorboard,
+    timeline,
+    trials,
+    workers,
+)
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
-from quintain.web import answer_headers, request_checks
+from quintain.web import answer_headers, compression, request_checks
 
 PREFIX: Final = "/api/v1"
 
@@ -35,6 +46,7 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_RESULT_BYTES: Final = 64 * 2**20
 """Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
 
+_COMPRESSED: Final = ("application/json", "text/csv")
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
@@ -48,8 +60,8 @@ def build_app(
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
+    feed: feed_lib.Feed | None = None,
     tensorboards: tensorboards_lib.TensorBoards | None = None,
-    allowed_hosts: Collection[str] = (),
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -63,8 +75,8 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
-        tensorboards: Starts them for the page; one that is never closed if None.
-        allowed_hosts: Names of proxies under which it is asked; see `request_checks.parse_host`.
+        feed: Knows what changes; without it there is no `/events`.
+        tensorboards: Starts them for the page; some that are never closed if None.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
@@ -76,6 +88,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        openapi_url=f"{PREFIX}/openapi.json",
     )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.handle_os_error)
@@ -96,10 +109,10 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
-        hosts=allowed_hosts,
     )
+    app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(page_files.Page, sign_in=sign_in)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=allowed_hosts)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
@@ -111,6 +124,9 @@ def build_app(
         checkpoints.build_router(calls, master.commands),
         runs.build_router(run_index),
         tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
+        timeline.build_router(calls),
+        tables.build_router(calls),
+        *([] if feed is None else [events.build_router(calls, feed)]),
     ):
         app.include_router(router, prefix=PREFIX)
     return app

@@ -22,6 +22,7 @@ from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
+from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
@@ -204,7 +205,7 @@ class MasterServer:
         _write_secrets(self._home, port, launch_key)
         self._url = f"http://{http_server.HOST}:{port}"
         sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=port)
-        self._sign_in = sign_in_lib.SignIn(self._url, sessions)
+        self._sign_in = sign_in_lib.SignIn(self._url, sessions, hosts=self._allowed_hosts)
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or _build_launcher()
@@ -229,8 +230,11 @@ class MasterServer:
         self._resume()
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
         parts.callback(self._tensorboards.close)
-        app = self._build_app(launch_key)
+        feed = feed_lib.Feed(store, self._master.status)
+        app = self._build_app(launch_key, feed)
         parts.enter_context(http_server.serve(app, listener, local_listener))
+        # It ends first, and with it the answers that go on for ever.
+        parts.enter_context(feed)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
@@ -252,7 +256,9 @@ class MasterServer:
                     self._master.commands.apply(experiment_id, "activate")
         self._home.resume_file.unlink(missing_ok=True)
 
-    def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:
+    def _build_app(
+        self, launch_key: launch_tokens.LaunchKey, feed: feed_lib.Feed
+    ) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
             version=quintain.__version__,
             home=str(self._home.path),
@@ -271,8 +277,8 @@ class MasterServer:
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
+            feed=feed,
             tensorboards=self._tensorboards,
-            allowed_hosts=self._allowed_hosts,
         )
 
 

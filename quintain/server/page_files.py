@@ -33,6 +33,8 @@ _MEDIA_TYPES: Final = {
 """What is served. The tables of the system may say otherwise, and browsers run no other scripts."""
 
 _STATIC: Final = "/static/"
+_ARRIVED: Final = b"arrived"
+"""Where `arriving.js` leads to."""
 
 
 class Page:
@@ -54,7 +56,7 @@ class Page:
         """
         self._app = app
         self._sign_in = sign_in
-        self._directory = directory
+        self._directory = directory.resolve()
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -85,10 +87,13 @@ class Page:
 
     async def _open(self, scope: types.Scope, *, is_page: bool) -> types.ASGIApp:
         if self._sign_in.find_session(scope) is not None:
+            if self._sign_in.is_other_user(scope):
+                return await self._answer_page("other_user.html", responses.FORBIDDEN)
             answer = await self._answer_file(scope, "index.html")
             answer.headers["Vary"] = "Cookie"
             return answer
-        if is_page and not sign_in_lib.is_same_site(scope):
+        has_arrived = scope["query_string"] == _ARRIVED
+        if is_page and not has_arrived and not sign_in_lib.is_same_site(scope):
             # Browsers leave the cookie away on the way from another site, and send it from here.
             return await self._answer_page("arriving.html", 200)
         answer = await self._answer_page("sign_in.html", 401)
@@ -100,6 +105,8 @@ class Page:
         if scope["method"] == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
             # Nobody has followed the link yet.
             return fastapi.Response(status_code=503)
+        if self._sign_in.is_other_user(scope):
+            return await self._answer_page("other_user.html", responses.FORBIDDEN)
         is_good = is_page and self._sign_in.codes.use(request.query_params.get("code", ""))
         if not is_good:
             if self._sign_in.find_session(scope) is not None:
@@ -111,7 +118,7 @@ class Page:
         answer.headers["Set-Cookie"] = (
             f"{self._sign_in.sessions.cookie_name}={self._sign_in.sessions.begin()}; "
             f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
-            + ("; Secure" if scope["scheme"] == "https" else "")
+            + ("; Secure" if request.headers.get("x-forwarded-proto") == "https" else "")
         )
         return answer
 
@@ -137,7 +144,7 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path | None:
     """Returns a file of the page, or None if there is none of this name.
 
     Args:
-        directory: Where the files are.
+        directory: Where the files are; no link leads there.
         name: Path relative to it, as a stranger asks for it.
     """
     path = directory / name
@@ -145,7 +152,7 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path | None:
         return None
     try:
         # No name leads out of the directory, nor is there a second one for a file.
-        is_own = path.resolve() == path and path.is_relative_to(directory) and path.is_file()
+        is_own = str(path.resolve()) == f"{directory}/{name}" and path.is_file()
     except (OSError, ValueError):
         return None
     return path if is_own else None

@@ -13,6 +13,7 @@ from quintain.records import (
     log,
     master_status,
     metric,
+    provenance,
     states,
     trial,
 )
@@ -120,6 +121,11 @@ class FakeCalls(calls.Calls):
             metric.MetricRow(1, metric.MetricGroup.VALIDATION, 100, {"accuracy": 0.5}, 10, 2.0),
         ]
         self.files = {"weights.h5": "w" * 2048, "export/1/saved_model.pb": "pb", "model.keras": "k"}
+        self.provenance = provenance.Provenance(
+            1000.0, ("quintain", "experiment", "create", "a b.yaml"), "/me", "3.12.1", "Linux",
+            "host", "Processor", 2, 8_000_000_000, {"keras": "3.15"},
+            provenance.GitState("0123abcd", "main", is_dirty=True, diff="+\x1b[31mred\n"),
+        )  # fmt: skip
         self.done = []
 
     def get_status(self):
@@ -248,6 +254,16 @@ class FakeCalls(calls.Calls):
     def rerun_trial(self, trial_id):
         self.done.append(("rerun trial", trial_id))
         return self.experiments[2]
+
+    def continue_trial(self, trial_id, overrides):
+        self.done.append(("continue trial", trial_id, overrides))
+        return self.experiments[2]
+
+    def get_provenance(self, experiment_id):
+        self.get_experiment(experiment_id)
+        if experiment_id != 1:
+            raise errors.NotFoundError(f"experiment {experiment_id}: it is not known.")
+        return self.provenance
 
     def delete_checkpoint(self, uuid):
         self.done.append(("delete checkpoint", uuid))

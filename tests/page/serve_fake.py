@@ -111,6 +111,28 @@ class Home:
             "config": {"name": "digits", "searcher": searcher, "resources": {"slots_per_trial": 1}},
         }
 
+    def list_summaries(self) -> list[dict[str, Any]]:
+        """Returns it, and others that have ended."""
+        others = [
+            ("COMPLETED", 1.0, '<img src=x onerror="alert(1)"> a name of hostile HTML', False),
+            ("ERROR", 0.3, "Translation, small transformer " + "with a very long name " * 8, False),
+            ("PAUSED", 0.5, "Digits, PBT", False),
+            ("CANCELED", 0.1, "Digits, first try", True),
+        ]
+        made = [
+            {
+                "id": number,
+                "state": state,
+                "description": name,
+                "progress": progress,
+                "is_archived": is_archived,
+                "end_time": None if state == "PAUSED" else self.start + 700 * number,
+                "num_trials": {"COMPLETED": 10, "ERROR": 6 if state == "ERROR" else 0},
+            }
+            for number, (state, progress, name, is_archived) in enumerate(others, 2)
+        ]
+        return [self.to_summary(), *({**self.to_summary(), **one} for one in made)]
+
     def to_table(self) -> dict[str, Any]:
         """Returns the columnar table."""
         names = [name for name in self.trials[0] if name not in ("hparams", "experiment_id")] if self.trials else []
@@ -210,7 +232,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, path: str, query: dict[str, list[str]]) -> None:
         """Answers below `/api/v1`."""
         answers: dict[str, Any] = {
-            "/experiments": lambda: [] if self.is_empty else [self.home.to_summary()],
+            "/experiments": lambda: [] if self.is_empty else self.home.list_summaries(),
             "/experiments/1": lambda: self.home.to_summary()
             | {"config": self.home.to_summary()["config"] | {"hyperparameters": SPACE}, "original_config": "name: digits\n"},
             "/experiments/1/table": self.home.to_table,

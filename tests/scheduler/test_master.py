@@ -1,5 +1,6 @@
 """Whole experiments with simulated workers over a real store."""
 
+import dataclasses
 import pathlib
 import random
 import sqlite3
@@ -9,7 +10,7 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.records import checkpoint, exit_codes, states, trial, workload
+from quintain.records import checkpoint, exit_codes, provenance, states, trial, workload
 from quintain.scheduler import launch_tokens, scheduling, slots
 from quintain.scheduler import master as master_lib
 
@@ -563,6 +564,50 @@ def test_a_trial_is_run_again_with_its_hyperparameters_and_seed(
     assert (record.hparams, record.seed) == (former.hparams, former.seed)
     assert (record.total_batches, record.best_metric) == (6, former.best_metric)
     assert again.parent_id == experiment_id
+
+
+def test_a_trial_is_continued_from_its_newest_checkpoint(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    make_workers(master).run()
+    former = list_trials(store, experiment_id)[3]
+
+    again = master.commands.continue_trial(former.id, ["searcher.max_length=4", "name=longer"])
+    workers = make_workers(master)
+    workers.run()
+
+    (record,) = list_trials(store, again.id)
+    assert (record.hparams, record.seed, record.total_batches) == (former.hparams, former.seed, 4)
+    (spec,) = workers.specs.values()
+    assert spec.latest_checkpoint.endswith(former.latest_checkpoint)
+    assert (again.config["name"], again.parent_id) == ("longer", experiment_id)
+
+
+def test_a_trial_without_a_checkpoint_can_not_be_continued(make_master, config_text):
+    master = make_master()
+    create(master, config_text, "single")
+    with pytest.raises(errors.ConfigError, match="trial 1 has no checkpoint"):
+        master.commands.continue_trial(1, [])
+
+
+def test_where_an_experiment_comes_from_is_kept_and_inherited(make_master, config_text, tmp_path):
+    master = make_master()
+    origin = provenance.Provenance(
+        1.0, ("quintain",), "/", "3.12", "Linux", "host", "cpu", 2, None, {"keras": "3.15"},
+        provenance.GitState("c0ffee", "main", is_dirty=False),
+    )  # fmt: skip
+
+    first = master.commands.create_experiment(config_text(SEARCHES["single"]), None, origin=origin)
+    fork = master.commands.fork_experiment(first.id, None, [])
+    rerun = master.commands.rerun_trial(1)
+    unknown = create(master, config_text, "single")
+
+    assert provenance.load(first.model_dir) == origin
+    assert provenance.load(fork.model_dir) == dataclasses.replace(origin, forked_from=first.id)
+    assert provenance.load(rerun.model_dir) == provenance.load(fork.model_dir)
+    assert provenance.load(str(tmp_path / "home" / "experiments" / str(unknown) / "x")) is None
 
 
 def test_all_trials_start_from_another_experiments_trial(

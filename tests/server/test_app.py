@@ -14,7 +14,7 @@ RUN = "/api/v1/trials/1/runs"
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic the-token", "the-token"])
-@pytest.mark.parametrize("path", ["/api/v1/experiments", "/api/v1/nothing", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/api/v1/experiments", "/api/v1/nothing", "/api/v1/openapi.json"])
 def test_nothing_is_answered_without_the_token(http, header, path):
     answer = http("GET", path, authorization=header)
 
@@ -164,7 +164,7 @@ def test_slots_and_the_master_are_shown(http):
 
 
 def test_the_interface_describes_itself(http):
-    paths = http("GET", "/openapi.json").json["paths"]
+    paths = http("GET", "/api/v1/openapi.json").json["paths"]
 
     nouns = {path.split("/")[3] for path in paths}
     assert nouns == {

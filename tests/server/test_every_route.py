@@ -160,7 +160,7 @@ def _no_tensorboard(monkeypatch):
 @pytest.fixture
 def routes(ask):
     """Returns (method, path, schema of the body) of all addresses."""
-    schema = json.loads(ask("GET", "/openapi.json").data)
+    schema = json.loads(ask("GET", "/api/v1/openapi.json").data)
     found = []
     for path, methods in schema["paths"].items():
         for method, route in methods.items():

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, page_links
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
+from quintain.client import provenance
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import process_launcher
 
@@ -101,6 +102,7 @@ def create(
                 source=config_file,
                 overrides=assignments,
                 activate=not paused,
+                origin=provenance.collect(directory),
             )
             if not as_json:
                 click.echo(f"Created experiment {experiment.id}.")
@@ -108,7 +110,9 @@ def create(
 
         try:
             if not follows:
-                experiment = _create_only(begin, num_slots, threads_per_slot)
+                experiment = _create_only(
+                    begin, num_slots, threads_per_slot, shows_link=not (as_json or quiet)
+                )
                 if as_json:
                     output.print_json(experiment)
                 elif not paused:
@@ -195,14 +199,21 @@ def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) 
 
 
 def _create_only(
-    begin: "foreground.Begin", num_slots: int | None, threads_per_slot: int | None
+    begin: "foreground.Begin",
+    num_slots: int | None,
+    threads_per_slot: int | None,
+    *,
+    shows_link: bool,
 ) -> experiment_lib.Experiment:
     """Creates an experiment in the running master, or in one that is started for it."""
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
         connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)
     with connect.open_client() as client:
-        return begin(client)
+        experiment = begin(client)
+        if shows_link:
+            page_links.show(lambda: client.build_link().url, view=f"experiments/{experiment.id}")
+        return experiment
 
 
 def _run_locally(

@@ -1,11 +1,11 @@
 // @ts-check
 // The frame of the page: what is always there, and the view that the address names.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
-import { subscribe, watchConnection } from "./api.js";
+import { post, subscribe, watchConnection } from "./api.js";
 import { useKeys, KeyHelp } from "./keys.js";
 import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
-import { Empty, Toasts } from "./widgets.js";
+import { Empty, Menu, Toasts, toast } from "./widgets.js";
 
 /** First part of the address -> module and component. Modules load when they are first looked at.
  * @type {Record<string, {module: string, name: string, title: string}>} */
@@ -42,14 +42,14 @@ function App() {
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="top">
-      <a class="brand" href="#/experiments"><img src="static/favicon.svg" alt="" width="22" height="22" />Quintain</a>
+      <a class="brand" href="#/experiments"><img src="static/favicon.svg" alt="" width="22" height="22" /><span>Quintain</span></a>
       <nav aria-label="pages">${LINKS.map(([key, label]) => html`
         <a key=${key} href="#/${key}" aria-current=${isWithin(view, key) ? "page" : undefined}>${label}</a>`)}</nav>
       <span class="space"></span>
       <${Slots} status=${status} />
       <${Connection} />
       <button type="button" class="button quiet" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
-      <${KeyHelp} />
+      <${More} />
     </header>
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}
     <main id="main" tabindex="-1">
@@ -67,6 +67,17 @@ function Connection() {
   const words = { live: "live", connecting: "connecting", lost: "The master does not answer; going on by itself when it is back.",
     "signed out": "Signed out: run quintain ui for a new link." }[state];
   return html`<span class="connection ${state.replace(" ", "-")}" role="status">${words}</span>`;
+}
+
+/** What is wanted seldom. */
+function More() {
+  const [areKeysShown, showKeys] = useState(false);
+  useKeys({ "?": () => showKeys(true) });
+  const signOut = () => post("/master/sign-out").then(() => location.replace("./"), (error) => toast(error.message, "bad"));
+  return html`<${Menu} label="⋯" title="More" kind="quiet bare" align="right">${(/** @type {() => void} */ close) => html`
+      <button type="button" class="menu-item" onClick=${() => (close(), showKeys(true))}>Keys <kbd>?</kbd></button>
+      <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out of this browser</button>`}<//>
+    ${areKeysShown && html`<${KeyHelp} onClose=${() => showKeys(false)} />`}`;
 }
 
 /** @param {{status: any}} props */
@@ -109,4 +120,6 @@ function skip(event) {
   document.getElementById("main")?.focus();
 }
 
+// A link from elsewhere arrives with a mark that nobody needs any more.
+if (location.search === "?arrived") history.replaceState(null, "", "./" + location.hash);
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));

@@ -89,7 +89,7 @@ export function Chart(props) {
 
 /** @param {{series: Series[]}} props */
 function Legend({ series }) {
-  return html`<ul class="chart-legend">${series.map((one) => html`<li>
+  return html`<ul class="chart-legend">${[...series].reverse().map((one) => html`<li>
     <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
       stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}
   </li>`)}</ul>`;

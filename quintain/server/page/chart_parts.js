@@ -5,7 +5,7 @@ import * as format from "./format.js";
 import { html, useMemo } from "./vendor/preact.js";
 
 const MAX_SETTINGS = 8;
-const NUM_STOPS = 24;
+let numLegends = 0;
 
 /**
  * Says which trial is pointed at.
@@ -29,11 +29,12 @@ export function TrialTip({ data, row, lines }) {
  * @param {{label: string, lo: number, hi: number, shades: string[]}} props
  */
 export function ShadeLegend({ label, lo, hi, shades }) {
-  const stops = Array.from({ length: NUM_STOPS }, (_, i) => shades[Math.round((i * (shades.length - 1)) / (NUM_STOPS - 1))]);
+  const id = useMemo(() => `shades-${(numLegends += 1)}`, []);
   return html`<div class="shade-legend">
     <span>${label}</span><span class="shade-end">${format.number(lo)}</span>
-    <svg class="shade-bar" viewBox=${`0 0 ${NUM_STOPS} 1`} preserveAspectRatio="none" aria-hidden="true">
-      ${stops.map((color, i) => html`<rect x=${i} y="0" width="1.05" height="1" fill=${color} />`)}</svg>
+    <svg class="shade-bar" aria-hidden="true">
+      <linearGradient id=${id}>${shades.map((color, i) => html`<stop offset=${i / (shades.length - 1)} stop-color=${color} />`)}</linearGradient>
+      <rect width="100%" height="100%" fill=${`url(#${id})`} /></svg>
     <span class="shade-end">${format.number(hi)}</span>
   </div>`;
 }

@@ -39,18 +39,20 @@ export function dashOf(trialId) {
 }
 
 /**
- * Returns the shades for numbers, from the lowest to the highest.
+ * Returns the shades for numbers, from the lowest to the highest; the best ones stand out most from the ground.
  * @param {boolean} isDark
+ * @param {boolean} isSmallerBetter
  * @returns {string[]}
  */
-export function listShades(isDark) {
-  const [from, to] = isDark ? [0.22, 1] : [0, 0.86];
-  return Array.from({ length: NUM_SHADES }, (_, i) => {
+export function listShades(isDark, isSmallerBetter) {
+  const [from, to] = isDark ? [0.3, 1] : [0, 0.84];
+  const shades = Array.from({ length: NUM_SHADES }, (_, i) => {
     const place = (from + ((to - from) * i) / (NUM_SHADES - 1)) * (VIRIDIS.length - 1);
     const left = Math.min(Math.floor(place), VIRIDIS.length - 2);
     const mixed = VIRIDIS[left].map((value, c) => Math.round(value + (VIRIDIS[left + 1][c] - value) * (place - left)));
     return `rgb(${mixed.join(",")})`;
   });
+  return isDark === isSmallerBetter ? shades.reverse() : shades;
 }
 
 /**

@@ -49,9 +49,9 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     setSelection(next);
   };
   return html`<section class="curves">
-    <${CurveControls} data=${data} settings=${settings} route=${route} numShown=${rows.length} numSelected=${selection.size} />
+    <${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
-    ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} shades=${listShades(theme.isDark)} />`}
+    ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
     ${!rows.length && html`<${Empty} title=${settings.show === "selected" ? "No trial is selected" : "No trial passes the filter"}>
       <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
     ${rows.length > 0 && (isLoading && !hasAny(data, rows, settings.metrics)
@@ -87,7 +87,6 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
   const isDimmed = selection.size > 0 && settings.show !== "selected";
-  const colors = listShades(theme.isDark);
   /** @type {import("./chart.js").Series[]} */
   const series = [];
   const alpha = rows.length > 1000 ? 0.35 : rows.length > 100 ? 0.6 : 1;
@@ -95,7 +94,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
     const id = data.ids[row];
     const isChosen = selection.has(id);
     const shade = tint === "metric" ? shadeOf(shades.unit(row)) : -1;
-    const color = tint === "trial" || (isChosen && isDimmed) ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : colors[shade];
+    const color = tint === "trial" || (isChosen && isDimmed) ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade];
     for (const metric of metrics) {
       const kept = data.curve(id, metric);
       if (!kept?.batches.length) continue;
@@ -135,7 +134,8 @@ function findShades(data, rows, metrics, isDark) {
   const values = name ? data.get(`${name}.best`) : new Float64Array(0);
   const [lo, hi] = findUsualExtent([rows.map((row) => values[row])], false) ?? [0, 1];
   const scale = buildScale(lo, hi);
-  return { label: `best ${name}`, lo, hi, isDark, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
+  const shades = listShades(isDark, data.isSmallerBetter(name ?? ""));
+  return { label: `best ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
 }
 
 /** Returns the zoom of a chart: its own, or the horizontal one of another chart. @param {any} settings @param {string} chart @param {import("./chart.js").Series[]} series */

@@ -1,6 +1,6 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
-import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { get, getBuffer, subscribe } from "./api.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
@@ -12,7 +12,7 @@ import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
-import { TrialsTab } from "./trials_tab.js";
+import { TableTools, TrialsTab } from "./trials_tab.js";
 import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
 const REPAINT_MS = 100;
@@ -38,7 +38,8 @@ export function ExperimentView({ experimentId, route, status }) {
   const { query, setQuery } = route;
   const selection = useMemo(() => new Set(parseIds(query.sel)), [query.sel]);
   const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
-  const filter = useMemo(() => readFilter(data, query.where ?? ""), [data, query.where, data.columns.length]);
+  const lastGood = useRef(() => true);
+  const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
   const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
@@ -56,22 +57,23 @@ export function ExperimentView({ experimentId, route, status }) {
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
-  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? data.numRows : key === "compare" && selection.size ? selection.size : undefined }));
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(data.numRows) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
   return html`
     <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
     ${error && html`<${Problem} error=${error} retry=${load} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
-    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} problem=${filter.problem} states=${states} />`}
+    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} problem=${filter.problem} states=${states}>
+      ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
     ${tab === "trials"
       ? html`<${TrialsTab} ...${props} visible=${visible} />`
       : html`<section class="tab-body" key=${tab}><${LazyView} module=${TABS[tab].module} name=${TABS[tab].name} props=${props} /></section>`}`;
 }
 
 /** @param {{experiment: any, data: ExperimentData, version: number, status: any, props: any}} all */
-function Header({ experiment, data, status, props }) {
+function Header({ experiment, data, version, status, props }) {
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
-  const best = findBest(data);
+  const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
     <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
     <${Badge} state=${experiment.state} />
@@ -145,24 +147,25 @@ function useExperimentData(id) {
   return { data, version, error, load: data.reload };
 }
 
-/** @param {ExperimentData} data @param {string} where */
-function readFilter(data, where) {
+/** A mistake leaves what was chosen before: half an expression that is being typed does not make the table jump.
+ * @param {ExperimentData} data @param {string} where @param {{current: import("./filter.js").Filter}} lastGood */
+function readFilter(data, where, lastGood) {
   try {
-    return { test: parseFilter(where, data.arrays.keys()), problem: "" };
+    lastGood.current = parseFilter(where, data.arrays.keys());
+    return { test: lastGood.current, problem: "" };
   } catch (error) {
-    return { test: () => true, problem: /** @type {Error} */ (error).message };
+    return { test: lastGood.current, problem: data.experiment ? /** @type {Error} */ (error).message : "" };
   }
 }
 
 /** The trial with the best value of the searched metric. @param {ExperimentData} data */
 function findBest(data) {
-  const values = data.get("best_metric");
+  const values = /** @type {Float64Array} */ (data.get("best_metric"));
   const isSmaller = data.experiment?.config?.searcher?.smaller_is_better ?? true;
   let best = -1;
   for (let row = 0; row < values.length; row += 1) {
-    const value = /** @type {number} */ (values[row]);
-    if (Number.isNaN(value)) continue;
-    if (best < 0 || (isSmaller ? value < values[best] : value > values[best])) best = row;
+    if (Number.isNaN(values[row])) continue;
+    if (best < 0 || (isSmaller ? values[row] < values[best] : values[row] > values[best])) best = row;
   }
   return best < 0 ? null : { id: data.ids[best], value: values[best] };
 }

@@ -50,13 +50,13 @@ function Line({ experiment, eta, isActive }) {
   const isOver = end !== null && end !== undefined;
   return html`<tr class=${isActive ? "active" : ""}>
     <td class="number">${id}</td>
-    <td class="name"><a href="#/experiments/${id}">${nameOf(experiment)}</a></td>
+    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment)}>${nameOf(experiment)}</a></td>
     <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
     <td>${isOver ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>` : html`<${Progress} share=${progress} />
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
     <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
     <td class="number">${format.number(experiment.best_metric)}<div class="muted small">${config?.searcher?.metric}</div></td>
-    <td>${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
+    <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
     <td>${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${label}>${label}</span> `)}</td>
     <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { shortenName } from "./filter.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
@@ -9,7 +9,7 @@ import { Button, Menu } from "./widgets.js";
 const STATES = ["ACTIVE", "COMPLETED", "ERROR", "CANCELED"];
 
 /** @param {any} props those of a tab, with `numVisible`, `problem` and `states` */
-export function FilterBar({ data, numVisible, problem, states, selection, setSelection, brush, setBrush, route }) {
+export function FilterBar({ data, version, numVisible, problem, states, selection, setSelection, brush, setBrush, route, children }) {
   const { query, setQuery } = route;
   const field = useRef();
   const [text, setText] = useState(query.where ?? "");
@@ -24,7 +24,7 @@ export function FilterBar({ data, numVisible, problem, states, selection, setSel
   const onKey = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") field.current?.blur();
   };
-  const counts = countStates(data);
+  const counts = useMemo(() => countStates(data), [data, version]);
   const toggleState = (/** @type {string} */ state) => {
     const next = new Set(states);
     if (!next.delete(state)) next.add(state);
@@ -32,9 +32,9 @@ export function FilterBar({ data, numVisible, problem, states, selection, setSel
   };
   const brushed = Object.keys(brush ?? {});
   return html`<div class="filter-bar">
-    <div class="filter-field"><input ref=${field} type="search" spellcheck="false" autocomplete="off" placeholder=${exampleOf(data)} value=${text} aria-label="Filter trials by an expression"
+    <div class="filter-field"><input ref=${field} type="search" spellcheck="false" autocomplete="off" placeholder=${`Filter, as ${exampleOf(data)}  ( / )`} value=${text} aria-label="Filter trials by an expression"
         aria-invalid=${String(Boolean(problem))} aria-describedby="filter-problem" onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${onKey} />
-      <${Menu} label="?" kind="quiet" title="How to filter">${() => html`<${FilterHelp} data=${data} />`}<//></div>
+      <${Menu} label="?" kind="quiet bare" title="How to filter">${() => html`<${FilterHelp} data=${data} />`}<//></div>
     <div class="chips" role="group" aria-label="states">${STATES.filter((state) => counts[state] || states.has(state)).map((state) => html`
       <button key=${state} type="button" class="chip" aria-pressed=${String(states.has(state))} onClick=${() => toggleState(state)}>${state.toLowerCase()} <span class="count">${format.number(counts[state] ?? 0)}</span></button>`)}</div>
     ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title="Take the brushes away" onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
@@ -42,7 +42,8 @@ export function FilterBar({ data, numVisible, problem, states, selection, setSel
     ${selection.size > 0 && html`<span class="selected-bar"><b>${format.number(selection.size)}</b> selected
       <a href="#" onClick=${goTo(setQuery, "curves", { show: "selected" })}>curves</a><a href="#" onClick=${goTo(setQuery, "compare", {})}>compare</a>
       <${Button} kind="quiet" label="Let go of the selection" onClick=${() => setSelection([])}>✕<//></span>`}
-    ${problem && html`<div id="filter-problem" class="filter-problem" role="alert">${problem[0].toUpperCase() + problem.slice(1)} All trials are shown.</div>`}
+    ${children && html`<span class="space"></span>${children}`}
+    ${problem && html`<div id="filter-problem" class="filter-problem" role="alert">${problem[0].toUpperCase() + problem.slice(1)} It is not applied.</div>`}
   </div>`;
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // Keys that work wherever nothing is typed in.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef } from "./vendor/preact.js";
 import { Dialog } from "./widgets.js";
 
 const SEQUENCE_MS = 1200;
@@ -32,13 +32,10 @@ export function useKeys(actions) {
   }, []);
 }
 
-/** The button and the dialog that list all keys. */
-export function KeyHelp() {
-  const [isOpen, setOpen] = useState(false);
-  useKeys({ "?": () => setOpen(true) });
-  return html`<button type="button" class="button quiet wide-only" aria-label="Keys" title="Keys (?)" onClick=${() => setOpen(true)}>?</button>
-    ${isOpen && html`<${Dialog} title="Keys" onClose=${() => setOpen(false)}>
-      <dl class="keys">${KEYS.map(([key, what]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl><//>`}`;
+/** The dialog that lists all keys. @param {{onClose: () => void}} props */
+export function KeyHelp({ onClose }) {
+  return html`<${Dialog} title="Keys" onClose=${onClose}>
+    <dl class="keys">${KEYS.map(([key, what]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl><//>`;
 }
 
 /** @param {KeyboardEvent} event */

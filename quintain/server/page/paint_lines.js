@@ -22,7 +22,7 @@ export function paintLines(context, view, lines) {
     context.globalAlpha = line.alpha ?? 1;
     if (line.band) paintBand(context, view, line);
     context.strokeStyle = line.color;
-    context.lineWidth = line.width ?? (isMany ? 1 : 1.5);
+    context.lineWidth = line.width ?? (isMany ? 1 : lines.length > 20 ? 1.5 : 2);
     if (!isMany || line.dash?.length) context.setLineDash(isMany ? [] : (line.dash ?? []));
     paintLine(context, view, line, !isMany);
   }

@@ -51,8 +51,7 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
   };
   const axis = axes.find((each) => each.key === edited);
   return html`<section class="parallel">
-    <${ParallelControls} data=${data} keys=${keys} color=${color} brush=${brush} setKeys=${setKeys} setBrush=${setBrush} route=${route}
-      numShown=${brushed?.length ?? rows.length} numAll=${rows.length} />
+    <${ParallelControls} data=${data} keys=${keys} color=${color} setKeys=${setKeys} route=${route} />
     <${ShadeLegend} label=${data.column(color)?.label ?? color} lo=${shading.lo} hi=${shading.hi} shades=${shading.colors} />
     ${axes.length < 2
       ? html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters, and there is no metric yet. Choose axes above.</p><//>`
@@ -105,13 +104,17 @@ function shade(data, key, isDark) {
   const values = /** @type {Float64Array} */ (data.get(key));
   const [lo, hi] = findUsualExtent([values], false) ?? [0, 1];
   const { toUnit } = buildScale(lo, hi);
-  const colors = listShades(isDark);
+  const colors = listShades(isDark, isBetterSmall(data, key));
   return { lo, hi, colors, shades: Int16Array.from(values, (value) => shadeOf(toUnit(value))) };
 }
 
 /** The best last, so that it is on top. @param {import("./experiment_data.js").ExperimentData} data @param {string} key @param {ArrayLike<number>} rows */
 function orderRows(data, key, rows) {
-  const metric = key.replace(/\.(best|last|min|max)$/, "");
-  const isSmallerBetter = data.isSmallerBetter(key === "best_metric" || key === "latest_metric" ? data.searchedMetric : metric);
-  return Int32Array.from(sortByMetric(/** @type {Float64Array} */ (data.get(key)), rows, isSmallerBetter)).reverse();
+  return Int32Array.from(sortByMetric(/** @type {Float64Array} */ (data.get(key)), rows, isBetterSmall(data, key))).reverse();
+}
+
+/** @param {import("./experiment_data.js").ExperimentData} data @param {string} key */
+function isBetterSmall(data, key) {
+  const isSearched = key === "best_metric" || key === "latest_metric";
+  return data.isSmallerBetter(isSearched ? data.searchedMetric : key.replace(/\.(best|last|min|max)$/, ""));
 }

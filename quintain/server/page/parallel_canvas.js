@@ -3,13 +3,13 @@
 import { setRange } from "./brush.js";
 import { toRange, toStretches } from "./axes.js";
 import * as format from "./format.js";
-import { findRow, paintRows, ParallelLayers } from "./parallel_layers.js";
+import { findRow, ParallelLayers } from "./parallel_layers.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 
 const HEIGHT_PX = 440;
 const TOP_PX = 58;
 const BOTTOM_PX = 40;
-const SIDE_PX = 70;
+const SIDE_PX = 92;
 const GRAB_PX = 22;
 const HIT_PX = 8;
 const MIN_DRAG_PX = 4;
@@ -35,6 +35,7 @@ export function ParallelCanvas(props) {
   const { data, axes, rows, brushed, brush, selection, shading, theme } = props;
   const host = useRef(/** @type {HTMLElement | null} */ (null));
   const lower = useRef(/** @type {HTMLCanvasElement | null} */ (null));
+  const middle = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const upper = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const layers = useRef(/** @type {ParallelLayers | null} */ (null));
   const size = useSize(host);
@@ -44,8 +45,8 @@ export function ParallelCanvas(props) {
   const lines = useMemo(() => ({ places: axes.map((axis) => axis.places), ...shading, none: theme.muted }), [axes, shading, theme]);
 
   useEffect(() => {
-    if (!layout || !lower.current) return;
-    layers.current ??= new ParallelLayers(lower.current);
+    if (!layout || !lower.current || !middle.current) return;
+    layers.current ??= new ParallelLayers(lower.current, middle.current);
     layers.current.reset(layout, lines, rows);
     layers.current.show(brushed);
   }, [layout, lines, rows]);
@@ -60,6 +61,7 @@ export function ParallelCanvas(props) {
   const pointer = usePointer({ props, layout, host, setHover });
   return html`<div class="parallel-scroll"><div class="parallel-host" ref=${host} style=${{ height: `${HEIGHT_PX}px`, minWidth: `${SIDE_PX + MIN_AXIS_PX * axes.length}px` }}>
     <canvas ref=${lower} class="plot-top" aria-hidden="true"></canvas>
+    <canvas ref=${middle} class="plot-top" aria-hidden="true"></canvas>
     <canvas ref=${upper} class="parallel-front" role="img" ...${pointer}
       aria-label=${`Parallel coordinates of ${rows.length} trials over ${axes.map((axis) => axis.label).join(", ")}. The table below has the values.`}></canvas>
     ${layout && axes.map((axis, i) => html`<${AxisName} key=${axis.key} axis=${axis} place=${i} layout=${layout} isEdited=${props.edited === axis.key}
@@ -183,12 +185,8 @@ function paintTop(canvas, { layout, lines, axes, brush, theme, chosen, hover }) 
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   context.setTransform(layout.ratio, 0, 0, layout.ratio, 0, 0);
   for (const row of hover >= 0 ? [...chosen, hover] : chosen) {
-    context.save();
-    context.shadowColor = theme.bg;
-    context.shadowBlur = 3;
-    paintRows(context, layout, { ...lines, shades: lines.shades, colors: lines.colors }, [row], 1);
-    context.restore();
-    markRow(context, layout, lines, row, row === hover ? theme.fg : theme.accent);
+    markRow(context, layout, lines, row, theme.bg, 5);
+    markRow(context, layout, lines, row, row === hover ? theme.fg : theme.accent, 2.5);
   }
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
@@ -202,10 +200,10 @@ function paintTop(canvas, { layout, lines, axes, brush, theme, chosen, hover }) 
   context.fillText("missing", 6, layout.missing);
 }
 
-/** @param {CanvasRenderingContext2D} context @param {any} layout @param {any} lines @param {number} row @param {string} color */
-function markRow(context, layout, { places }, row, color) {
+/** @param {CanvasRenderingContext2D} context @param {any} layout @param {any} lines @param {number} row @param {string} color @param {number} width */
+function markRow(context, layout, { places }, row, color, width) {
   context.strokeStyle = color;
-  context.lineWidth = 2.5;
+  context.lineWidth = width;
   context.beginPath();
   layout.columns.forEach((/** @type {number} */ column, /** @type {number} */ i) => {
     const place = places[i][row];
@@ -273,7 +271,7 @@ function layOut({ width, ratio }, count) {
 
 /** @param {import("./parallel_layers.js").Layout} layout */
 function axisWidth(layout) {
-  return layout.columns.length > 1 ? Math.max(60, layout.columns[1] - layout.columns[0] - 8) : 200;
+  return Math.min(2 * SIDE_PX - 8, layout.columns.length > 1 ? layout.columns[1] - layout.columns[0] - 8 : 200);
 }
 
 /** Returns the width of an element and the pixels of the device, as they are now. @param {{current: HTMLElement | null}} host */

@@ -1,5 +1,5 @@
 // @ts-check
-/** Canvas of parallel coordinates: all trials pale on a layer that is kept, the brushed ones on top. */
+/** Canvases of parallel coordinates: the lines of all trials, and above them those that a brush keeps. */
 
 /**
  * What is drawn, in CSS pixels.
@@ -19,42 +19,40 @@
  * @property {string} none  Colour of rows without a shade.
  */
 
-const FRAME_MS = 9;
-const CHUNK = 64;
-const PALE_ALPHA = 0.1;
+const FIRST_ROWS = 300;
+const QUICK_FRAME_MS = 22;
+const SLOW_FRAME_MS = 34;
+const MAX_HAIRLINE_ROWS = 300;
 
 /**
- * Draws rows in several frames, so that none takes long; a new call ends the one before.
+ * Two canvases over each other: the lower one keeps the lines of all rows and becomes pale while there
+ * is a brush; the upper one has the rows that the brush keeps. Those are drawn in several frames, the
+ * best first and the others beneath them, so that a brush follows the pointer however many there are.
  */
 export class ParallelLayers {
-  /** @param {HTMLCanvasElement} canvas */
-  constructor(canvas) {
-    this.canvas = canvas;
-    this.pale = document.createElement("canvas");
-    this.full = document.createElement("canvas");
+  /** @param {HTMLCanvasElement} all @param {HTMLCanvasElement} kept */
+  constructor(all, kept) {
+    this.all = all;
+    this.kept = kept;
     this.frame = 0;
-    /** @type {(() => void) | null} */
-    this.whenDone = null;
+    this.numRows = FIRST_ROWS;
   }
 
   /**
-   * Draws all rows anew, on the layers that are kept.
+   * Draws all rows anew.
    * @param {Layout} layout
    * @param {Lines} lines
    * @param {ArrayLike<number>} rows  The last one is on top.
    */
   reset(layout, lines, rows) {
-    cancelAnimationFrame(this.frame);
+    this.stop();
     this.layout = layout;
     this.lines = lines;
-    for (const canvas of [this.canvas, this.pale, this.full]) {
+    for (const canvas of [this.all, this.kept]) {
       canvas.width = Math.round(layout.width * layout.ratio);
       canvas.height = Math.round(layout.height * layout.ratio);
     }
-    paintRows(prepare(this.full, layout), layout, lines, rows, alphaFor(rows.length));
-    const pale = context2d(this.pale);
-    pale.globalAlpha = PALE_ALPHA;
-    pale.drawImage(this.full, 0, 0);
+    paintRows(prepare(this.all, layout), layout, lines, rows, looksOf(rows.length));
   }
 
   /**
@@ -62,16 +60,14 @@ export class ParallelLayers {
    * @param {ArrayLike<number> | null} rows  The last one is on top.
    */
   show(rows) {
-    cancelAnimationFrame(this.frame);
-    const { layout, lines } = this;
-    if (!layout || !lines) return;
-    const context = context2d(this.canvas);
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    context.drawImage(rows ? this.pale : this.full, 0, 0);
+    this.stop();
+    this.all.classList.toggle("pale", rows !== null);
+    if (!this.layout) return;
+    const context = prepare(this.kept, this.layout);
+    context.clearRect(0, 0, this.layout.width, this.layout.height);
     if (!rows) return;
-    prepare(this.canvas, layout);
-    this.#showFrom(rows, 0);
+    context.globalCompositeOperation = "destination-over";
+    this.#showBefore(rows, rows.length, performance.now() - QUICK_FRAME_MS);
   }
 
   /** Ends what is still drawn. */
@@ -79,19 +75,18 @@ export class ParallelLayers {
     cancelAnimationFrame(this.frame);
   }
 
-  /** @param {ArrayLike<number>} rows @param {number} from */
-  #showFrom(rows, from) {
-    const layout = /** @type {Layout} */ (this.layout);
-    const lines = /** @type {Lines} */ (this.lines);
-    const context = context2d(this.canvas);
-    const start = performance.now();
-    let next = from;
-    while (next < rows.length && performance.now() - start < FRAME_MS) {
-      const end = Math.min(next + CHUNK, rows.length);
-      paintRows(context, layout, lines, Array.prototype.slice.call(rows, next, end), alphaFor(rows.length));
-      next = end;
-    }
-    if (next < rows.length) this.frame = requestAnimationFrame(() => this.#showFrom(rows, next));
+  /** Draws the rows before `end`, as many as fit in a frame. @param {ArrayLike<number>} rows @param {number} end @param {number} before */
+  #showBefore(rows, end, before) {
+    const now = performance.now();
+    // Browsers paint after this returns: only the time between frames says how long it took.
+    if (now - before < QUICK_FRAME_MS) this.numRows *= 1.5;
+    else if (now - before > SLOW_FRAME_MS) this.numRows = Math.max(50, this.numRows / 2);
+    const start = Math.max(0, Math.floor(end - this.numRows));
+    const part = Array.prototype.slice.call(rows, start, end).reverse();
+    const { layout, lines } = this;
+    if (!layout || !lines) return;
+    paintRows(/** @type {CanvasRenderingContext2D} */ (this.kept.getContext("2d")), layout, lines, part, looksOf(rows.length));
+    if (start > 0) this.frame = requestAnimationFrame(() => this.#showBefore(rows, start, now));
   }
 }
 
@@ -101,12 +96,12 @@ export class ParallelLayers {
  * @param {Layout} layout
  * @param {Lines} lines
  * @param {ArrayLike<number>} rows
- * @param {number} alpha
+ * @param {{alpha: number, width: number}} looks
  */
-export function paintRows(context, layout, { places, shades, colors, none }, rows, alpha) {
+export function paintRows(context, layout, { places, shades, colors, none }, rows, { alpha, width }) {
   const { columns, top, bottom, missing } = layout;
   const height = bottom - top;
-  context.lineWidth = rows.length > 300 ? 1 : 1.3;
+  context.lineWidth = width;
   context.globalAlpha = alpha;
   let shade = -2;
   for (let i = 0; i < rows.length; i++) {
@@ -159,19 +154,16 @@ export function findRow(layout, places, rows, px, py, radius) {
 }
 
 /** Lines of many trials lie over each other: pale, they show where many are. @param {number} count */
-function alphaFor(count) {
-  return count > 3000 ? 0.35 : count > 500 ? 0.5 : count > 100 ? 0.7 : 0.95;
+function looksOf(count) {
+  const alpha = count > 3000 ? 0.15 : count > 500 ? 0.3 : count > 100 ? 0.6 : 0.95;
+  return { alpha, width: count > MAX_HAIRLINE_ROWS ? 1 : count > 20 ? 1.4 : 2 };
 }
 
 /** @param {HTMLCanvasElement} canvas @param {Layout} layout */
 function prepare(canvas, layout) {
-  const context = context2d(canvas);
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   context.setTransform(layout.ratio, 0, 0, layout.ratio, 0, 0);
+  context.globalCompositeOperation = "source-over";
   context.lineJoin = "bevel";
   return context;
-}
-
-/** @param {HTMLCanvasElement} canvas */
-function context2d(canvas) {
-  return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // A table of any number of rows: only those that are seen are in the document, and are used again while scrolling.
-import { h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import * as format from "./format.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -8,7 +8,7 @@ import * as format from "./format.js";
 const ROW = 30;
 const HEAD = 34;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 104, duration: 96, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
 const CHECK = 40;
 
 /**
@@ -36,7 +36,7 @@ export function VirtualTable(props) {
   const onScroll = () => setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
-  const layout = columns.map((column) => `minmax(${widthOf(column)}px, 1fr)`).join(" ");
+  const layout = columns.map((column) => (isFixed(column) ? `${widthOf(column)}px` : `minmax(${widthOf(column)}px, 1fr)`)).join(" ");
   const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !selection.has(data.ids[rows[at]]);
@@ -44,10 +44,12 @@ export function VirtualTable(props) {
     onSelect(Array.from(rows.subarray(from, to + 1), (row) => data.ids[row]), isSelected);
     anchor.current = at;
   };
+  const actions = useRef(/** @type {any} */ ({}));
+  Object.assign(actions.current, { toggle, onActive, hrefOf, onOpen });
   const shown = [];
   for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
     shown.push(h(Row, { key: at % numShown, at, row: rows[at], data, columns, version: props.version, isSelected: selection.has(data.ids[rows[at]]),
-      isActive: at === active, toggle, onActive, hrefOf, onOpen }));
+      isActive: at === active, actions: actions.current }));
   }
   return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-multiselectable="true" tabindex="0" aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
@@ -78,16 +80,24 @@ function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
     })}</div></div>`;
 }
 
-/** @param {any} props */
-function Row({ at, row, data, columns, isSelected, isActive, toggle, onActive, hrefOf, onOpen }) {
-  const id = data.ids[row];
-  const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => drawCell(column, data, row, place, hrefOf));
-  const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
-    onClick: (/** @type {MouseEvent} */ event) => toggle(at, event.shiftKey) });
-  return h("div", { class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`, role: "row", id: `row-${at}`, "aria-rowindex": at + 2,
-    "aria-selected": String(isSelected), style: { transform: `translateY(${at * ROW}px)` },
-    onClick: () => onActive(at), onDblClick: () => onOpen(id) },
-  h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
+/** A row; drawn anew only if something of it changed. */
+class Row extends Component {
+  /** @param {any} next */
+  shouldComponentUpdate(next) {
+    return Object.keys(next).some((name) => next[name] !== this.props[name]);
+  }
+
+  render() {
+    const { at, row, data, columns, isSelected, isActive, actions } = this.props;
+    const id = data.ids[row];
+    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => drawCell(column, data, row, place, actions.hrefOf));
+    const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
+      onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
+    return h("div", { class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`, role: "row", id: `row-${at}`, "aria-rowindex": at + 2,
+      "aria-selected": String(isSelected), style: { transform: `translateY(${at * ROW}px)` },
+      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(id) },
+    h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
+  }
 }
 
 /** @param {Column} column @param {any} data @param {number} row @param {number} place @param {(id: number) => string} hrefOf */
@@ -112,7 +122,12 @@ function alignOf(column) {
 
 /** @param {Column} column */
 function widthOf(column) {
-  return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 36));
+  return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 44));
+}
+
+/** Whether a column stays narrow where there is room. @param {Column} column */
+function isFixed(column) {
+  return column.key === "id" || column.kind === "state";
 }
 
 /** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at */

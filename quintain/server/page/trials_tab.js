@@ -1,6 +1,7 @@
 // @ts-check
 // The table of trials with its columns, order and keys.
 import { html, useMemo, useRef, useState } from "./vendor/preact.js";
+import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { sortRows, toCsv } from "./rows.js";
 import { VirtualTable } from "./table.js";
@@ -16,7 +17,7 @@ export function TrialsTab({ data, experiment, visible, version, selection, setSe
   const from = useRef(-1);
   const sort = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, sort.key, sort.descending), [data, version, visible, sort.key, sort.descending]);
-  const keys = useMemo(() => (query.cols ? query.cols.split(",") : chooseColumns(data)), [query.cols, data, data.columns.length]);
+  const keys = useMemo(() => readColumns(query.cols, data), [query.cols, data, data.columns.length]);
   const columns = useMemo(() => data.columns.filter((/** @type {any} */ column) => keys.includes(column.key)), [data, data.columns.length, keys]);
   const idAt = (/** @type {number} */ at) => data.ids[rows[at]];
   const onSort = (/** @type {string} */ key) => {
@@ -44,17 +45,22 @@ export function TrialsTab({ data, experiment, visible, version, selection, setSe
     Escape: () => selection.size && setSelection([]),
   });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
-  const save = () => download(`experiment-${data.id}.csv`, toCsv(data, rows, data.columnNames()), "text/csv");
-  return html`
-    <div class="table-tools">
-      <${Columns} data=${data} keys=${keys} setQuery=${setQuery} isChosen=${Boolean(query.cols)} />
-      <${Button} onClick=${save} title="All shown trials with all columns">CSV<//>
-    </div>
-    ${rows.length
-      ? html`<${VirtualTable} data=${data} rows=${rows} columns=${columns} version=${version} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect}
+  return rows.length
+    ? html`<${VirtualTable} data=${data} rows=${rows} columns=${columns} version=${version} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect}
           active=${active} onActive=${setActive} hrefOf=${(/** @type {number} */ id) => `#/trials/${id}`} onOpen=${open} label="Trials" />`
-      : html`<${Empty} title="No trial fits">
-          <p>None of ${data.numRows} trials is what the filter asks for.</p><${Button} onClick=${() => setQuery({ where: null, state: null, brush: null })}>Show all trials<//><//>`}`;
+    : html`<${Empty} title="No trial fits">
+        <p>None of ${format.number(data.numRows)} trials is what the filter asks for.</p><${Button} onClick=${() => setQuery({ where: null, state: null, brush: null })}>Show all trials<//><//>`;
+}
+
+/** What can be done with the whole table. @param {any} props */
+export function TableTools({ data, visible, route }) {
+  const { query, setQuery } = route;
+  const save = () => {
+    const { key, descending } = readSort(query.sort, data);
+    download(`experiment-${data.id}.csv`, toCsv(data, sortRows(data, visible, key, descending), data.columnNames()), "text/csv");
+  };
+  return html`<span class="row"><${Columns} data=${data} keys=${readColumns(query.cols, data)} setQuery=${setQuery} isChosen=${Boolean(query.cols)} />
+    <${Button} onClick=${save} title="All trials that fit the filter, with all columns">CSV<//></span>`;
 }
 
 /** @param {{experiment: any}} props */
@@ -81,6 +87,11 @@ function Columns({ data, keys, setQuery, isChosen }) {
     })}
     ${isChosen && html`<${Button} onClick=${() => setQuery({ cols: null })}>Usual columns<//>`}
   <//>`;
+}
+
+/** @param {string | undefined} text @param {any} data @returns {string[]} */
+function readColumns(text, data) {
+  return text ? text.split(",") : chooseColumns(data);
 }
 
 /** What the table shows until somebody chooses: what the search varies, and how it went. @param {any} data @returns {string[]} */

@@ -38,7 +38,7 @@ export function Problem({ error, retry }) {
     ${retry && html`<${Button} onClick=${retry}>Try again<//>`}</div>`;
 }
 
-/** Links that look like tabs. @param {{tabs: {key: string, label: string, count?: number}[], current: string, hrefOf: (key: string) => string, label?: string}} props */
+/** Links that look like tabs. @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string, label?: string}} props */
 export function Tabs({ tabs, current, hrefOf, label = "views" }) {
   return html`<nav class="tabs" aria-label=${label}>${tabs.map(({ key, label: name, count }) => html`
     <a key=${key} href=${hrefOf(key)} class="tab" aria-current=${key === current ? "page" : undefined}>${name}${

@@ -6,7 +6,7 @@ import fastapi
 
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.scheduler import commands as commands_lib
-from quintain.server import checkpoint_files, direct_calls, responses
+from quintain.server import archives, checkpoint_files, direct_calls, responses
 
 
 def build_router(
@@ -64,5 +64,11 @@ def build_router(
         """Returns one of its files."""
         path = checkpoint_files.find_file(calls.find_checkpoint_dir(uuid), name)
         return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
+
+    @router.get("/{uuid}/archive.tar")
+    def get_archive(uuid: str) -> fastapi.Response:
+        """Returns all of its files as one archive."""
+        found = calls.get_checkpoint(uuid).uuid
+        return archives.to_response(calls.find_checkpoint_dir(found), f"checkpoint-{found}")
 
     return router

@@ -1,12 +1,24 @@
 """`/trials`: the points of searches."""
 
+import dataclasses
 from typing import Annotated
 
 import fastapi
 
-from quintain.records import log, metric, states
+from quintain.records import metric, states
 from quintain.scheduler import commands as commands_lib
-from quintain.server import direct_calls, responses
+from quintain.server import direct_calls, log_pages, responses
+from quintain.server.routes import tables
+
+
+@dataclasses.dataclass
+class Continuation:
+    """What is different where a trial goes on."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
 
 
 def build_router(
@@ -46,19 +58,10 @@ def build_router(
 
     @router.get("/{trial_id}/logs")
     def list_logs(
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: Annotated[int, fastapi.Query(ge=1, le=100_000)] = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: Annotated[int | None, fastapi.Query(ge=0)] = None,
+        trial_id: int, page: Annotated[log_pages.Page, fastapi.Depends(tables.read_page)]
     ) -> fastapi.Response:
         """Lists lines that it wrote."""
-        rows = calls.list_logs(
-            trial_id, after=after, limit=limit, source=source, contains=contains, last=last
-        )
-        return responses.to_response(rows)
+        return responses.to_response(calls.page_logs(page, trial_id=trial_id))
 
     @router.get("/{trial_id}/checkpoints")
     def list_checkpoints(trial_id: int) -> fastapi.Response:
@@ -74,5 +77,10 @@ def build_router(
     def rerun(trial_id: int) -> fastapi.Response:
         """Creates an experiment of one trial like this one."""
         return responses.to_response(commands.rerun_trial(trial_id), 201)
+
+    @router.post("/{trial_id}/continue")
+    def continue_trial(trial_id: int, changes: Continuation) -> fastapi.Response:
+        """Creates an experiment of one trial that begins with the newest checkpoint of this one."""
+        return responses.to_response(commands.continue_trial(trial_id, changes.overrides), 201)
 
     return router

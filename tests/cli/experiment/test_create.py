@@ -65,6 +65,7 @@ def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, mode
     assert (code, stdout) == (0, "Created experiment 4.\n")
     ((_, text, directory, options),) = calls_fake.done
     assert (text, directory) == (CONFIG, model_dir)
+    assert options.pop("origin").command
     assert options == {
         "source": str(config),
         "overrides": ("searcher.max_trials=5",),

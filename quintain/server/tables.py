@@ -1,0 +1,146 @@
+"""Tables and curves of many trials, read from the store and written as the page takes them."""
+
+import collections
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from quintain import errors
+from quintain.records import codec, metric, trial_names, trial_table
+from quintain.records import experiment as experiment_lib
+from quintain.server import cursors
+
+if TYPE_CHECKING:
+    # Who asks has opened it, or need not wait for it.
+    from quintain.store import reading
+
+_ALIGNMENT: Final = 8
+_POINT_BYTES: Final = 24
+
+
+def read_table(
+    session: "reading.Reader", experiment: experiment_lib.Experiment
+) -> trial_table.TrialTable:
+    """Reads all trials of an experiment."""
+    names = (*trial_table.COLUMNS, "hparams")
+    rows = session.list_trial_values(experiment.id, names)
+    values = list(zip(*rows, strict=True)) or [()] * len(names)
+    columns = dict(zip(names, values, strict=True))
+    hparams = trial_table.to_hparam_columns(columns.pop("hparams"))
+    searcher = experiment.config.get("searcher", {})
+    return trial_table.TrialTable(
+        cursors.find_newest(session),
+        len(rows),
+        columns,
+        hparams,
+        _read_metrics(session.list_curve_values(experiment.id), columns["id"], searcher),
+    )
+
+
+def _read_metrics(
+    rows: Sequence[Sequence[Any]], ids: Sequence[int], searcher: Mapping[str, Any]
+) -> dict[str, trial_table.MetricColumns]:
+    by_name: dict[tuple[str, str], list[Sequence[Any]]] = collections.defaultdict(list)
+    for row in rows:
+        by_name[row[1], row[2]].append(row)
+    # Those of validations come first, which are what most look at.
+    found = {}
+    for group, name in sorted(by_name, key=lambda pair: (pair[0] != "validation", *pair)):
+        trial_ids, _, _, *values = zip(*by_name[group, name], strict=True)
+        if len(trial_ids) != len(ids):
+            places = [dict(zip(trial_ids, column, strict=True)) for column in values]
+            values = [[place.get(trial_id) for trial_id in ids] for place in places]
+        best = trial_table.find_best_statistic(name, searcher)
+        found[f"{group}/{name}"] = trial_table.MetricColumns(best, *values)
+    return found
+
+
+def write_table(table: trial_table.TrialTable) -> str:
+    """Returns a table as JSON."""
+    plain = {
+        "cursor": table.cursor,
+        "num_trials": table.num_trials,
+        "columns": table.columns,
+        "hparams": table.hparams,
+        "metrics": {name: vars(found) for name, found in table.metrics.items()},
+    }
+    try:
+        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # There are infinite numbers, which hardly any table has.
+        return json.dumps(codec.to_plain(plain), allow_nan=False, separators=(",", ":"))
+
+
+def read_curves(
+    session: "reading.Reader",
+    experiment_id: int,
+    names: Sequence[str],
+    trial_ids: Sequence[int],
+) -> bytes:
+    """Returns curves in the page's format.
+
+    It is: the length of the header as uint32; the header, JSON that is filled up with spaces until
+    numbers after it lie at multiples of 8 bytes; then for each curve its batches, its values and
+    its times. All numbers are little-endian, those of curves float64. The header is
+    `{"cursor": TEXT, "curves": [[trial_id, "group/name", number of points], ...]}`.
+
+    Args:
+        session: Reads.
+        experiment_id: The experiment.
+        names: Metrics as `group/name`; empty for all.
+        trial_ids: Trials; empty for all.
+
+    Raises:
+        ConfigError: If a name has no group.
+    """
+    curves = session.list_packed_curves(
+        experiment_id, names=[parse_metric(name) for name in names], trial_ids=trial_ids
+    )
+    header = json.dumps(
+        {
+            "cursor": cursors.find_newest(session),
+            "curves": [
+                (trial_id, name, len(points) // _POINT_BYTES) for trial_id, name, points in curves
+            ],
+        },
+        separators=(",", ":"),
+    ).encode()
+    header += b" " * (-(4 + len(header)) % _ALIGNMENT)
+    return b"".join([struct.pack("<I", len(header)), header, *(curve[2] for curve in curves)])
+
+
+def parse_metric(name: str) -> tuple[metric.MetricGroup, str]:
+    """Returns group and name of a metric such as `validation/accuracy`.
+
+    Raises:
+        ConfigError: If it has no group.
+    """
+    group, divider, bare = name.partition("/")
+    groups = [each.value for each in metric.MetricGroup]
+    if not divider or group not in groups:
+        raise errors.ConfigError(
+            f"metric: got {errors.show(name)}, expected a group ({', '.join(groups)}), a slash, "
+            "and a name, such as 'validation/accuracy'."
+        )
+    return metric.MetricGroup(group), bare
+
+
+def find_metric(name: str, table: trial_table.TrialTable) -> str:
+    """Returns the full name, without statistic, of a metric that a user names.
+
+    Args:
+        name: Such as `accuracy` or `validation/accuracy`.
+        table: Has the metrics.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    known = {f"{each}.best" for each in table.metrics}
+    found = trial_names.find(name, known)
+    if found is None:
+        names = [trial_names.shorten(each) for each in sorted(known)]
+        listed = f"expected one of {', '.join(names[:20])}" if names else "but there are none yet"
+        raise errors.ConfigError(
+            f"metric: got {errors.show(name)}, {listed}.{errors.suggest(name, names)}"
+        )
+    return found.removesuffix(".best")
