@@ -49,7 +49,7 @@ function App() {
       <span class="space"></span>
       <${Slots} status=${status} />
       <${Connection} />
-      <button type="button" class="button quiet" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
+      <button type="button" class="button quiet wide-only" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
       <${More} />
     </header>
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}
@@ -77,6 +77,7 @@ function More() {
   const signOut = () => post("/master/sign-out").then(() => location.replace("./"), (error) => toast(error.message, "bad"));
   return html`<${Menu} label="⋯" title="More" kind="quiet bare" align="right">${(/** @type {() => void} */ close) => html`
       <button type="button" class="menu-item" onClick=${() => (close(), showKeys(true))}>Keys <kbd>?</kbd></button>
+      <button type="button" class="menu-item" onClick=${toggleTheme}>Dark or light <kbd>t</kbd></button>
       <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out of this browser</button>`}<//>
     ${areKeysShown && html`<${KeyHelp} onClose=${() => showKeys(false)} />`}`;
 }

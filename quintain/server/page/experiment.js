@@ -13,7 +13,7 @@ import { useKeys } from "./keys.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
-import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
+import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
 const REPAINT_MS = 100;
 const RELOAD_MS = 300;
@@ -50,7 +50,8 @@ export function ExperimentView({ experimentId, route, status }) {
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
-  if (error && !experiment) return html`<${Problem} error=${error} retry=${error.status === 404 ? undefined : load} />`;
+  if (error?.status === 404 && !experiment) return html`<${Empty} title=${`There is no experiment ${experimentId}`}><p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
+  if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
     data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,

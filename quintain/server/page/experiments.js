@@ -72,7 +72,7 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
     <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
     <td class="number">${format.number(experiment.best_metric)}<div class="muted small">${config?.searcher?.metric}</div></td>
     <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
-    <td>${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span> `)}</td>
+    <td class="labels">${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span> `)}</td>
     <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
 }
 

@@ -11,7 +11,10 @@ export function LazyView({ module, name, props, isSmall = false }) {
   const [crash, reset] = useErrorBoundary((problem) => console.error(problem));
   const load = () => {
     setError(null);
-    import(module).then((found) => setLoaded({ module, component: found[name] }), setError);
+    import(module).then((found) => {
+      if (!found[name]) throw new Error(`${module} has no ${name}`);
+      setLoaded({ module, component: found[name] });
+    }).catch(setError);
   };
   useEffect(load, [module]);
   if (crash) return html`<${Problem} error=${crash} retry=${reset} />`;
