@@ -13,7 +13,7 @@ import { useKeys } from "./keys.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
-import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
+import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
 const REPAINT_MS = 100;
 const RELOAD_MS = 300;
@@ -50,7 +50,8 @@ export function ExperimentView({ experimentId, route, status }) {
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
-  if (error && !experiment) return html`<${Problem} error=${error} retry=${error.status === 404 ? undefined : load} />`;
+  if (error?.status === 404 && !experiment) return html`<${Empty} title=${`There is no experiment ${experimentId}`}><p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
+  if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
     data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
@@ -78,9 +79,10 @@ function Header({ experiment, data, version, status, props }) {
     <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
     <${Badge} state=${experiment.state} />
     ${experiment.is_archived && html`<span class="label">archived</span>`}
-    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${label}>${label}</span>`)}
+    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
     <span class="space"></span>
-    <${LazyView} module="./actions.js" name="ExperimentActions" props=${props} />
+    <span class="row"><${LazyView} isSmall module="./runs.js" name="OpenTensorBoard" props=${{ experimentId: experiment.id }} />
+      <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} /></span>
     <dl class="facts">
       ${isOver
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
@@ -92,7 +94,7 @@ function Header({ experiment, data, version, status, props }) {
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
       ${experiment.parent_id && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${experiment.parent_id}`}>#${experiment.parent_id}</a></dd></div>`}
     </dl>
-    ${experiment.reason && html`<div class="problem reason">${experiment.reason}</div>`}
+    ${experiment.reason && html`<div class="problem reason">${format.short(experiment.reason, 2000)}</div>`}
   </div>`;
 }
 

@@ -113,10 +113,10 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
     const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
-    return h("div", props, h("span", { class: `badge state-${state}`, title: data.value("reason", row) || undefined }, state));
+    return h("div", props, h("span", { class: `badge state-${state}`, title: format.short(data.value("reason", row), 1000) || undefined }, state));
   }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
-  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.text(value) || undefined : undefined }, text);
+  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.short(value, 1000) || undefined : undefined }, text);
 }
 
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */
