@@ -74,8 +74,8 @@ export function Chart(props) {
   return html`<div class="chart">
     <${Plot}
       x=${x} y=${y} paint=${paint} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
-      paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintChosen(context, view, lines[hit.line], hit.point)}
-      tooltip=${(/** @type {any} */ hit) => tooltip(at(hit))}
+      paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => lines[hit.line] && paintChosen(context, view, lines[hit.line], hit.point)}
+      tooltip=${(/** @type {any} */ hit) => lines[hit.line] && tooltip(at(hit))}
       onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}

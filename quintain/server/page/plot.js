@@ -82,8 +82,12 @@ export function Plot(props) {
   }, [height, props.syncKey]);
 
   useEffect(() => {
-    plot.current?.redraw(false, true);
-    if (plot.current && hover) paintTop(plot.current, now.current, null);
+    if (!plot.current) return;
+    plot.current.redraw(false, true);
+    if (!hover) return;
+    // What is under the pointer now may be something else: trials come, curves grow.
+    const hit = props.locate?.(viewOf(plot.current, now.current), hover.px, hover.py) ?? null;
+    show(hit && { ...hover, hit });
   }, [props.paint, props.x, props.y, theme]);
 
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
