@@ -120,8 +120,8 @@ function useExperiments(ids) {
 /** @param {ExperimentData} data @param {boolean} isDark @returns {import("./chart.js").Series} */
 function toSeries(data, isDark) {
   const ends = /** @type {Float64Array} */ (data.get("end_time"));
-  const starts = /** @type {Float64Array} */ (data.get("start_time"));
-  const times = ends.map((end, row) => (Number.isFinite(end) ? end : starts[row]));
+  const now = Date.now() / 1000;
+  const times = ends.map((end) => (Number.isFinite(end) ? end : now));
   const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter(data.searchedMetric));
   const start = data.experiment.start_time;
   return { name: `#${data.id} ${nameOf(data.experiment)}`, x: x.map((time) => time - start), y, color: colorOf(data.id, isDark), dash: dashOf(data.id) };

@@ -143,7 +143,7 @@ export function findTicks(lo, hi, count = 6, isWhole = false) {
   if (!(span > 0) || !Number.isFinite(span)) return Number.isFinite(lo) ? [lo] : [];
   const rough = span / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const factor = [1, 2, 5, 10].find((each) => each * power >= rough * 0.999) ?? 10;
+  const factor = [1, 2, 5, 10].find((each) => each * power >= rough * 0.75) ?? 10;
   const step = isWhole ? Math.max(1, Math.round(factor * power)) : factor * power;
   return multiplesOf(step, lo, hi);
 }

@@ -53,8 +53,8 @@ export function layDimension(data, key, rows, { isLog, isRank }) {
   const [lo, hi] = padExtent(findExtent([shown], canLog), canLog);
   const isWhole = data.hparams.find((each) => `hparams.${each.path}` === key)?.kind === "int";
   const kind = canLog ? "log" : isWhole ? "whole" : "number";
-  const isCrowded = kind === "whole" && hi - lo <= MAX_SCATTERED;
-  return { axis: { label, kind, lo, hi }, values: isCrowded ? values.map((value, row) => value + scatter(row)) : values };
+  if (kind !== "whole" || hi - lo > MAX_SCATTERED) return { axis: { label, kind, lo, hi }, values };
+  return { axis: { label, kind, lo: Math.ceil(lo) - 0.5, hi: Math.floor(hi) + 0.5 }, values: values.map((value, row) => value + scatter(row)) };
 }
 
 /** @param {string} label @param {string[]} values @param {ArrayLike<number>} rows @returns {Dimension} */
