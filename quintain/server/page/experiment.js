@@ -76,7 +76,7 @@ function Header({ experiment, data, version, status, props }) {
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
   const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
-    <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
+    <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
     <${Badge} state=${experiment.state} />
     ${experiment.is_archived && html`<span class="label">archived</span>`}
     ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
