@@ -81,7 +81,7 @@ function Header({ experiment, data, version, status, props }) {
     ${experiment.is_archived && html`<span class="label">archived</span>`}
     ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
     <span class="space"></span>
-    <span class="row"><${LazyView} isSmall module="./runs.js" name="OpenTensorBoard" props=${{ experimentId: experiment.id }} />
+    <span class="row"><${LazyView} isSmall module="./tensorboard.js" name="OpenTensorBoard" props=${{ experimentId: experiment.id }} />
       <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} /></span>
     <dl class="facts">
       ${isOver

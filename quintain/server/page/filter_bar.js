@@ -42,7 +42,7 @@ export function FilterBar({ data, version, numVisible, problem, states, selectio
     <span class="filter-count" role="status">${numVisible === data.numRows ? `${format.number(data.numRows)} trials` : `${format.number(numVisible)} of ${format.number(data.numRows)} trials`}</span>
     ${selection.size > 0 && html`<span class="selected-bar"><b>${format.number(selection.size)}</b> selected
       <a href="#" onClick=${goTo(setQuery, "curves", { show: "selected" })}>curves</a><a href="#" onClick=${goTo(setQuery, "compare", {})}>compare</a>
-      <${LazyView} isSmall module="./runs.js" name="OpenTensorBoard" props=${{ trialIds: [...selection] }} />
+      <${LazyView} isSmall module="./tensorboard.js" name="OpenTensorBoard" props=${{ trialIds: [...selection] }} />
       <${Button} kind="quiet" label="Let go of the selection" onClick=${() => setSelection([])}>✕<//></span>`}
     ${children && html`<span class="space"></span>${children}`}
     ${problem && html`<div id="filter-problem" class="filter-problem" role="alert">${problem[0].toUpperCase() + problem.slice(1)} It is not applied.</div>`}
