@@ -245,7 +245,11 @@ export function LastLines({ trialId, count = 20 }) {
   useEffect(() => {
     get(`/trials/${trialId}/logs`, { last: count, limit: count }).then(setLines, (error) => toast(error.message, "bad"));
   }, [trialId, count]);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines]);
   if (!lines.length) return null;
-  return html`<div class="logs-box wraps short" tabindex="0" aria-label="Last lines">
+  return html`<div class="logs-box wraps short" ref=${box} tabindex="0" role="log" aria-label="Last lines">
     ${lines.map((line) => html`<${LogLine} key=${line.id} line=${line} />`)}</div>`;
 }

@@ -27,7 +27,7 @@ export function SearchView({ data, experiment }) {
   if (!search) return html`<${Loading} />`;
   const { searcher = {} } = experiment.config ?? {};
   const hasRungs = search.brackets.some((/** @type {any} */ one) => one.rungs.length > 0);
-  return html`<section class="search" aria-label="The search">
+  return html`<section class="search-view" aria-label="The search">
     <p>Searched by <b>${searcher.name}</b> for the ${searcher.smaller_is_better ? "smallest" : "largest"} <b>${searcher.metric}</b>.
       ${!hasRungs && !search.lineage.length && ` ${/** @type {any} */ (WORDS)[search.kind] ?? "It has no rungs and no lineage."}`}</p>
     ${search.brackets.map((/** @type {any} */ bracket, /** @type {number} */ at) => bracket.rungs.length > 0 && html`

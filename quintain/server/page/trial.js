@@ -48,7 +48,7 @@ export function TrialView({ trialId, route, status }) {
   return html`<article class="trial">
     <${Head} data=${data} />
     <${Facts} data=${data} status=${status} />
-    <${Failure} trial=${data.trial} />
+    <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
     <${Tabs} label="parts of the trial" current=${tab} hrefOf=${hrefOf} tabs=${[
       { key: "curves", label: "Curves" }, { key: "checkpoints", label: "Checkpoints", count: saved }, { key: "logs", label: "Logs" },
       { key: "system", label: "System" }, { key: "config", label: "Code and config" }]} />
@@ -83,17 +83,16 @@ function Facts({ data, status }) {
     ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
     ["Slots", slots.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
     ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
-    ["Search calls it", clean(trial.request_id)],
   ]} />`;
 }
 
-/** Why it ended, with the last lines if it failed. @param {{trial: any}} props */
-function Failure({ trial }) {
+/** Why it ended, with the last lines if it failed. @param {{trial: any, hasLines: boolean}} props */
+function Failure({ trial, hasLines }) {
   if (!trial.reason) return null;
   if (trial.state !== "ERROR") return html`<p class="trial-reason">${clean(trial.reason)}</p>`;
   return html`<section class="trial-failure" aria-label="Why it failed">
     <div class="problem" role="alert">${trial.reason.split("\n").map(clean).join("\n")}</div>
-    <h3>Its last lines</h3><${LastLines} trialId=${trial.id} />
+    ${hasLines && html`<h3>Its last lines</h3><${LastLines} trialId=${trial.id} />`}
   </section>`;
 }
 
