@@ -14,7 +14,7 @@ const MOST_LINES = 20000;
 const BLOCK_LINES = 100;
 const NEAR_PX = 40;
 const TYPING_MS = 250;
-const LEVELS = [["", "all levels"], ["error", "errors"], ["warning", "warnings"], ["info", "the rest"]];
+const LEVELS = [["", "all levels"], ["warning", "warnings and errors"], ["error", "errors"]];
 
 /** Lines of one trial, or of all trials of an experiment. @param {{experimentId?: number, trialId?: number}} props */
 export function LogsView({ experimentId, trialId }) {

@@ -76,7 +76,7 @@ function Rung({ rung, number: at, smallerIsBetter }) {
     <div class="rung-bar" aria-hidden="true">${OUTCOMES.map(([key]) => counts[key] > 0 && html`
       <span key=${key} class=${key} style=${{ flexGrow: counts[key] }}></span>`)}</div>
     <ul class="rung-counts">${OUTCOMES.map(([key, label]) => counts[key] > 0 && html`<li key=${key} class=${key}>${counts[key]} ${label}</li>`)}</ul>
-    ${entries.length === 0 ? html`<p class="muted">Nobody came so far yet.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
+    ${entries.length === 0 ? html`<p class="muted">Nobody has come this far.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
       <li key=${id} class=${outcome}><a href="#/trials/${id}" title=${`Trial ${id}: ${outcome}`}>${id}</a><span class="number">${metric === null ? "" : number(metric)}</span><span class="rung-outcome">${outcome}</span></li>`)}</ol>`}
     ${entries.length > shown.length && html`<${Button} kind="quiet" onClick=${() => setAll(true)}>Show all ${entries.length}<//>`}
   </section>`;
