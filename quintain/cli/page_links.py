@@ -13,8 +13,9 @@ from typing import Final
 
 import click
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import home as home_lib
+from quintain.records import master_status
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -53,21 +54,22 @@ def has_display() -> bool:
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
 
 
-def open_in_browser(home: home_lib.Home, link: str) -> bool:
+def open_in_browser(home: home_lib.Home, link: master_status.PageLink) -> bool:
     """Opens a link in a browser, and returns whether one was found.
 
-    All users of a machine see the arguments of its programs; so the browser is given a file that
-    leads it on, and that its owner only can read.
+    All users of a machine see the arguments of its programs. Where a link is of use to them the
+    browser is given a file that leads it on, which some can't read, and which its owner only can.
 
     Args:
         home: The home directory.
         link: The link.
     """
+    if link.is_for_one_user:
+        return webbrowser.open(link.url)
     page = home.opening_file
-    page.unlink(missing_ok=True)
-    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(
-            '<!doctype html><meta charset="utf-8"><title>Quintain</title>'
-            f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">'
-        )
+    text = (
+        '<!doctype html><meta charset="utf-8"><title>Quintain</title>'
+        f'<meta http-equiv="refresh" content="0; url={html.escape(link.url)}">'
+    )
+    durable_files.replace(page, text, mode=0o600)
     return webbrowser.open(page.as_uri())

@@ -40,9 +40,9 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
             err=True,
         )
     if as_json:
-        output.print_json({"url": link, "home": info.home, "pid": info.pid})
+        output.print_json({"url": link.url, "home": info.home, "pid": info.pid})
         return
     click.echo("The link works once, within ten minutes:", err=True)
-    click.echo(link)
+    click.echo(link.url)
     if not no_browser and page_links.has_display() and not page_links.open_in_browser(home, link):
         click.echo("No browser was found; open the link in one.", err=True)

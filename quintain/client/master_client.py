@@ -76,14 +76,13 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
-    def build_link(self, *, stays: bool = False) -> str:
+    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
         """Returns a link that opens the page of the master in a browser once.
 
         Args:
             stays: Whether it is good until it is used; otherwise for ten minutes.
         """
-        body = {"stays": stays}
-        return str(self._connection.request("POST", f"{_PREFIX}/master/sign-in", body=body)["url"])
+        return self._post(master_status.PageLink, "/master/sign-in", {"stays": stays})
 
     def sign_out_all(self) -> None:
         """Signs all browsers out."""
@@ -190,25 +189,8 @@ class MasterClient(calls.Calls):
         )
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        return self._get(
-            list[log.LogRow],
-            f"/trials/{trial_id}/logs",
-            after=after,
-            limit=limit,
-            source=source,
-            contains=contains,
-            last=last,
-        )
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        return self._get(list[log.LogRow], f"/trials/{trial_id}/logs", **vars(which))
 
     @override
     def list_checkpoints(

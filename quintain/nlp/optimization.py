@@ -3,11 +3,10 @@
 import dataclasses
 from typing import Final
 
-import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import adam, fused_optimizer, lamb, lr_schedule
+from quintain.optimization import adam, fused_optimizer, lamb, lr_schedule, serializable
 from quintain.optimization.configs import ranges
 
 _EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")
@@ -16,7 +15,7 @@ _EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")
 _BUILDERS: Final = {"adamw": adam.AdamWeightDecay, "lamb": lamb.LAMB}
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class WarmUp(lr_schedule.StepSchedule):
     """Rises to a given rate along a power, and then follows a schedule.

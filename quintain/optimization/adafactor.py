@@ -1,4 +1,9 @@
-"""Adafactor: Adam's divisor at the cost of a row and a column of memory for each matrix."""
+"""Adafactor: Adam's divisor at the cost of a row and a column of memory for each matrix.
+
+Shapes of a weight whose averages are kept along its two largest axes, of which it may have more:
+    R  rows, the first of the axes in `_find_axes`
+    C  columns, the second
+"""
 
 import abc
 from typing import Annotated, Any, NamedTuple
@@ -9,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import decoupled_decay, fused_optimizer, parameters
+from quintain.optimization import decoupled_decay, fused_optimizer, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
@@ -51,7 +56,7 @@ class FactoredOptimizer(decoupled_decay.DecoupledDecayOptimizer):
         self, gradient: tf.Tensor, index: int, *, decay: tf.Tensor, epsilon: float
     ) -> tf.Tensor:
         """Updates the averages and returns the gradient divided by the root of them."""
-        square = tf.square(gradient) + epsilon
+        square = tf.square(gradient) + epsilon  # [R, C]
         slots, axes = self._averages[index], self._axes[index]
         if axes is None:
             velocity = decay * tf.convert_to_tensor(slots[0]) + (1.0 - decay) * square
@@ -59,18 +64,18 @@ class FactoredOptimizer(decoupled_decay.DecoupledDecayOptimizer):
             return gradient * tf.math.rsqrt(velocity)
         means = []
         for slot, axis in zip(slots, axes, strict=True):
-            mean = decay * tf.convert_to_tensor(slot)
+            mean = decay * tf.convert_to_tensor(slot)  # [C], then [R]
             mean += (1.0 - decay) * tf.reduce_mean(square, axis)
             fused_optimizer.write(slot, mean)
             means.append(tf.expand_dims(mean, axis))
-        row, column = means
+        row, column = means  # [1, C], [R, 1]
         # In this order nothing overflows and no divisor vanishes, also where a whole row of a large
         # gradient is 0.
-        size = tf.sqrt(tf.reduce_mean(row, axes[1], keepdims=True))
+        size = tf.sqrt(tf.reduce_mean(row, axes[1], keepdims=True))  # [1, 1]
         return gradient * tf.math.rsqrt(row) * (tf.math.rsqrt(column) * size)
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Adafactor(FactoredOptimizer):
     """Adafactor, as T5 was trained with.
@@ -167,7 +172,7 @@ class Adafactor(FactoredOptimizer):
         fused_optimizer.subtract(variable, change)
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class AdafactorKeras(FactoredOptimizer):
     """Adafactor, as Keras has it.

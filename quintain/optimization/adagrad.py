@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization import fused_optimizer, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Adagrad(fused_optimizer.FusedOptimizer):
     """Adagrad.
@@ -73,13 +73,20 @@ class Adagrad(fused_optimizer.FusedOptimizer):
         """Updates the rows that have a gradient; the rule leaves all others as they are.
 
         TensorFlow's sparse kernel can't be compiled by XLA and takes repeated rows one by one.
+
+        Shapes:
+            N  rows of the gradient, some of them repeated
+            U  different rows
+            D  width of a row
         """
-        rows, positions = tf.unique(gradient.indices)
-        values = tf.cast(gradient.values, variable.dtype)
-        values = tf.math.unsorted_segment_sum(values, positions, tf.size(rows))
+        rows, positions = tf.unique(gradient.indices)  # [U], [N]
+        values = tf.cast(gradient.values, variable.dtype)  # [N, D]
+        values = tf.math.unsorted_segment_sum(values, positions, tf.size(rows))  # [U, D]
         handle = fused_optimizer.get_handle(accumulator)
         tf.raw_ops.ResourceScatterAdd(resource=handle, indices=rows, updates=tf.square(values))
-        sums = tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=variable.dtype)
+        sums = tf.raw_ops.ResourceGather(
+            resource=handle, indices=rows, dtype=variable.dtype
+        )  # [U, D]
         change = learning_rate * values / (tf.sqrt(sums) + self.epsilon)
         tf.raw_ops.ResourceScatterSub(
             resource=fused_optimizer.get_handle(variable), indices=rows, updates=change

@@ -9,7 +9,13 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, gradient_clipping, parameters, path_patterns
+from quintain.optimization import (
+    fused_optimizer,
+    gradient_clipping,
+    parameters,
+    path_patterns,
+    serializable,
+)
 from quintain.optimization.configs import ranges
 
 _LOGGER = logging.getLogger(__name__)
@@ -30,7 +36,7 @@ class _Hyper(NamedTuple):
         return _Hyper(*(tf.cast(scalar, dtype) for scalar in self))
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Adam(fused_optimizer.FusedOptimizer):
     """Adam.
@@ -139,7 +145,7 @@ class Adam(fused_optimizer.FusedOptimizer):
         fused_optimizer.write(variable, tf.convert_to_tensor(variable) - change)
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class AdamWeightDecay(Adam):
     """Adam with decoupled weight decay, as BERT was trained with.
@@ -209,7 +215,7 @@ class AdamWeightDecay(Adam):
         super()._update_variable(gradient, variable, hyper)
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class AdamW(AdamWeightDecay):
     """Adam with decoupled weight decay, as Keras has it.

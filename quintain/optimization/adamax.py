@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization import fused_optimizer, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
@@ -15,7 +15,7 @@ class _Hyper(NamedTuple):
     beta_1_power: tf.Tensor
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Adamax(fused_optimizer.FusedOptimizer):
     """Adamax.

@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, optimizer_wrapper
+from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
     """Keeps an exponential moving average of the weights that another optimizer updates.
 

@@ -9,10 +9,10 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.optimization import dense_gradients, optimizer_wrapper
+from quintain.optimization import dense_gradients, optimizer_wrapper, serializable
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
     """Adds up the gradients of `num_batches` batches and then updates the weights once.
 

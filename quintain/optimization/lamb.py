@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, layer_adaptation, parameters
+from quintain.optimization import fused_optimizer, layer_adaptation, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
@@ -16,7 +16,7 @@ class _Hyper(NamedTuple):
     square_scale: tf.Tensor
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     """LAMB.

@@ -7,11 +7,17 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, layer_adaptation, lr_schedule, parameters
+from quintain.optimization import (
+    fused_optimizer,
+    layer_adaptation,
+    lr_schedule,
+    parameters,
+    serializable,
+)
 from quintain.optimization.configs import ranges
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class LARS(layer_adaptation.LayerAdaptiveOptimizer):
     """LARS.

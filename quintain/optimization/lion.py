@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import decoupled_decay, fused_optimizer, parameters
+from quintain.optimization import decoupled_decay, fused_optimizer, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Lion(decoupled_decay.DecoupledDecayOptimizer):
     """Lion.

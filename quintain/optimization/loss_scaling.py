@@ -21,7 +21,12 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import dense_gradients, gradient_accumulation, optimizer_wrapper
+from quintain.optimization import (
+    dense_gradients,
+    gradient_accumulation,
+    optimizer_wrapper,
+    serializable,
+)
 
 _LOGGER = logging.getLogger(__name__)
 _LOCAL: Final = threading.local()  # A replica has a thread of its own.
@@ -48,7 +53,7 @@ def scale_loss(
     return FixedLossScaleOptimizer(optimizer, float(loss_scale))
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     """Skips an update and halves the scale when a gradient is not finite, on any replica.
 
@@ -148,7 +153,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             )
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 class FixedLossScaleOptimizer(LossScaleOptimizer):
     """Scales the loss by a factor that stays, and does every update.
 

@@ -17,7 +17,7 @@ import pydantic
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import parameters
+from quintain.optimization import parameters, serializable
 from quintain.optimization.configs import choices, learning_rate_config, ranges
 
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
@@ -25,8 +25,6 @@ LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedul
 
 WrappedRate: TypeAlias = Annotated[LearningRate, pydantic.SkipValidation]
 """A constant or a schedule that a schedule changes; any function of the step will do."""
-
-_PACKAGE = "quintain"
 
 
 def __getattr__(name: str) -> Any:
@@ -101,7 +99,7 @@ class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         )
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class PiecewiseConstantDecayWithOffset(StepSchedule):
     """Holds one value between every two boundaries.
@@ -141,7 +139,7 @@ class PiecewiseConstantDecayWithOffset(StepSchedule):
         return tf.gather(tf.constant(self.values, tf.float32), index)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class ExponentialDecayWithOffset(StepSchedule):
     """Multiplies the learning rate by the same factor in every period.
@@ -178,7 +176,7 @@ class ExponentialDecayWithOffset(StepSchedule):
         return self.initial_learning_rate * tf.pow(self.decay_rate, exponent)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class PolynomialDecayWithOffset(StepSchedule):
     """Falls to an end value along a polynomial; linearly by default.
@@ -222,7 +220,7 @@ class PolynomialDecayWithOffset(StepSchedule):
         return span * tf.pow(1.0 - done, self.power) + self.end_learning_rate
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class CosineDecayWithOffset(StepSchedule):
     """Falls along half a cosine wave.
@@ -257,7 +255,7 @@ class CosineDecayWithOffset(StepSchedule):
         return self.initial_learning_rate * ((1.0 - self.alpha) * wave + self.alpha)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class DirectPowerDecay(StepSchedule):
     """Follows a power of the step; with -0.5 the inverse square root of the Transformer paper.
@@ -282,7 +280,7 @@ class DirectPowerDecay(StepSchedule):
         return self.initial_learning_rate * tf.pow(tf.maximum(step, 1.0), self.power)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class InverseTimeDecay(StepSchedule):
     """Divides another learning rate by a growing number: `f(s) / (1 + decay * s)`."""

@@ -8,11 +8,10 @@ steps are not shifted.
 import abc
 import dataclasses
 
-import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import lr_schedule
+from quintain.optimization import lr_schedule, serializable
 from quintain.optimization.configs import ranges
 
 
@@ -40,7 +39,7 @@ class Warmup(lr_schedule.StepSchedule, abc.ABC):
         """Returns the rate at the fraction `done` of the way to `target`, all `[]` float32."""
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class LinearWarmup(Warmup):
     """Rises along a straight line.
@@ -65,7 +64,7 @@ class LinearWarmup(Warmup):
         return self.warmup_learning_rate + done * (target - self.warmup_learning_rate)
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class PolynomialWarmUp(Warmup):
     """Rises from almost 0 along a power.

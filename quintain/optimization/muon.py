@@ -7,7 +7,13 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import decoupled_decay, fused_optimizer, parameters, path_patterns
+from quintain.optimization import (
+    decoupled_decay,
+    fused_optimizer,
+    parameters,
+    path_patterns,
+    serializable,
+)
 from quintain.optimization.configs import ranges
 
 
@@ -17,7 +23,7 @@ class _Hyper(NamedTuple):
     beta_2_power: tf.Tensor
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Muon(decoupled_decay.DecoupledDecayOptimizer):
     """Muon, momentum orthogonalised by Newton-Schulz steps.
@@ -188,10 +194,10 @@ def orthogonalize(
         `[R, C]`, of the same dtype.
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
-    x = tf.transpose(matrix) if is_tall else matrix
+    x = tf.transpose(matrix) if is_tall else matrix  # [R, C], R <= C from here on
     x /= tf.norm(x) + 1e-7
     first, third, fifth = factors
     for _ in range(num_steps):
-        square = tf.matmul(x, x, transpose_b=True)
+        square = tf.matmul(x, x, transpose_b=True)  # [R, R]
         x = first * x + tf.matmul(third * square + fifth * tf.matmul(square, square), x)
     return tf.transpose(x) if is_tall else x

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, parameters
+from quintain.optimization import fused_optimizer, parameters, serializable
 from quintain.optimization.configs import ranges
 
 _SCHEDULE_DECAY: Final = 0.96
@@ -19,7 +19,7 @@ class _Hyper(NamedTuple):
     square_scale: tf.Tensor
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class Nadam(fused_optimizer.FusedOptimizer):
     """Nadam.

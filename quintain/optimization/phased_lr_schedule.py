@@ -11,22 +11,19 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.optimization import lr_schedule
+from quintain.optimization import lr_schedule, serializable
 from quintain.optimization.configs import ranges
 
 _LOGGER = logging.getLogger(__name__)
-_PACKAGE = "quintain"
-
 DECAY_SHAPES: Final = ("linear", "cosine", "1-sqrt")
 """How `WarmupStableDecay` may fall."""
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class PowerAndLinearDecay(lr_schedule.StepSchedule):
     """Follows a power of the step, and is drawn down to 0 along a line at the end.
@@ -66,7 +63,7 @@ class PowerAndLinearDecay(lr_schedule.StepSchedule):
         return rate * tf.clip_by_value(line, 0.0, 1.0)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class PowerDecayWithOffset(lr_schedule.StepSchedule):
     """Holds a value up to a step and follows a power of the steps since then.
@@ -113,7 +110,7 @@ class PowerDecayWithOffset(lr_schedule.StepSchedule):
         return tf.where(step > 0.0, rate, self.pre_offset_learning_rate)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class StepCosineDecayWithOffset(lr_schedule.StepSchedule):
     """Falls (or rises) from each value to the next one along half a cosine wave.
@@ -161,7 +158,7 @@ class StepCosineDecayWithOffset(lr_schedule.StepSchedule):
         return rate
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@serializable.register
 @dataclasses.dataclass(eq=False, repr=False)
 class WarmupStableDecay(lr_schedule.StepSchedule):
     """Holds a value for most of the training and falls to an end value in its last part.

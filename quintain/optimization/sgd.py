@@ -7,11 +7,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import fused_optimizer, lr_schedule, parameters
+from quintain.optimization import fused_optimizer, lr_schedule, parameters, serializable
 from quintain.optimization.configs import ranges
 
 
-@keras.saving.register_keras_serializable("quintain")
+@serializable.register
 @parameters.declare
 class SGD(fused_optimizer.FusedOptimizer):
     """Stochastic gradient descent, with or without momentum.

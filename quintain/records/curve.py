@@ -5,11 +5,11 @@ The stride is the smallest power of 2 that leaves no more than `MAX_POINTS`. So 
 on the points alone, not on how many of them came at a time.
 """
 
+import array
 import dataclasses
-import itertools
 import math
-import struct
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from quintain.records import codec, metric
@@ -19,6 +19,8 @@ MAX_POINTS: Final = 128
 
 POINT_BYTES: Final = 24
 """Bytes of a point."""
+
+Numbers: TypeAlias = "array.array[float]"
 
 Point: TypeAlias = tuple[float, float, float]
 """Batches, value, and seconds since the epoch."""
@@ -89,23 +91,24 @@ class Curve:
         num_points = self.num_points + len(new)
         former_stride, stride = find_stride(self.num_points), find_stride(num_points)
         # The newest point goes, unless it is one that the stride keeps.
-        former = list(zip(*unpack(self.points), strict=True))[
-            : -(-self.num_points // former_stride)
-        ]
-        kept = [*former[:: stride // former_stride], *new[-self.num_points % stride :: stride]]
-        if (num_points - 1) % stride:
-            kept.append(new[-1])
-        numbers = [
-            value for value in (self.min, self.max, *(point[1] for point in new)) if value == value
-        ]
+        num_former = -(-self.num_points // former_stride)
+        packed = []
+        for former, numbers in zip(_read(self.points), zip(*new, strict=True), strict=True):
+            column = former[: num_former : stride // former_stride]
+            column.extend(numbers[-self.num_points % stride :: stride])
+            if (num_points - 1) % stride:
+                column.append(numbers[-1])
+            packed.append(_to_little_endian(column).tobytes())
+        values = [self.min, self.max, *(value for _, value, _ in new)]
+        values = [value for value in values if value == value]
         return dataclasses.replace(
             self,
             num_points=num_points,
             last=new[-1][1],
-            min=min(numbers, default=math.nan),
-            max=max(numbers, default=math.nan),
+            min=min(values, default=math.nan),
+            max=max(values, default=math.nan),
             last_batches=int(new[-1][0]),
-            points=pack(kept),
+            points=b"".join(packed),
         )
 
 
@@ -122,27 +125,36 @@ def count_kept(num_points: int) -> int:
     return -(-(num_points - 1) // find_stride(num_points)) + 1
 
 
-def pack(points: Sequence[Point]) -> bytes:
-    """Returns all batches, then all values, then all times, as little-endian float64."""
-    numbers = itertools.chain.from_iterable(zip(*points, strict=True))
-    return struct.pack(f"<{3 * len(points)}d", *numbers)
-
-
 def unpack(points: bytes) -> tuple[list[float], list[float], list[float]]:
-    """Returns the batches, values and times of packed points.
+    """Returns the batches, values and times of a curve's points.
+
+    Args:
+        points: All batches, then all values, then all times, as little-endian float64.
 
     Raises:
         ValueError: If they are damaged.
 
     Example:
-        >>> unpack(pack([(10, 0.5, 1.0), (20, 0.25, 2.0)]))
+        >>> unpack(Curve(1, 1, "training", "loss").extend([(10, 0.5, 1.0), (20, 0.25, 2.0)]).points)
         ([10.0, 20.0], [0.5, 0.25], [1.0, 2.0])
     """
+    batches, values, times = _read(points)
+    return batches.tolist(), values.tolist(), times.tolist()
+
+
+def _read(points: bytes) -> tuple[Numbers, Numbers, Numbers]:
     count, rest = divmod(len(points), POINT_BYTES)
     if rest:
         raise ValueError(f"Points of a curve have {POINT_BYTES} bytes each, got {len(points)}.")
-    numbers = struct.unpack(f"<{3 * count}d", points)
-    return list(numbers[:count]), list(numbers[count : 2 * count]), list(numbers[2 * count :])
+    numbers = _to_little_endian(array.array("d", points))
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+
+
+def _to_little_endian(numbers: Numbers) -> Numbers:
+    """Returns numbers whose bytes are, or were, in the order in which they are kept."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def collect(rows: Iterable[metric.MetricRow]) -> dict[int, dict[Metric, list[Point]]]:

@@ -92,3 +92,14 @@ class MasterInfo:
 
     run_dirs: tuple[str, ...] = ()
     """Directories whose runs of `quintain train` it shows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PageLink:
+    """A link that opens the page of a master once."""
+
+    url: str
+    """The link."""
+
+    is_for_one_user: bool
+    """Whether the master takes it from connections of its own user only."""

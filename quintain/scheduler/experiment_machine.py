@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import codec, experiment_spec, searcher_config, states, workload
+from quintain.records import codec, experiment_spec, states, workload
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import identical_errors, search_driver, trial_machine
 from quintain.search import base_search
@@ -318,21 +318,9 @@ class ExperimentMachine:
     def find_resumable(self, config: experiment_spec.ExperimentSpec) -> list[str]:
         """Returns the trials that go on if the ended experiment is taken up with a config.
 
-        These are all that the end of the experiment interrupted; and, where the search method
-        trains each trial by itself, those that failed, and all if they are to be trained longer.
+        They are described at `SearchDriver.find_resumable`.
         """
-        is_single = isinstance(config.searcher, searcher_config.SingleConfig)
-        is_longer = _max_batches(config) > _max_batches(self.config)
-        chosen = []
-        for trial in self.trials.values():
-            has_failed = trial.state is states.TrialState.ERROR and not trial.is_invalid
-            is_done = trial.state is states.TrialState.COMPLETED
-            if self.search.is_open(trial.request_id) or (
-                self.search.can_reopen
-                and (has_failed or (is_done and is_longer) or (is_single and not is_done))
-            ):
-                chosen.append(trial.request_id)
-        return chosen
+        return self.search.find_resumable(self.config, config)
 
     def _resume(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         """Takes up the ended experiment again."""
@@ -396,8 +384,3 @@ class ExperimentMachine:
     def _stop(self, state: states.ExperimentState, reason: str) -> None:
         self.state = state
         self.reason = reason
-
-
-def _max_batches(config: experiment_spec.ExperimentSpec) -> int:
-    """Returns the batches that a trial is trained for at most, or 0 if there is no such number."""
-    return int(getattr(config.searcher, "max_length", 0)) * config.searcher.batches_per_unit

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from quintain.records import experiment_spec, states
+from quintain.records import experiment_spec, searcher_config, states
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import trial_machine, trial_settings
 from quintain.search import base_search, search_factory
@@ -59,11 +59,6 @@ class SearchDriver:
         return self._search.open_trials
 
     @property
-    def can_reopen(self) -> bool:
-        """Whether single trials that ended may be taken up again."""
-        return self._search.can_reopen
-
-    @property
     def num_left_batches(self) -> float:
         """Batches that the search is still expected to train."""
         unit = self._settings.batches_per_unit
@@ -77,6 +72,27 @@ class SearchDriver:
     def is_open(self, request_id: str) -> bool:
         """Returns whether a trial was created and has not ended."""
         return self._search.is_open(request_id)
+
+    def find_resumable(
+        self, former: experiment_spec.ExperimentSpec, config: experiment_spec.ExperimentSpec
+    ) -> list[str]:
+        """Returns the trials that go on if the search is taken up with another config.
+
+        These are all that the end of the experiment interrupted; and, where the search method
+        trains each trial by itself, those that failed, and all if they are to be trained longer.
+        """
+        is_single = isinstance(config.searcher, searcher_config.SingleConfig)
+        is_longer = _max_batches(config) > _max_batches(former)
+        chosen = []
+        for trial in self.trials.values():
+            has_failed = trial.state is states.TrialState.ERROR and not trial.is_invalid
+            is_done = trial.state is states.TrialState.COMPLETED
+            if self.is_open(trial.request_id) or (
+                self._search.can_reopen
+                and (has_failed or (is_done and is_longer) or (is_single and not is_done))
+            ):
+                chosen.append(trial.request_id)
+        return chosen
 
     def check_extension(self, max_trials: int) -> None:
         """Checks that `extend` may be called.
@@ -264,3 +280,8 @@ class SearchDriver:
 
     def _signed(self, metric: float) -> float:
         return metric if self._settings.smaller_is_better else -metric
+
+
+def _max_batches(config: experiment_spec.ExperimentSpec) -> int:
+    """Returns the batches that a trial is trained for at most, or 0 if there is no such number."""
+    return int(getattr(config.searcher, "max_length", 0)) * config.searcher.batches_per_unit

@@ -155,13 +155,14 @@ def _measure(
             for row, value in enumerate(values)
         ]
     )
-    kinds = optuna.importance
-    build = {
-        importance.Evaluator.FANOVA: lambda: kinds.FanovaImportanceEvaluator(seed=_SEED),
-        importance.Evaluator.PED_ANOVA: kinds.PedAnovaImportanceEvaluator,
-        importance.Evaluator.MDI: lambda: kinds.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED),
-    }[evaluator]
-    found = build().evaluate(study)
+    match evaluator:
+        case importance.Evaluator.FANOVA:
+            measure: Any = optuna.importance.FanovaImportanceEvaluator(seed=_SEED)
+        case importance.Evaluator.MDI:
+            measure = optuna.importance.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED)
+        case _:
+            measure = optuna.importance.PedAnovaImportanceEvaluator()
+    found = measure.evaluate(study)
     total = sum(found.values())
     return {name: float(share / total) for name, share in found.items()} if total else {}
 

@@ -7,7 +7,6 @@ machine, which browsers take for the same site.
 
 import re
 import secrets
-from collections.abc import Collection
 from typing import Final
 
 from starlette import datastructures, types
@@ -44,7 +43,6 @@ class TokenCheck:
         launch_key: launch_tokens.LaunchKey,
         prefix: str,
         sign_in: sign_in_lib.SignIn,
-        hosts: Collection[str] = (),
     ) -> None:
         """Stores its settings.
 
@@ -54,14 +52,12 @@ class TokenCheck:
             launch_key: Knows the tokens of launches.
             prefix: What the paths of all addresses begin with.
             sign_in: Knows the cookies of browsers.
-            hosts: Names under which a proxy is asked, over HTTP or HTTPS.
         """
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
         self._prefix = prefix
         self._sign_in = sign_in
-        self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -96,13 +92,16 @@ class TokenCheck:
         """Returns the answer to a request by cookie that the page would not send."""
         if _NOT_BY_COOKIE.fullmatch(scope["path"].removeprefix(self._prefix)):
             return _forbid("A browser that is signed in may not ask for this.")
+        if self._sign_in.is_other_user(scope):
+            return _forbid("The connection is another user's than the master's.")
         if not sign_in_lib.is_same_site(scope):
             return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
         if scope["method"] in _READS:
             return None
         headers = datastructures.Headers(scope=scope)
         origins, host = headers.getlist("origin"), headers.get("host", "")
-        schemes = ("http", "https") if host.lower() in self._hosts else ("http",)
+        # Whether a proxy is asked by HTTPS is not known here.
+        schemes = ("http", "https") if host.lower() in self._sign_in.hosts else ("http",)
         if origins in [[f"{scheme}://{host}"] for scheme in schemes]:
             return None
         return _forbid(

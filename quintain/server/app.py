@@ -5,7 +5,7 @@ whose is good for what. The page is below a path of its own; see `page_files`.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 import fastapi
@@ -56,7 +56,6 @@ def build_app(
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
-    allowed_hosts: Collection[str] = (),
     feed: feed_lib.Feed | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
@@ -71,7 +70,6 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
-        allowed_hosts: Names of proxies under which it is asked; see `request_checks.parse_host`.
         feed: Knows what changes; without it there is no `/events`.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
@@ -102,11 +100,10 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
-        hosts=allowed_hosts,
     )
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(page_files.Page, sign_in=sign_in)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=allowed_hosts)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.

@@ -204,7 +204,7 @@ class MasterServer:
         _write_secrets(self._home, port, launch_key)
         self._url = f"http://{http_server.HOST}:{port}"
         sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=port)
-        self._sign_in = sign_in_lib.SignIn(self._url, sessions)
+        self._sign_in = sign_in_lib.SignIn(self._url, sessions, hosts=self._allowed_hosts)
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or _build_launcher()
@@ -274,7 +274,6 @@ class MasterServer:
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
-            allowed_hosts=self._allowed_hosts,
             feed=feed,
         )
 

@@ -80,6 +80,8 @@ def serve(
         limits or connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
         lifespan="off",
+        # Who connects is who connects, whatever they say.
+        proxy_headers=False,
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)

@@ -87,6 +87,8 @@ class Page:
 
     async def _open(self, scope: types.Scope, *, is_page: bool) -> types.ASGIApp:
         if self._sign_in.find_session(scope) is not None:
+            if self._sign_in.is_other_user(scope):
+                return await self._answer_page("other_user.html", responses.FORBIDDEN)
             answer = await self._answer_file(scope, "index.html")
             answer.headers["Vary"] = "Cookie"
             return answer
@@ -103,6 +105,8 @@ class Page:
         if scope["method"] == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
             # Nobody has followed the link yet.
             return fastapi.Response(status_code=503)
+        if self._sign_in.is_other_user(scope):
+            return await self._answer_page("other_user.html", responses.FORBIDDEN)
         is_good = is_page and self._sign_in.codes.use(request.query_params.get("code", ""))
         if not is_good:
             if self._sign_in.find_session(scope) is not None:
@@ -114,7 +118,7 @@ class Page:
         answer.headers["Set-Cookie"] = (
             f"{self._sign_in.sessions.cookie_name}={self._sign_in.sessions.begin()}; "
             f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
-            + ("; Secure" if scope["scheme"] == "https" else "")
+            + ("; Secure" if request.headers.get("x-forwarded-proto") == "https" else "")
         )
         return answer
 

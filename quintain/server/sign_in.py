@@ -9,12 +9,13 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from starlette import requests, types
+from starlette import datastructures, types
 
 from quintain.server import sessions as sessions_lib
+from quintain.web import peer_users
 
 CODE_SECS: Final = 600.0
 """How long a code is good, unless its link stays in sight."""
@@ -68,14 +69,18 @@ class Codes:
 class SignIn:
     """Links to the page, and the sessions of browsers that have opened one."""
 
-    def __init__(self, url: str, sessions: sessions_lib.Sessions) -> None:
+    def __init__(
+        self, url: str, sessions: sessions_lib.Sessions, *, hosts: Collection[str] = ()
+    ) -> None:
         """Stores its parts.
 
         Args:
             url: Address of the master.
             sessions: Knows cookies.
+            hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
         """
         self._url = url
+        self.hosts = frozenset(hosts)
         self.codes = Codes()
         self.sessions = sessions
         self._num_open = 0
@@ -104,6 +109,21 @@ class SignIn:
                         return found
         return None
 
+    def is_other_user(self, scope: types.Scope) -> bool:
+        """Returns whether a request is of another user of this machine, as far as can be told.
+
+        A proxy may belong to anybody.
+        """
+        client, server = scope.get("client"), scope.get("server")
+        if not client or not server or server[1] is None or _read(scope, "host") in self.hosts:
+            return False
+        return peer_users.is_other_user(client, server)
+
+    @property
+    def is_for_one_user(self) -> bool:
+        """Whether links are of no use to other users of the machine, so that they may see them."""
+        return not self.hosts and peer_users.can_tell()
+
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
         """Notes that the page is asking for something."""
@@ -129,7 +149,7 @@ def is_same_site(scope: types.Scope) -> bool:
 
 
 def _read(scope: types.Scope, name: str) -> str:
-    return requests.Request(scope).headers.get(name, "")
+    return datastructures.Headers(scope=scope).get(name, "").lower()
 
 
 def _digest(code: str) -> bytes:

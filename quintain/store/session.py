@@ -1,7 +1,8 @@
 """What can be done in one transaction of the store."""
 
+import functools
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -35,11 +36,14 @@ class Session(reading.Reader):
 
     def __init__(self, connection: sa.Connection) -> None:
         """Stores the connection, in whose transaction everything happens."""
-        super().__init__(
-            lambda query, values: connection.execute(sa.text(query), values),
-            is_sqlite=connection.dialect.name == "sqlite",
-            failure=exc.OperationalError,
-        )
+        is_sqlite = connection.dialect.name == "sqlite"
+
+        def select(query: str, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+            if is_sqlite:  # Its driver takes the query as it is, which saves most of the time.
+                return connection.exec_driver_sql(query, dict(values))
+            return connection.execute(sa.text(query), values)
+
+        super().__init__(select, is_sqlite=is_sqlite, failure=exc.OperationalError)
         self._connection = connection
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
@@ -281,7 +285,7 @@ class Session(reading.Reader):
             for (kind, owner, trial_id, _), ref in self._changes.items()
         ]
         self._connection.execute(sa.insert(schema.CHANGES), rows)
-        newest = self._find_last_id("changes")
+        newest = self._find_next_id("changes") - 1
         if newest // _PRUNING_STEP > (newest - len(rows)) // _PRUNING_STEP:
             table = schema.CHANGES
             self._connection.execute(
@@ -328,13 +332,19 @@ class Session(reading.Reader):
         table = _find_table(type(record))
         row = columns.to_row(record)
         value = row.pop(key)
-        result = self._connection.execute(sa.update(table).where(table.c[key] == value).values(row))
+        query = _build_update(table, key)
+        result = self._connection.execute(query, {**row, "value_of_key": value})
         if not result.rowcount:
             raise self._missing(type(record), key, value)
 
 
 _SAVE_CURVE: Final = sa.insert(schema.CURVES).prefix_with("OR REPLACE", dialect="sqlite")
 _BEGIN_SPAN: Final = sa.insert(schema.SPANS).prefix_with("OR IGNORE", dialect="sqlite")
+
+
+@functools.cache
+def _build_update(table: sa.Table, key: str) -> sa.Update:
+    return sa.update(table).where(table.c[key] == sa.bindparam("value_of_key"))
 
 
 def _find_table(kind: type[Any]) -> sa.Table:

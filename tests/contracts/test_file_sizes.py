@@ -10,10 +10,7 @@ _LIMIT = 400
 _LONGER = {
     "core/base_task.py": 466,
     "core/base_trainer.py": 503,
-    "nlp/tasks/sentence_prediction.py": 411,
-    "nlp/tasks/translation.py": 420,
     "orbit/controller.py": 529,
-    "scheduler/experiment_machine.py": 403,
     "scheduler/trial_machine.py": 446,
 }
 """Files over the limit, and the lines that they may have. These numbers may only fall."""

@@ -22,6 +22,10 @@ KEY = launch_tokens.LaunchKey(bytes(32))
 LAUNCH = KEY.build_token(1, "1-1")
 PROXY_NAME = "quintain.example.org"
 DIRECTORY = page_files.DIRECTORY
+OWN_FILES = (
+    "sign_in.html", "used_link.html", "other_user.html", "arriving.html", "arriving.js",
+    "sign_in.css",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -32,10 +36,9 @@ def served(calls, master, home, stops, monkeypatch):
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         info = master_status.MasterInfo("1.2.3", str(home.path), url, 12, 34.5)
-        sign_in = sign_in_lib.SignIn(url, sessions_lib.Sessions(port=port))
+        sign_in = sign_in_lib.SignIn(url, sessions_lib.Sessions(port=port), hosts=[PROXY_NAME])
         app = app_lib.build_app(
             calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append, sign_in=sign_in,
-            allowed_hosts=[PROXY_NAME],
         )  # fmt: skip
         with http_server.serve(app, listener):
             yield types.SimpleNamespace(url=url, sign_in=sign_in, app=app, port=port)
@@ -45,7 +48,7 @@ def make_page(home):
     """Returns a small page beside files that are nobody's."""
     page = home.path / "page"
     (page / "vendor").mkdir(parents=True)
-    for name in ("sign_in.html", "used_link.html", "arriving.html", "arriving.js", "sign_in.css"):
+    for name in OWN_FILES:
         (page / name).write_bytes((DIRECTORY / name).read_bytes())
     (page / "index.html").write_text("<!doctype html><title>The page</title>")
     (page / "vendor" / "a.js").write_text("export const a = 'ä';\n")

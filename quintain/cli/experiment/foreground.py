@@ -5,7 +5,6 @@ or a pipe without a reader, takes only the display away: the experiment goes on 
 background.
 """
 
-import functools
 import signal
 import sys
 import threading
@@ -132,7 +131,7 @@ def run(
             client,
             is_embedded=False,
             is_quiet=is_quiet,
-            build_link=functools.partial(client.build_link, stays=True),
+            build_link=lambda: client.build_link(stays=True).url,
         )
         return foreground.run(begin, client)
 
@@ -154,7 +153,7 @@ def _run_embedded(
             server.calls,
             is_embedded=True,
             is_quiet=is_quiet,
-            build_link=functools.partial(server.sign_in.build_link, stays=True),
+            build_link=lambda: server.sign_in.build_link(stays=True),
         )
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:

@@ -42,7 +42,8 @@ def _draw(pfor_input: Any) -> Any:
     """Draws `[n, *shape]` by the key of the first of n examples."""
     shape, key, counter = (_take_first(pfor_input, index) for index in range(3))
     operation = pfor_input.op
-    shape = tf.concat([tf.cast(pfor_input.pfor.loop_len_vector, shape.dtype), shape], axis=0)
+    count = tf.cast(pfor_input.pfor.loop_len_vector, shape.dtype)  # [1]
+    shape = tf.concat([count, shape], axis=0)  # [1 + rank of what an example draws]
     drawn = _DRAWS[operation.type](
         shape=shape,
         key=key,
@@ -56,7 +57,7 @@ def _draw(pfor_input: Any) -> Any:
 def _make_keys(pfor_input: Any) -> list[Any]:
     """Makes the key and the counter of the first example, for all of them."""
     made = tf.raw_ops.StatelessRandomGetKeyCounter(seed=_take_first(pfor_input, 0))
-    count = pfor_input.pfor.loop_len_vector
+    count = pfor_input.pfor.loop_len_vector  # [1]
     return [
         pfor.wrap(tf.broadcast_to(part, tf.concat([count, tf.shape(part)], axis=0)), True)
         for part in (made.key, made.counter)

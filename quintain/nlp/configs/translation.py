@@ -153,3 +153,14 @@ class TranslationConfig(cfg.TaskConfig):
                 f"got {self.target_sentencepiece_model_path!r}, but share_vocabulary is true; set "
                 "it to false to give the target a vocabulary of its own",
             )
+
+
+def skips_padding(config: TranslationConfig) -> bool:
+    """Returns whether training computes tokens alone.
+
+    Fixed shapes and private training need the padding beside them.
+    """
+    if config.model.skip_padding is not None:
+        return config.model.skip_padding
+    has_fixed_shapes = config.model.padded_decode or config.train_data.static_batch
+    return not has_fixed_shapes and config.differential_privacy_config is None

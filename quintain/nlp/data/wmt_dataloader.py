@@ -101,6 +101,13 @@ class WMTDataConfig(cfg.DataConfig):
     source after the other."""
 
 
+def get_shortest_length(params: WMTDataConfig) -> int:
+    """Returns to how many tokens the shortest pairs are padded in training."""
+    if params.static_batch:
+        return params.max_seq_length
+    return min(length_buckets.get_boundaries(params.max_seq_length))
+
+
 def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
     """Reads the whole corpus that a config names, whatever its format.
 

@@ -5,6 +5,7 @@ that are all the same.
 
 Shapes:
     N  examples
+    C  classes; 1 for a number
 """
 
 import math
@@ -14,6 +15,30 @@ import numpy.typing as npt
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
+
+
+def score(metric_type: str, labels: npt.ArrayLike, predictions: npt.ArrayLike) -> dict[str, float]:
+    """Returns the score of a name that `metric_type` of sentence prediction may have.
+
+    Args:
+        metric_type: `f1`, `matthews_corrcoef`, or another name for the mean of both correlations.
+        labels: `[N]` class ids or numbers.
+        predictions: `[N, C]` logits for `f1`, `[N, 1]` class ids or numbers for the others.
+
+    Returns:
+        The score under `metric_type`; the correlations `pearson` and `spearman` beside their mean.
+    """
+    if metric_type == "f1":
+        logits = np.asarray(predictions)  # [N, C]
+        found = np.argmax(logits, axis=1)  # [N]
+        return {metric_type: f1(labels, found, num_classes=logits.shape[1])}
+    if metric_type.startswith("matthews"):
+        return {metric_type: matthews_corrcoef(labels, predictions)}
+    correlations = {
+        "pearson": pearson(labels, predictions),
+        "spearman": spearman(labels, predictions),
+    }
+    return {metric_type: sum(correlations.values()) / 2.0, **correlations}
 
 
 def f1(labels: npt.ArrayLike, predictions: npt.ArrayLike, *, num_classes: int = 2) -> float:

@@ -150,12 +150,11 @@ class MaskedLMTask(base_task.Task):
             return vocabulary.keep(
                 self._vocab_file, self.logging_dir, field="task.vocab_file", name=name
             )
-        is_words = params.tokenization == "WordPiece"
         path = vocabulary.keep(
             params.vocab_file_path,
             self.logging_dir,
             field="task.train_data.vocab_file_path",
-            name=vocabulary.WORDS_FILE_NAME if is_words else vocabulary.FILE_NAME,
+            name=vocabulary.get_copy_name(params.tokenization),
         )
         loaded = bert_vocabulary.load(path, params.tokenization, lower_case=params.lower_case)
         encoders.check_vocabulary(self._model_config.encoder, loaded)

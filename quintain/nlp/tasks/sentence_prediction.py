@@ -339,18 +339,11 @@ class SentencePredictionTask(base_task.Task):
         del global_step
         if self.metric_type == "accuracy" or not aggregated_logs:
             return {}
-        predictions = np.concatenate(aggregated_logs["sentence_prediction"], axis=0)  # [N, C]
-        labels = np.concatenate(aggregated_logs["labels"], axis=0).reshape(-1)  # [N]
-        if self.metric_type == "f1":
-            found = np.argmax(predictions, axis=1)  # [N]
-            score = classification_scores.f1(labels, found, num_classes=self.num_classes)
-            return {self.metric_type: score}
-        if self.metric_type not in config_module.NUMERIC_METRICS:
-            return {self.metric_type: classification_scores.matthews_corrcoef(labels, predictions)}
-        pearson = classification_scores.pearson(labels, predictions)
-        spearman = classification_scores.spearman(labels, predictions)
-        mean = (pearson + spearman) / 2.0
-        return {self.metric_type: mean, "pearson": pearson, "spearman": spearman}
+        return classification_scores.score(
+            self.metric_type,
+            np.concatenate(aggregated_logs["labels"], axis=0).reshape(-1),  # [N]
+            np.concatenate(aggregated_logs["sentence_prediction"], axis=0),  # [N, C]
+        )
 
     @property
     def _text_config(self) -> TextConfig:
@@ -373,13 +366,8 @@ class SentencePredictionTask(base_task.Task):
             self._text_config.vocab_file,
             self.logging_dir,
             field="task.train_data.vocab_file",
-            name=self._vocabulary_name,
+            name=vocabulary.get_copy_name(self._text_config.tokenization),
         )
-
-    @property
-    def _vocabulary_name(self) -> str:
-        is_pieces = self._text_config.tokenization == "SentencePiece"
-        return vocabulary.FILE_NAME if is_pieces else vocabulary.WORDS_FILE_NAME
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:

@@ -25,7 +25,6 @@ from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.data.pairs import length_buckets
 from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity, token_accuracy
 from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
@@ -130,9 +129,8 @@ class TranslationTask(base_task.Task):
         """
         field = "task.init_checkpoint"
         checkpoint = self.task_config.init_checkpoint
-        if checkpoint and self.logging_dir:
-            for side in ("source", "target"):
-                vocabulary.check_same(self.logging_dir, checkpoint, side)
+        if checkpoint:
+            vocabulary.check_same(self.logging_dir, checkpoint)
         if not checkpoint or not reference_checkpoint.load_if_reference(model, checkpoint, field):
             super().initialize(model)
 
@@ -156,19 +154,11 @@ class TranslationTask(base_task.Task):
             min_length=config.min_length,
             no_repeat_ngram_size=config.no_repeat_ngram_size,
             embed_start=config.embed_start,
-            skip_padding=self._skips_padding(),
+            skip_padding=config_module.skips_padding(self.task_config),
             target_vocab_size=(
                 None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
             ),
         )
-
-    def _skips_padding(self) -> bool:
-        """Whether the model computes tokens alone; fixed shapes and private training need all."""
-        config = self.task_config
-        if config.model.skip_padding is not None:
-            return config.model.skip_padding
-        has_fixed_shapes = config.model.padded_decode or config.train_data.static_batch
-        return not has_fixed_shapes and config.differential_privacy_config is None
 
     @override
     def grow_model(self, old_model: keras.Model, new_model: keras.Model) -> None:
@@ -270,9 +260,7 @@ class TranslationTask(base_task.Task):
     @override
     def count_batch_examples(self, params: cfg.DataConfig) -> int:
         """Returns how many pairs a batch has at most: the shortest ones fill it with the most."""
-        config = self.task_config.train_data
-        lengths = length_buckets.get_boundaries(config.max_seq_length)
-        shortest = config.max_seq_length if config.static_batch else min(lengths)
+        shortest = wmt_dataloader.get_shortest_length(self.task_config.train_data)
         return params.global_batch_size // shortest
 
     @override
@@ -381,38 +369,29 @@ class TranslationTask(base_task.Task):
             `chrf_score`, all in [0, 100], and `exact_match`, the share of translations equal to
             their reference, in [0, 1].
         """
-        unique_ids = sorted(aggregated_logs)
-        hypotheses = translation_report.detokenize(
-            self.target_tokenizer, [aggregated_logs[unique_id][1] for unique_id in unique_ids]
-        )
         pairs = wmt_dataloader.read_pairs(self.task_config.validation_data)
-        rows = [
-            translation_report.Row(*pairs[unique_id], hypothesis)
-            for unique_id, hypothesis in zip(unique_ids, hypotheses, strict=True)
-        ]
+        outputs = {unique_id: output for unique_id, (_, output) in aggregated_logs.items()}
+        rows = translation_report.collect(self.target_tokenizer, pairs, outputs)
         scores = translation_report.score(rows)
         _logger.info(
             "Scored %d of %d validation pairs: %s", len(rows), len(pairs), scores.signatures
         )
-        self._report(rows, scores, None if global_step is None else int(global_step.numpy()))
+        if cluster.is_chief(tf.distribute.get_strategy()):
+            translation_report.publish(
+                None if global_step is None else int(global_step.numpy()),
+                rows,
+                scores,
+                directory=self._translations_dir,
+                is_shown=self.task_config.print_translations is not False,
+            )
         return scores.values
 
-    def _report(
-        self,
-        rows: Sequence[translation_report.Row],
-        scores: translation_report.Scores,
-        step: int | None,
-    ) -> None:
-        """Writes the translations of an evaluation and shows some; of several workers one does."""
-        if not cluster.is_chief(tf.distribute.get_strategy()):
-            return
-        path = None
-        if self.logging_dir and step is not None:
-            own_name = "" if self.name == _default_name(type(self)) else self.name
-            directory = os.path.join(self.logging_dir, translation_report.DIRECTORY, own_name)
-            path = translation_report.write(directory, step, rows, scores)
-        if self.task_config.print_translations is not False:
-            translation_report.show(step, rows, scores, path)
+    @property
+    def _translations_dir(self) -> str | None:
+        """Where translations are written; None for nowhere."""
+        own_name = "" if self.name == _default_name(type(self)) else self.name
+        parts = (self.logging_dir, translation_report.DIRECTORY, own_name)
+        return os.path.join(*parts) if self.logging_dir else None
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:

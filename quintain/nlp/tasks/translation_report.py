@@ -10,7 +10,7 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -72,6 +72,26 @@ def detokenize(
     return [text.decode("utf-8", errors="replace") for text in texts]
 
 
+def collect(
+    tokenizer: tokenizers.SentencePieceTokenizer,
+    pairs: Sequence[tuple[str, str]],
+    outputs: Mapping[int, np.ndarray],
+) -> list[Row]:
+    """Returns what became of the pairs that were translated, in the order of the data.
+
+    Args:
+        tokenizer: Of the target.
+        pairs: All pairs of the data.
+        outputs: Ids of the translations `[L]` by the numbers of their pairs.
+    """
+    unique_ids = sorted(outputs)
+    hypotheses = detokenize(tokenizer, [outputs[unique_id] for unique_id in unique_ids])
+    return [
+        Row(*pairs[unique_id], hypothesis)
+        for unique_id, hypothesis in zip(unique_ids, hypotheses, strict=True)
+    ]
+
+
 def score(rows: Sequence[Row]) -> Scores:
     """Scores translations, of which there must be one at least."""
     hypotheses, references = [row.hypothesis for row in rows], [row.reference for row in rows]
@@ -88,6 +108,22 @@ def score(rows: Sequence[Row]) -> Scores:
             "chrf_signature": scores.chrf_signature,
         },
     )
+
+
+def publish(
+    step: int | None,
+    rows: Sequence[Row],
+    scores: Scores,
+    *,
+    directory: str | None,
+    is_shown: bool,
+) -> None:
+    """Writes the translations of an evaluation, if its step is known, and shows some."""
+    path = None
+    if directory is not None and step is not None:
+        path = write(directory, step, rows, scores)
+    if is_shown:
+        show(step, rows, scores, path)
 
 
 def write(directory: str, step: int, rows: Sequence[Row], scores: Scores) -> str:

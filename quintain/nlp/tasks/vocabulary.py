@@ -110,6 +110,11 @@ def get_file_name(side: Side) -> str:
     return TARGET_FILE_NAME if side == "target" else FILE_NAME
 
 
+def get_copy_name(tokenization: str) -> str:
+    """Returns the name of the copy of a given vocabulary: of pieces, or `WordPiece`."""
+    return WORDS_FILE_NAME if tokenization == "WordPiece" else FILE_NAME
+
+
 def _field(side: Side) -> str:
     return f"task.{'target_' if side == 'target' else ''}sentencepiece_model_path"
 
@@ -132,22 +137,23 @@ def check_kept(path: str) -> None:
         )
 
 
-def check_same(model_dir: str, checkpoint: str, side: Side) -> None:
-    """Checks that a checkpoint to start from was trained with a run's vocabulary.
+def check_same(model_dir: str, checkpoint: str) -> None:
+    """Checks that a checkpoint to start from was trained with a run's vocabularies.
 
     A checkpoint without a vocabulary beside it is not checked.
 
     Args:
-        model_dir: The run's directory.
+        model_dir: The run's directory; may be empty.
         checkpoint: Prefix of the checkpoint, or its directory.
-        side: Which vocabulary.
 
     Raises:
         ConfigError: If the vocabularies differ.
     """
-    ours = find(model_dir, side)
-    if ours:
-        check_same_copy(ours, checkpoint, names=[get_file_name(side)], field=_field(side))
+    sides: tuple[Side, ...] = ("source", "target")
+    for side in sides:
+        ours = find(model_dir, side)
+        if ours:
+            check_same_copy(ours, checkpoint, names=[get_file_name(side)], field=_field(side))
 
 
 def _record(path: str) -> None:

@@ -1,5 +1,6 @@
 // @ts-check
 /** Brushes: which values of some columns are looked at. Pure: no page, no canvas. */
+import * as format from "./format.js";
 
 /**
  * A range of a column of numbers, or texts of values; the text `""` means missing.
@@ -85,4 +86,14 @@ export function readBrush(text) {
 export function setRange(brush, key, range) {
   const { [key]: _, ...others } = brush;
   return range ? { ...others, [key]: range } : others;
+}
+
+/**
+ * Returns a range as people read it: `0.1 to 0.3`, `adam, sgd`.
+ * @param {Range} range
+ */
+export function describeRange(range) {
+  if (!(range instanceof Set)) return `${format.number(range[0], 3)} to ${format.number(range[1], 3)}`;
+  const names = [...range].map((name) => name || "missing");
+  return names.length > 3 ? `${names.length} values` : names.join(", ");
 }

@@ -12,9 +12,10 @@ const MIN_SEARCHED = 12;
  * @param {import("./experiment_data.js").ExperimentData} props.data
  * @param {import("./curve_choice.js").Settings} props.settings
  * @param {import("./route.js").Route} props.route
- * @param {number} props.numSelected
+ * @param {number} [props.numSelected]
+ * @param {boolean} [props.isCompared]  Whether trials, their axis and colours are chosen elsewhere.
  */
-export function CurveControls({ data, settings, route, numSelected }) {
+export function CurveControls({ data, settings, route, numSelected = 0, isCompared = false }) {
   const set = (/** @type {Record<string, unknown>} */ patch) => route.setQuery(patch);
   /** @type {[string, string][]} */
   const axes = [["batches", "batches"], ["relative", "relative time"], ["wall", "wall time"]];
@@ -24,14 +25,14 @@ export function CurveControls({ data, settings, route, numSelected }) {
       <${MetricList} names=${data.metricNames} chosen=${settings.metrics}
         onChange=${(/** @type {string[]} */ names) => set({ metrics: writeNames(names), range: null })} />
     <//>
-    <${Choice} label="Trials" value=${settings.show} onChange=${(/** @type {string} */ show) => set({ show: show === "visible" ? null : show })}
-      options=${[["visible", "filtered"], ["top", "the best"], ["selected", `selected (${numSelected})`], ["all", "all"]]} />
-    ${settings.show === "top" && html`<label class="choice">how many <input class="short-number" type="number" min="1" value=${settings.k}
+    ${!isCompared && html`<${Choice} label="Trials" value=${settings.show} onChange=${(/** @type {string} */ show) => set({ show: show === "visible" ? null : show })}
+      options=${[["visible", "filtered"], ["top", "the best"], ["selected", `selected (${numSelected})`], ["all", "all"]]} />`}
+    ${!isCompared && settings.show === "top" && html`<label class="choice">how many <input class="short-number" type="number" min="1" value=${settings.k}
       onChange=${(/** @type {any} */ event) => set({ k: event.currentTarget.value })} /></label>`}
-    <${Choice} label="By" value=${settings.x} options=${axes}
+    ${!isCompared && html`<${Choice} label="By" value=${settings.x} options=${axes}
       onChange=${(/** @type {string} */ x) => set({ x: x === "batches" ? null : x, range: null })} />
     <${Choice} label="Colour" value=${settings.tint} onChange=${(/** @type {string} */ tint) => set({ tint: tint || null })}
-      options=${[["", "auto"], ["trial", "trial"], ["metric", "metric"]]} />
+      options=${[["", "auto"], ["trial", "trial"], ["metric", "metric"]]} />`}
     <label class="choice">Smoothing <input type="range" min="0" max="0.99" step="0.01" value=${settings.smoothing}
       onInput=${(/** @type {any} */ event) => set({ smooth: Number(event.currentTarget.value) || null })} />
       <output class="short-output">${settings.smoothing || "off"}</output></label>
@@ -39,7 +40,7 @@ export function CurveControls({ data, settings, route, numSelected }) {
     <${Check} label="log y" checked=${settings.yLog} onChange=${(/** @type {boolean} */ on) => set({ ylog: on ? 1 : null, range: null })} />
     <${Check} label="without outliers" title="The axis leaves out the 2 % that are farthest off at each end" checked=${settings.hidesOutliers}
       onChange=${(/** @type {boolean} */ on) => set({ outliers: on ? "hide" : null, range: null })} />
-    ${settings.range && html`<${Button} kind="quiet" onClick=${() => set({ range: null })}>Reset zoom<//>`}
+    ${!isCompared && settings.range && html`<${Button} kind="quiet" onClick=${() => set({ range: null })}>Reset zoom<//>`}
   </div>`;
 }
 

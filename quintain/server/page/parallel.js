@@ -51,7 +51,7 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
   };
   const axis = axes.find((each) => each.key === edited);
   return html`<section class="parallel">
-    <${ParallelControls} data=${data} keys=${keys} color=${color} brush=${brush} setKeys=${setKeys} setBrush=${setBrush} route=${route} />
+    <${ParallelControls} data=${data} keys=${keys} color=${color} setKeys=${setKeys} route=${route} />
     <${ShadeLegend} label=${data.column(color)?.label ?? color} lo=${shading.lo} hi=${shading.hi} shades=${shading.colors} />
     ${axes.length < 2
       ? html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters, and there is no metric yet. Choose axes above.</p><//>`

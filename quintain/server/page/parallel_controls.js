@@ -1,9 +1,7 @@
 // @ts-check
 /** What can be chosen of parallel coordinates: axes, colour, and the range of one axis by its numbers. */
-import { setRange } from "./brush.js";
 import { Check, Choice } from "./chart_parts.js";
 import { readNames, writeNames } from "./curve_choice.js";
-import * as format from "./format.js";
 import { html, useState } from "./vendor/preact.js";
 import { Button, Menu } from "./widgets.js";
 
@@ -14,12 +12,10 @@ const MIN_SEARCHED = 14;
  * @param {import("./experiment_data.js").ExperimentData} props.data
  * @param {string[]} props.keys  Of the axes.
  * @param {string} props.color
- * @param {import("./brush.js").Brush} props.brush
  * @param {(keys: string[]) => void} props.setKeys
- * @param {(brush: import("./brush.js").Brush) => void} props.setBrush
  * @param {import("./route.js").Route} props.route
  */
-export function ParallelControls({ data, keys, color, brush, setKeys, setBrush, route }) {
+export function ParallelControls({ data, keys, color, setKeys, route }) {
   const numeric = data.columns.filter((column) => column.key !== "id" && data.get(column.key) instanceof Float64Array);
   return html`<div class="chart-controls">
     <${Menu} label=${`${keys.length} axes`} title="Choose axes">
@@ -27,9 +23,6 @@ export function ParallelControls({ data, keys, color, brush, setKeys, setBrush, 
     <//>
     <${Choice} label="Colour" value=${color} options=${numeric.map((column) => [column.key, column.label])}
       onChange=${(/** @type {string} */ key) => route.setQuery({ color: key })} />
-    ${Object.entries(brush).map(([key, range]) => html`<button type="button" key=${key} class="button brush-chip" title="Take this brush away"
-      onClick=${() => setBrush(setRange(brush, key, null))}>${data.column(key)?.label ?? key}: ${writeRangeShort(range)} ✕</button>`)}
-    ${Object.keys(brush).length > 1 && html`<${Button} kind="quiet" onClick=${() => setBrush({})}>All brushes away<//>`}
   </div>`;
 }
 
@@ -96,15 +89,6 @@ function CategoryRange({ axis, range, onChange }) {
     onChange(next.size && next.size < axis.categories.length ? next : null);
   };
   return axis.categories.slice(0, 40).map((name) => html`<${Check} key=${name} label=${name} checked=${chosen.has(name)} onChange=${() => toggle(name)} />`);
-}
-
-/** @param {import("./brush.js").Range} range */
-function writeRangeShort(range) {
-  if (range instanceof Set) {
-    const names = [...range].map((name) => name || "missing");
-    return names.length > 3 ? `${names.length} values` : names.join(", ");
-  }
-  return `${format.number(range[0], 3)} to ${format.number(range[1], 3)}`;
 }
 
 /** @param {number} value */

@@ -155,7 +155,7 @@ export function findRow(layout, places, rows, px, py, radius) {
 
 /** Lines of many trials lie over each other: pale, they show where many are. @param {number} count */
 function looksOf(count) {
-  const alpha = count > 3000 ? 0.35 : count > 500 ? 0.5 : count > 100 ? 0.7 : 0.95;
+  const alpha = count > 3000 ? 0.15 : count > 500 ? 0.3 : count > 100 ? 0.6 : 0.95;
   return { alpha, width: count > MAX_HAIRLINE_ROWS ? 1 : count > 20 ? 1.4 : 2 };
 }
 

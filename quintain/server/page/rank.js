@@ -31,3 +31,47 @@ export function findRanks(values, rows) {
   }
   return ranks;
 }
+
+/**
+ * Returns the row of the best finite value, or -1 if there is none.
+ * @param {ArrayLike<number>} values
+ * @param {boolean} isSmallerBetter
+ */
+export function findBestRow(values, isSmallerBetter) {
+  let best = -1;
+  for (let row = 0; row < values.length; row++) {
+    if (!Number.isFinite(values[row])) continue;
+    if (best < 0 || (isSmallerBetter ? values[row] < values[best] : values[row] > values[best])) best = row;
+  }
+  return best;
+}
+
+/**
+ * Returns the best value that there was at each time, as steps.
+ * @param {Float64Array} times  Of each row, when its value was there.
+ * @param {Float64Array} values
+ * @param {boolean} isSmallerBetter
+ * @returns {{x: Float64Array, y: Float64Array}}
+ */
+export function bestSoFar(times, values, isSmallerBetter) {
+  const rows = Array.from(times, (_, row) => row).filter((row) => Number.isFinite(times[row]) && Number.isFinite(values[row]));
+  rows.sort((a, b) => times[a] - times[b]);
+  /** @type {number[]} */
+  const x = [];
+  /** @type {number[]} */
+  const y = [];
+  rows.forEach((row, i) => {
+    const best = y[y.length - 1];
+    const isBetter = i === 0 || (isSmallerBetter ? values[row] < best : values[row] > best);
+    if (!isBetter && i < rows.length - 1) return;
+    if (i > 0) {
+      x.push(times[row]);
+      y.push(best);
+    }
+    if (isBetter) {
+      x.push(times[row]);
+      y.push(values[row]);
+    }
+  });
+  return { x: Float64Array.from(x), y: Float64Array.from(y) };
+}

@@ -5,6 +5,7 @@ import dataclasses
 import fastapi
 
 from quintain import errors
+from quintain.records import master_status
 from quintain.server import access, responses
 from quintain.server import sign_in as sign_in_lib
 
@@ -30,7 +31,10 @@ def build_router(sign_in: sign_in_lib.SignIn) -> fastapi.APIRouter:
     @router.post("/master/sign-in")
     def build_link(link: Link) -> fastapi.Response:
         """Makes a link that opens the page once. Browsers may not ask for it."""
-        return responses.to_response({"url": sign_in.build_link(stays=link.stays)})
+        made = master_status.PageLink(
+            sign_in.build_link(stays=link.stays), is_for_one_user=sign_in.is_for_one_user
+        )
+        return responses.to_response(made)
 
     @router.post("/master/sign-out")
     def sign_out(request: fastapi.Request) -> fastapi.Response:

@@ -164,6 +164,6 @@ def test_starting_from_a_checkpoint_with_another_vocabulary_is_an_error(prepare,
 
     for checkpoint in (tmp_path / "old", tmp_path / "old" / "ckpt-7"):
         with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path='.*old/vocabulary"):
-            vocabulary.check_same(str(tmp_path / "run"), str(checkpoint), "source")
-    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "elsewhere"), "source")
-    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "run" / "ckpt-1"), "source")
+            vocabulary.check_same(str(tmp_path / "run"), str(checkpoint))
+    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "elsewhere"))
+    vocabulary.check_same(str(tmp_path / "run"), str(tmp_path / "run" / "ckpt-1"))
