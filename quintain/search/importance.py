@@ -54,9 +54,7 @@ def evaluate(
     rows = [row for row, value in enumerate(metrics) if value is not None and math.isfinite(value)]
     evaluator = _choose(evaluator, len(rows))
     if len(rows) < MIN_TRIALS:
-        problem = (
-            f"At least {MIN_TRIALS} trials with a finite value are needed; {len(rows)} have one."
-        )
+        problem = f"{len(rows)} trials have a finite value; at least {MIN_TRIALS} are needed."
         return importance.Importances(evaluator, len(rows), problem=problem)
     values = [float(metrics[row] or 0.0) for row in rows]
     if min(values) == max(values):
