@@ -260,21 +260,10 @@ class DirectCalls(calls.Calls):
         ]
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
         with self._store.reading() as session:
             session.get_trial(trial_id)
-            return session.list_logs(
-                trial_id, after=after, limit=limit, source=source, contains=contains, last=last
-            )
+            return session.list_logs(trial_id, which)
 
     @override
     def list_checkpoints(
