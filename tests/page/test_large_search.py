@@ -119,7 +119,7 @@ def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit
     visit.wait("10,000 trials")
     page.get_by_role("columnheader", name="best accuracy").click()
     page.get_by_role("columnheader", name="best accuracy").click()
-    page.wait_for_function("location.hash.includes('sort=')")
+    page.wait_for_url(lambda address: "sort=" in address)
     with server.master._core.store.reading() as session:
         trials = session.list_trials(1)
     values = sorted(record.best_metric for record in trials)
