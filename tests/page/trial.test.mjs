@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { findChanges } from "../../quintain/server/page/action_forms.js";
 import { clean, joinLines, levelOf, shorten, splitFound, toBlocks } from "../../quintain/server/page/log_lines.js";
 import { countOutcomes, layOutTree, sortRung } from "../../quintain/server/page/search_layout.js";
-import { findMarks, findRange, listSlots, measureUse, toSpans } from "../../quintain/server/page/timeline_layout.js";
+import { findRange, listSlots, measureUse, toSpans } from "../../quintain/server/page/timeline_layout.js";
 import { TrialData } from "../../quintain/server/page/trial_data.js";
 import { toYaml } from "../../quintain/server/page/yaml_text.js";
 
@@ -57,12 +57,6 @@ test("a clock that was set back leaves a range that goes forward", () => {
   const spans = toSpans([[0, 1, 1, 500, 600], [0, 2, 1, 90, null]]);
   assert.deepEqual(findRange(spans, 100), { from: 90, to: 600 });
   assert.deepEqual(findRange([], 5000), { from: 1400, to: 5000 });
-});
-
-test("marks of time are round and few", () => {
-  const marks = findMarks({ from: 1000, to: 4600 }, 10);
-  assert.ok(marks.length >= 3 && marks.length <= 10);
-  assert.ok(marks.every((mark) => mark % 60 === 0));
 });
 
 test("a rung lists the best first and those without a number last", () => {
