@@ -14,7 +14,7 @@ const MOST_LINES = 20000;
 const BLOCK_LINES = 100;
 const NEAR_PX = 40;
 const TYPING_MS = 250;
-const LEVELS = [["", "all levels"], ["error", "errors"], ["warning", "warnings"], ["info", "the rest"]];
+const LEVELS = [["", "all levels"], ["warning", "warnings and errors"], ["error", "errors"]];
 
 /** Lines of one trial, or of all trials of an experiment. @param {{experimentId?: number, trialId?: number}} props */
 export function LogsView({ experimentId, trialId }) {
@@ -245,7 +245,11 @@ export function LastLines({ trialId, count = 20 }) {
   useEffect(() => {
     get(`/trials/${trialId}/logs`, { last: count, limit: count }).then(setLines, (error) => toast(error.message, "bad"));
   }, [trialId, count]);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines]);
   if (!lines.length) return null;
-  return html`<div class="logs-box wraps short" tabindex="0" aria-label="Last lines">
+  return html`<div class="logs-box wraps short" ref=${box} tabindex="0" role="log" aria-label="Last lines">
     ${lines.map((line) => html`<${LogLine} key=${line.id} line=${line} />`)}</div>`;
 }

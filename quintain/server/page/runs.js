@@ -4,7 +4,7 @@ import * as format from "./format.js";
 import { RunCompare } from "./run_compare.js";
 import { sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
-import { OpenTensorBoard } from "./tensorboard.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
 

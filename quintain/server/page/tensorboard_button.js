@@ -1,7 +1,7 @@
 // @ts-check
-// The button that opens TensorBoard.
-import { html, useState } from "./vendor/preact.js";
+// Opens TensorBoard in a window of its own.
 import { post } from "./api.js";
+import { html, useState } from "./vendor/preact.js";
 import { Button, Problem } from "./widgets.js";
 
 /** Opens TensorBoard on some runs and trials, or on all trials of an experiment.
