@@ -41,6 +41,10 @@ COMMANDS: Final = {
         "quintain.cli.serve_model:serve_model",
         "Answer texts over HTTP with a trained model.",
     ),
+    "tensorboard": (
+        "quintain.cli.tensorboard:tensorboard",
+        "Show trials and runs in TensorBoard.",
+    ),
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
     "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),

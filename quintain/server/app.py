@@ -5,6 +5,7 @@ whose is good for what. The page is below a path of its own; see `page_files`.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
+import pathlib
 from collections.abc import Callable
 from typing import Final
 
@@ -13,6 +14,7 @@ from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
+from quintain.client import home as home_lib
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
@@ -20,12 +22,14 @@ from quintain.server import access, direct_calls, page_files, responses
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
+from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.routes import (
     checkpoints,
     events,
     experiments,
     runs,
     tables,
+    tensorboard,
     timeline,
     trials,
     workers,
@@ -57,6 +61,7 @@ def build_app(
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
     feed: feed_lib.Feed | None = None,
+    tensorboards: tensorboards_lib.TensorBoards | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -71,8 +76,12 @@ def build_app(
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
         feed: Knows what changes; without it there is no `/events`.
+        tensorboards: Starts them for the page; some that are never closed if None.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
+    home = home_lib.Home(pathlib.Path(info.home))
+    tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    run_index = runs.build_index(info)
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
@@ -113,7 +122,8 @@ def build_app(
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
-        runs.build_router(info),
+        runs.build_router(run_index),
+        tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
         timeline.build_router(calls),
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),

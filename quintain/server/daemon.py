@@ -25,6 +25,7 @@ from quintain.server import direct_calls, http_server
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
+from quintain.server import tensorboards as tensorboards_lib
 from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
@@ -227,6 +228,8 @@ class MasterServer:
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
+        self._tensorboards = tensorboards_lib.TensorBoards(self._home)
+        parts.callback(self._tensorboards.close)
         feed = feed_lib.Feed(store, self._master.status)
         app = self._build_app(launch_key, feed)
         parts.enter_context(http_server.serve(app, listener, local_listener))
@@ -275,6 +278,7 @@ class MasterServer:
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
             feed=feed,
+            tensorboards=self._tensorboards,
         )
 
 

@@ -167,7 +167,10 @@ def test_the_interface_describes_itself(http):
     paths = http("GET", "/api/v1/openapi.json").json["paths"]
 
     nouns = {path.split("/")[3] for path in paths}
-    assert nouns == {"master", "slots", "experiments", "trials", "checkpoints"}
+    assert nouns == {
+        *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
+        "tensorboard",
+    }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 

@@ -20,7 +20,7 @@ from quintain.records import checkpoint, master_status
 from quintain.scheduler import launch_tokens, slots
 from quintain.scheduler import master as master_lib
 from quintain.server import app as app_lib
-from quintain.server import direct_calls
+from quintain.server import direct_calls, tensorboards
 from quintain.store import store as store_lib
 
 TOKEN = "the-token"
@@ -149,6 +149,12 @@ def fill(path, choice, *, hostile):
         else:
             parts.append(choice.choice(HOSTILE_PARTS) if hostile else good.get(name, "1"))
     return "/".join(parts)
+
+
+@pytest.fixture(autouse=True)
+def _no_tensorboard(monkeypatch):
+    """Starts no process for what happens to be a good request."""
+    monkeypatch.setattr(tensorboards.TensorBoards, "open", lambda *_, **__: "")
 
 
 @pytest.fixture

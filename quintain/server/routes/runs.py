@@ -12,14 +12,18 @@ from quintain.server import responses
 from quintain.server.runs import run_index, run_reader, run_samples
 
 
-def build_router(info: master_status.MasterInfo) -> fastapi.APIRouter:
+def build_index(info: master_status.MasterInfo) -> run_index.RunIndex:
+    """Returns what finds the runs in the folders of a master, and those noted in its home."""
+    home = home_lib.Home(pathlib.Path(info.home))
+    return run_index.RunIndex(map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home))
+
+
+def build_router(index: run_index.RunIndex) -> fastapi.APIRouter:
     """Returns the addresses below `/runs`.
 
     Args:
-        info: Which master this is: runs are looked for in its folders and its home.
+        index: Finds runs.
     """
-    home = home_lib.Home(pathlib.Path(info.home))
-    index = run_index.RunIndex(map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home))
     router = fastapi.APIRouter(prefix="/runs", tags=["runs"])
     reader = run_reader.RunReader()
 
