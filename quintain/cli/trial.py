@@ -1,9 +1,10 @@
 """`quintain trial`: shows and steers the points of searches."""
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -137,10 +138,9 @@ def show_logs(
     as_csv: bool,
 ) -> None:
     """Show what a trial wrote."""
-    which: dict[str, Any] = {
-        "source": None if source is None else log.LogSource(source),
-        "contains": grep,
-    }
+    which = log.LogFilter(
+        limit=_PAGE, source=None if source is None else log.LogSource(source), contains=grep
+    )
     if follow and (as_json or as_csv):
         raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
     if as_json or as_csv:
@@ -149,10 +149,8 @@ def show_logs(
         return
     last_id = 0
     if tail is not None:
-        count = tail
-        rows = connect.ask(
-            lambda calls: calls.list_logs(trial_id, last=count, limit=max(count, 1), **which)
-        )
+        newest = _choose_newest(which, tail)
+        rows = connect.ask(lambda calls: calls.list_logs(trial_id, newest))
         last_id = _print_lines(rows, last_id, with_times=timestamps)
     while tail is None or follow:
         has_ended = connect.ask(lambda calls: calls.get_trial(trial_id)).state.is_terminal
@@ -170,21 +168,26 @@ _LOG_COLUMNS: Final[tuple[output.Column[log.LogRow], ...]] = (
 
 
 def _read_all(
-    calls: calls_lib.Calls, trial_id: int, tail: int | None, which: dict[str, Any]
+    calls: calls_lib.Calls, trial_id: int, tail: int | None, which: log.LogFilter
 ) -> list[log.LogRow]:
     if tail is not None:
-        return calls.list_logs(trial_id, last=tail, limit=max(tail, 1), **which)
+        return calls.list_logs(trial_id, _choose_newest(which, tail))
     rows: list[log.LogRow] = []
-    while page := calls.list_logs(trial_id, after=rows[-1].id if rows else 0, limit=_PAGE, **which):
+    while page := calls.list_logs(trial_id, which):
         rows += page
+        which = dataclasses.replace(which, after=page[-1].id)
     return rows
 
 
-def _print_new(trial_id: int, last_id: int, which: dict[str, Any], *, with_times: bool) -> int:
+def _choose_newest(which: log.LogFilter, count: int) -> log.LogFilter:
+    return dataclasses.replace(which, last=count, limit=max(count, 1))
+
+
+def _print_new(trial_id: int, last_id: int, which: log.LogFilter, *, with_times: bool) -> int:
     """Prints all lines after a number and returns the number of the last one."""
 
     def read(calls: calls_lib.Calls) -> list[log.LogRow]:
-        return calls.list_logs(trial_id, after=last_id, limit=_PAGE, **which)
+        return calls.list_logs(trial_id, dataclasses.replace(which, after=last_id))
 
     while page := connect.ask(read):
         last_id = _print_lines(page, last_id, with_times=with_times)

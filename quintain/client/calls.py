@@ -121,26 +121,8 @@ class Calls(abc.ABC):
         """
 
     @abc.abstractmethod
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        """Returns lines that a trial wrote, in order.
-
-        Args:
-            trial_id: The trial.
-            after: Only lines with larger numbers.
-            limit: At most so many.
-            source: Only lines from there.
-            contains: Only lines with this text.
-            last: Only the last so many of them.
-        """
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        """Returns lines that a trial wrote, in order."""
 
     @abc.abstractmethod
     def list_checkpoints(

@@ -189,25 +189,8 @@ class MasterClient(calls.Calls):
         )
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        return self._get(
-            list[log.LogRow],
-            f"/trials/{trial_id}/logs",
-            after=after,
-            limit=limit,
-            source=source,
-            contains=contains,
-            last=last,
-        )
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        return self._get(list[log.LogRow], f"/trials/{trial_id}/logs", **vars(which))
 
     @override
     def list_checkpoints(

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ COLUMNS: Final = (
 DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
+_NUM_TEXTS: Final = 1000
 _SMALLER_IS_BETTER: Final = ("loss", "error", "perplexity")
 
 
@@ -64,7 +66,7 @@ class Selection:
 class MetricColumns:
     """One metric of all trials."""
 
-    best: str
+    best_is: str
     """Which of the columns is the best value: `min` or `max`."""
 
     last: Sequence[Any]
@@ -87,10 +89,10 @@ class TrialTable:
     num_trials: int
     """Length of all columns."""
 
-    columns: dict[str, Sequence[Any]]
+    columns: dict[str, list[Any]]
     """The columns of `COLUMNS`."""
 
-    hparams: dict[str, Sequence[Any]]
+    hparams: dict[str, list[Any]]
     """Hyperparameters by dotted name; None where a trial has none."""
 
     metrics: dict[str, MetricColumns]
@@ -98,7 +100,7 @@ class TrialTable:
 
     def name_all(self) -> dict[str, Sequence[Any]]:
         """Returns all columns by their full names; see `trial_names`."""
-        named = dict(self.columns)
+        named: dict[str, Sequence[Any]] = dict(self.columns)
         now = time.time()
         named[DURATION] = [
             None if start is None else (now if end is None else end) - start
@@ -107,7 +109,7 @@ class TrialTable:
         named |= {f"{trial_names.HPARAMS}{name}": values for name, values in self.hparams.items()}
         for name, found in self.metrics.items():
             for statistic in trial_names.STATISTICS:
-                chosen = found.best if statistic == "best" else statistic
+                chosen = found.best_is if statistic == "best" else statistic
                 named[f"{name}.{statistic}"] = getattr(found, chosen)
         return named
 
@@ -130,15 +132,14 @@ class TrialTable:
             rows = _sort(rows, named[full], is_reversed=name.startswith("-"))
         return rows
 
+    def list_names(self) -> list[str]:
+        """Returns the full names of columns that files have: all but `min` and `max`."""
+        left_out = {f"{name}.{statistic}" for name in self.metrics for statistic in ("min", "max")}
+        return [name for name in self.name_all() if name not in left_out]
+
     def write_csv(self, rows: Iterable[int]) -> str:
         """Returns rows as CSV: the columns, all hyperparameters, last and best of all metrics."""
-        named = self.name_all()
-        left_out = tuple(f".{statistic}" for statistic in ("min", "max"))
-        names = [
-            name
-            for name in named
-            if not (name.endswith(left_out) and name.rpartition(".")[0] in self.metrics)
-        ]
+        named, names = self.name_all(), self.list_names()
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
@@ -189,17 +190,19 @@ def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:
         >>> to_hparam_columns(['{"a": {"b": 1}, "c": 2}', '{"c": 3}'])
         {'a.b': [1, None], 'c': [2, 3]}
     """
-    rows = json.loads(f"[{','.join(texts)}]")
-    if not rows:
-        return {}
-    names = rows[0].keys()
-    if all(row.keys() == names for row in rows):
-        columns = {name: [row[name] for row in rows] for name in names}
-        if not any(type(value) is dict for column in columns.values() for value in column):
-            return columns
-    flat = [dict(_flatten(row, "")) for row in rows]
-    every_name = dict.fromkeys(name for row in flat for name in row)
-    return {name: [row.get(name) for row in flat] for name in every_name}
+    import pydantic_core  # noqa: PLC0415 - commands that show no table need not wait for it
+
+    columns: dict[str, list[Any]] = {}
+    # Some at a time, so that few mappings live at once: the garbage collector looks at all of them.
+    for start in range(0, len(texts), _NUM_TEXTS):
+        rows = pydantic_core.from_json(f"[{','.join(texts[start : start + _NUM_TEXTS])}]")
+        if any(type(value) is dict for row in rows for value in row.values()):
+            rows = [dict(_flatten(row, "")) for row in rows]
+        for name in dict.fromkeys(itertools.chain.from_iterable(rows)):
+            columns.setdefault(name, [None] * start)
+        for name, column in columns.items():
+            column += [row.get(name) for row in rows]
+    return columns
 
 
 def _flatten(group: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:

@@ -54,9 +54,7 @@ def evaluate(
     rows = [row for row, value in enumerate(metrics) if value is not None and math.isfinite(value)]
     evaluator = _choose(evaluator, len(rows))
     if len(rows) < MIN_TRIALS:
-        problem = (
-            f"At least {MIN_TRIALS} trials with a finite value are needed; {len(rows)} have one."
-        )
+        problem = f"{len(rows)} trials have a finite value; at least {MIN_TRIALS} are needed."
         return importance.Importances(evaluator, len(rows), problem=problem)
     values = [float(metrics[row] or 0.0) for row in rows]
     if min(values) == max(values):
@@ -155,13 +153,14 @@ def _measure(
             for row, value in enumerate(values)
         ]
     )
-    kinds = optuna.importance
-    build = {
-        importance.Evaluator.FANOVA: lambda: kinds.FanovaImportanceEvaluator(seed=_SEED),
-        importance.Evaluator.PED_ANOVA: kinds.PedAnovaImportanceEvaluator,
-        importance.Evaluator.MDI: lambda: kinds.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED),
-    }[evaluator]
-    found = build().evaluate(study)
+    match evaluator:
+        case importance.Evaluator.FANOVA:
+            measure: Any = optuna.importance.FanovaImportanceEvaluator(seed=_SEED)
+        case importance.Evaluator.MDI:
+            measure = optuna.importance.MeanDecreaseImpurityImportanceEvaluator(seed=_SEED)
+        case _:
+            measure = optuna.importance.PedAnovaImportanceEvaluator()
+    found = measure.evaluate(study)
     total = sum(found.values())
     return {name: float(share / total) for name, share in found.items()} if total else {}
 

@@ -84,9 +84,24 @@ class TokenCheck:
             await refusal(scope, receive, send)
         elif session is not None:
             with self._sign_in.answering():
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, self._end_with_session(scope, send))
         else:
             await self._app(scope, receive, send)
+
+    def _end_with_session(self, scope: types.Scope, send: types.Send) -> types.Send:
+        """Returns what sends a long answer, such as events, no longer than its session lasts."""
+        has_ended = False
+
+        async def send_or_end(message: types.Message) -> None:
+            nonlocal has_ended
+            if has_ended:
+                return
+            if message.get("more_body") and self._sign_in.find_session(scope) is None:
+                has_ended = True
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return send_or_end
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""

@@ -16,7 +16,7 @@ Id = int
 class MetricColumns(TypedDict):
     """One metric of all trials."""
 
-    best: Literal["min", "max"]
+    best_is: Literal["min", "max"]
     last: list[Number | None]
     min: list[Number | None]
     max: list[Number | None]
@@ -74,6 +74,7 @@ class Summary(TypedDict):
     parent_id: int | None
     reason: str
     num_trials: dict[states.TrialState, int]
+    best_metric: Number | None
 
 
 class Rung(TypedDict):

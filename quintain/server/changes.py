@@ -80,7 +80,7 @@ def read(session: "reading.Reader", after: int) -> Batch | None:
     by_kind: dict[change.ChangeKind, list[change.Change]] = {kind: [] for kind in _Kind}
     for each in found:
         by_kind[each.kind].append(each)
-    items = {
+    items: dict[str, list[_Item]] = {
         "experiments": _read_experiments(session, by_kind),
         "deleted_experiments": [
             ((each.experiment_id, None), each.experiment_id)

@@ -172,13 +172,13 @@ class DirectCalls(calls.Calls):
             table = tables.read_table(session, experiment)
         name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
         found = table.metrics[tables.find_metric(name, table)]
-        values = getattr(found, found.best)
+        values = getattr(found, found.best_is)
         return importance_lib.evaluate(
             table.hparams,
             [None if value is None else float(value) for value in values],
             space.Space.parse(experiment.config.get("hyperparameters", {})),
             evaluator=evaluator,
-            smaller_is_better=found.best == "min",
+            smaller_is_better=found.best_is == "min",
         )
 
     def list_points(
@@ -260,21 +260,10 @@ class DirectCalls(calls.Calls):
         ]
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
         with self._store.reading() as session:
             session.get_trial(trial_id)
-            return session.list_logs(
-                trial_id, after=after, limit=limit, source=source, contains=contains, last=last
-            )
+            return session.list_logs(trial_id, which)
 
     @override
     def list_checkpoints(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
-from quintain.records import codec, metric, trial_names, trial_table
 from quintain.records import experiment as experiment_lib
+from quintain.records import metric, trial_names, trial_table
 from quintain.server import cursors
 
 if TYPE_CHECKING:
@@ -23,52 +23,49 @@ def read_table(
     session: "reading.Reader", experiment: experiment_lib.Experiment
 ) -> trial_table.TrialTable:
     """Reads all trials of an experiment."""
-    names = (*trial_table.COLUMNS, "hparams")
-    rows = session.list_trial_values(experiment.id, names)
-    values = list(zip(*rows, strict=True)) or [()] * len(names)
-    columns = dict(zip(names, values, strict=True))
+    columns = session.read_trial_columns(experiment.id, (*trial_table.COLUMNS, "hparams"))
     hparams = trial_table.to_hparam_columns(columns.pop("hparams"))
     searcher = experiment.config.get("searcher", {})
+    curves = session.read_curve_columns(experiment.id)
     return trial_table.TrialTable(
         cursors.find_newest(session),
-        len(rows),
+        len(columns["id"]),
         columns,
         hparams,
-        _read_metrics(session.list_curve_values(experiment.id), columns["id"], searcher),
+        _to_metrics(curves, columns["id"], searcher),
     )
 
 
-def _read_metrics(
-    rows: Sequence[Sequence[Any]], ids: Sequence[int], searcher: Mapping[str, Any]
+def _to_metrics(
+    curves: Mapping[str, list[Any]], ids: Sequence[int], searcher: Mapping[str, Any]
 ) -> dict[str, trial_table.MetricColumns]:
-    by_name: dict[tuple[str, str], list[Sequence[Any]]] = collections.defaultdict(list)
-    for row in rows:
-        by_name[row[1], row[2]].append(row)
-    # Those of validations come first, which are what most look at.
+    rows_by_name: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
+    for row, pair in enumerate(zip(curves["group"], curves["name"], strict=True)):
+        rows_by_name[pair].append(row)
     found = {}
-    for group, name in sorted(by_name, key=lambda pair: (pair[0] != "validation", *pair)):
-        trial_ids, _, _, *values = zip(*by_name[group, name], strict=True)
-        if len(trial_ids) != len(ids):
-            places = [dict(zip(trial_ids, column, strict=True)) for column in values]
-            values = [[place.get(trial_id) for trial_id in ids] for place in places]
+    # Those of validations come first, which are what most look at.
+    for group, name in sorted(rows_by_name, key=lambda pair: (pair[0] != "validation", *pair)):
+        rows = rows_by_name[group, name]
+        trial_ids = [curves["trial_id"][row] for row in rows]
+        values = {part: [curves[part][row] for row in rows] for part in ("last", "min", "max")}
+        if trial_ids != ids:
+            places = {trial_id: place for place, trial_id in enumerate(trial_ids)}
+            values = {
+                part: [None if (at := places.get(one)) is None else column[at] for one in ids]
+                for part, column in values.items()
+            }
         best = trial_table.find_best_statistic(name, searcher)
-        found[f"{group}/{name}"] = trial_table.MetricColumns(best, *values)
+        found[f"{group}/{name}"] = trial_table.MetricColumns(best, **values)
     return found
 
 
-def write_table(table: trial_table.TrialTable) -> str:
+def write_table(table: trial_table.TrialTable) -> bytes:
     """Returns a table as JSON."""
-    plain = {
-        "cursor": table.cursor,
-        "num_trials": table.num_trials,
-        "columns": table.columns,
-        "hparams": table.hparams,
-        "metrics": {name: vars(found) for name, found in table.metrics.items()},
-    }
-    try:
-        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # There are infinite numbers, which hardly any table has.
-        return json.dumps(codec.to_plain(plain), allow_nan=False, separators=(",", ":"))
+    # Several times as fast as the standard library, for numbers above all.
+    import pydantic_core  # noqa: PLC0415 - commands that show no table need not wait for it
+
+    plain = {**vars(table), "metrics": {name: vars(one) for name, one in table.metrics.items()}}
+    return pydantic_core.to_json(plain, inf_nan_mode="strings")
 
 
 def read_curves(

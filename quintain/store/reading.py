@@ -201,87 +201,38 @@ class Reader(table_reading.TableReader):
 
     # Logs
 
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-        before: int | None = None,
-    ) -> list[log.LogRow]:
-        """Returns lines of a trial in order.
-
-        Args:
-            trial_id: The trial.
-            after: Number of a line; only later ones are listed.
-            limit: Most lines to return.
-            source: Where they must come from; None for all.
-            contains: Text that they must contain, in this case; None for all.
-            last: If given, only so many of the newest lines that fit are listed.
-            before: Number of a line; if given, only the newest of the earlier ones are listed.
-        """
-        where = queries.Where(trial_id=trial_id)
-        return self._list_logs(where, after, limit, source, contains, last, before)
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        """Returns lines of a trial."""
+        return self._list_logs(queries.Where(trial_id=trial_id), which)
 
     def list_experiment_logs(
-        self,
-        experiment_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-        before: int | None = None,
+        self, experiment_id: int, which: log.LogFilter = log.ALL
     ) -> list[log.LogRow]:
-        """Returns lines of all trials of an experiment in the order in which they were stored.
-
-        Args:
-            experiment_id: The experiment.
-            after: As `list_logs` has it, and so are the others.
-            limit: Most lines to return.
-            source: Where they must come from.
-            contains: Text that they must contain.
-            last: If given, only so many of the newest lines that fit.
-            before: If given, only the newest lines before that one.
-        """
-        trials = "SELECT id FROM trials WHERE experiment_id = :experiment_id"
+        """Returns lines of all trials of an experiment."""
+        trials = "FROM trials WHERE experiment_id = :experiment_id"
         # The lines are looked through in their order, which ends with the page: from the first to
         # the last line of the experiment, which are found trial by trial.
-        bounds = [
-            f"(SELECT {which}((SELECT {which}(id) FROM logs WHERE trial_id = trials.id)) "
-            "FROM trials WHERE experiment_id = :experiment_id)"
-            for which in ("min", "max")
-        ]
+        first, last = (
+            f"(SELECT {end}((SELECT {end}(id) FROM logs WHERE trial_id = trials.id)) {trials})"
+            for end in ("min", "max")
+        )
         where = queries.Where()
-        where.add(f"id BETWEEN {bounds[0]} AND {bounds[1]}", experiment_id=experiment_id)
-        where.add(f"+trial_id IN ({trials})")
-        return self._list_logs(where, after, limit, source, contains, last, before)
+        where.add(f"id BETWEEN {first} AND {last}", experiment_id=experiment_id)
+        where.add(f"+trial_id IN (SELECT id {trials})")
+        return self._list_logs(where, which)
 
-    def _list_logs(
-        self,
-        where: queries.Where,
-        after: int,
-        limit: int,
-        source: log.LogSource | None,
-        contains: str | None,
-        last: int | None,
-        before: int | None,
-    ) -> list[log.LogRow]:
-        where.add("id > :after", after=after)
-        if before is not None:
-            where.add("id < :before", before=before)
-        if source is not None:
-            where.add("source = :source", source=source.value)
-        if contains:
-            where.add("instr(text, :contains) > 0", contains=contains)
-        where.values["limit"] = limit if last is None else min(last, limit)
-        if last is None and before is None:
-            return self._list(log.LogRow, where, "ORDER BY id LIMIT :limit")
-        return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+    def _list_logs(self, where: queries.Where, which: log.LogFilter) -> list[log.LogRow]:
+        where.add("id > :after", after=which.after)
+        if which.before is not None:
+            where.add("id < :before", before=which.before)
+        if which.source is not None:
+            where.add("source = :source", source=which.source.value)
+        if which.contains:
+            where.add("instr(text, :contains) > 0", contains=which.contains)
+        where.values["limit"] = which.num_wanted
+        if which.is_backward:
+            return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+        return self._list(log.LogRow, where, "ORDER BY id LIMIT :limit")
 
     # Processes
 

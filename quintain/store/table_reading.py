@@ -4,35 +4,53 @@ An experiment may have tens of thousands of trials, for which building records w
 than all else.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from quintain.records import curve, metric, states
+from quintain.records import curve, metric
 from quintain.store import curve_reading
+
+_NUM_ROWS: Final = 1000
+
+
+class TrialCount(NamedTuple):
+    """The trials of an experiment that are in one state."""
+
+    experiment_id: int
+    state: str
+    num_trials: int
+    min_metric: float | None
+    """Smallest of their best searched metrics; None if there is none."""
+    max_metric: float | None
+    """The largest."""
 
 
 class TableReader(curve_reading.CurveReader):
     """Reads columns of trials and curves."""
 
-    def list_trial_values(self, experiment_id: int, names: Sequence[str]) -> list[Sequence[Any]]:
+    def read_trial_columns(self, experiment_id: int, names: Sequence[str]) -> dict[str, list[Any]]:
         """Returns columns of the trials of an experiment, in the order of their ids.
 
         Args:
             experiment_id: The experiment.
             names: The columns, as the store has them: hyperparameters are JSON.
         """
-        listed = ", ".join(f'"{name}"' for name in names)
-        query = f"SELECT {listed} FROM trials WHERE experiment_id = :id ORDER BY id"
-        return list(self._select(query, {"id": experiment_id}))
+        query = f"SELECT {_quote(names)} FROM trials WHERE experiment_id = :id ORDER BY id"
+        return _read_columns(names, self._select(query, {"id": experiment_id}))
 
-    def list_curve_values(self, experiment_id: int) -> list[Sequence[Any]]:
-        """Returns trial, group, name, last, min and max of the curves of results, by trial."""
+    def read_curve_columns(self, experiment_id: int) -> dict[str, list[Any]]:
+        """Returns columns of the curves of results, in the order of trials.
+
+        They are `trial_id`, `group`, `name`, `last`, `min` and `max`.
+        """
+        names = ("trial_id", "group", "name", "last", "min", "max")
         query = (
-            'SELECT trial_id, "group", name, last, min, max FROM curves '
+            f"SELECT {_quote(names)} FROM curves "
             'WHERE experiment_id = :id AND "group" != :system ORDER BY trial_id'
         )
         values = {"id": experiment_id, "system": metric.MetricGroup.SYSTEM.value}
-        return list(self._select(query, values))
+        return _read_columns(names, self._select(query, values))
 
     def list_packed_curves(
         self,
@@ -57,18 +75,31 @@ class TableReader(curve_reading.CurveReader):
         found = self._list_curves(where)
         return [(each.trial_id, f"{each.group.value}/{each.name}", each.points) for each in found]
 
-    def count_trials(self, experiment_ids: Iterable[int]) -> dict[int, dict[str, int]]:
-        """Returns how many trials each experiment has in which state; those without any left out.
+    def count_trials(self, experiment_ids: Collection[int]) -> list[TrialCount]:
+        """Returns how many trials experiments have in which state, and between which metrics.
 
         Args:
-            experiment_ids: The experiments.
+            experiment_ids: The experiments; those without trials are left out.
         """
         listed = ", ".join(str(int(each)) for each in experiment_ids)
+        # SQLite takes not-a-number for the largest.
+        best = "CASE WHEN best_metric = 'NaN' THEN NULL ELSE best_metric END"
         query = (
-            "SELECT experiment_id, state, count(*) FROM trials "
-            f"WHERE experiment_id IN ({listed}) GROUP BY experiment_id, state"
+            f"SELECT experiment_id, state, count(*), min({best}), max({best}) FROM trials "
+            f"WHERE experiment_id IN ({listed or 'NULL'}) GROUP BY experiment_id, state"
         )
-        counts: dict[int, dict[str, int]] = {}
-        for experiment_id, state, count in self._select(query, {}):
-            counts.setdefault(experiment_id, {})[states.TrialState(state).value] = count
-        return counts
+        return [TrialCount(*row) for row in self._select(query, {})]
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _read_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    columns: list[list[Any]] = [[] for _ in names]
+    left = iter(rows)
+    # Some at a time, so that few rows live at once: the garbage collector looks at all of them.
+    while some := list(itertools.islice(left, _NUM_ROWS)):
+        for column, values in zip(columns, zip(*some, strict=True), strict=True):
+            column.extend(values)
+    return dict(zip(names, columns, strict=True))

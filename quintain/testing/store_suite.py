@@ -7,6 +7,7 @@ class TestMyStore(store_suite.StoreSuite):
 """
 
 import dataclasses
+import functools
 import math
 import threading
 
@@ -190,11 +191,12 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             assert [dataclasses.replace(row, id=0) for row in found] == rows
             ids = [row.id for row in found]
             assert ids == sorted(set(ids))
-            assert session.list_logs(trial_id, after=ids[3], limit=2) == found[4:6]
-            assert session.list_logs(trial_id, last=2) == found[-2:]
-            assert session.list_logs(trial_id, source=log.LogSource.STDERR) == found[1::3]
-            assert session.list_logs(trial_id, contains="e 4 100%_") == [found[4]]
-            assert session.list_logs(trial_id, contains="%") == found
+            assert session.list_logs(trial_id, log.LogFilter(after=ids[3], limit=2)) == found[4:6]
+            assert session.list_logs(trial_id, log.LogFilter(last=2)) == found[-2:]
+            of_errors = log.LogFilter(source=log.LogSource.STDERR)
+            assert session.list_logs(trial_id, of_errors) == found[1::3]
+            assert session.list_logs(trial_id, log.LogFilter(contains="e 4 100%_")) == [found[4]]
+            assert session.list_logs(trial_id, log.LogFilter(contains="%")) == found
             assert session.list_logs(trial_id + 1) == []
 
     def test_logs_can_be_paged_backwards_and_read_for_a_whole_experiment(
@@ -214,19 +216,19 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
                     for number, each in enumerate(trials)
                 ]
             )
+        which = log.LogFilter
         with store.reading() as session:
-            ids = [row.id for row in session.list_logs(trial_id)]
-            assert [row.id for row in session.list_logs(trial_id, before=ids[2])] == ids[:2]
-            assert [row.id for row in session.list_logs(trial_id, before=ids[2], limit=1)] == [
-                ids[1]
-            ]
-            rows = session.list_experiment_logs(owner)
+            own = session.list_logs(trial_id)
+            assert session.list_logs(trial_id, which(before=own[2].id)) == own[:2]
+            assert session.list_logs(trial_id, which(before=own[2].id, limit=1)) == own[1:2]
+            read = functools.partial(session.list_experiment_logs, owner)
+            rows = read()
             assert [row.text[-1] for row in rows] == ["1", "2", "3", "5", "6"]
-            assert session.list_experiment_logs(owner, after=rows[0].id, limit=2) == rows[1:3]
-            assert session.list_experiment_logs(owner, before=rows[3].id, limit=2) == rows[1:3]
-            assert session.list_experiment_logs(owner, last=1) == rows[4:]
-            assert session.list_experiment_logs(owner, contains="5") == [rows[3]]
-            assert session.list_experiment_logs(owner, source=log.LogSource.MASTER) == []
+            assert read(which(after=rows[0].id, limit=2)) == rows[1:3]
+            assert read(which(before=rows[3].id, limit=2)) == rows[1:3]
+            assert read(which(last=1)) == rows[4:]
+            assert read(which(contains="5")) == [rows[3]]
+            assert read(which(source=log.LogSource.MASTER)) == []
             assert session.list_experiment_logs(owner + 7) == []
 
     def test_processes_are_replaced_by_their_launch(

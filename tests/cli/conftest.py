@@ -175,17 +175,17 @@ class FakeCalls(calls.Calls):
             and row.total_batches > after_batches
         ]
 
-    def list_logs(self, trial_id, *, after=0, limit=1000, source=None, contains=None, last=None):
+    def list_logs(self, trial_id, which=log.ALL):
         self.get_trial(trial_id)
         rows = [
             row
             for row in self.logs
             if row.trial_id == trial_id
-            and row.id > after
-            and source in (None, row.source)
-            and (contains or "") in row.text
+            and row.id > which.after
+            and which.source in (None, row.source)
+            and (which.contains or "") in row.text
         ]
-        return rows[:limit] if last is None else rows[len(rows) - last :]
+        return rows[: which.limit] if which.last is None else rows[len(rows) - which.last :]
 
     def list_checkpoints(self, *, experiment_id=None, trial_id=None, state_names=()):
         return [

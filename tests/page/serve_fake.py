@@ -12,13 +12,17 @@ import math
 import pathlib
 import random
 import struct
-import threading
 import time
 import urllib.parse
 from typing import Any
 
 PAGE = pathlib.Path(__file__).parents[2] / "quintain/server/page"
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".html": "text/html",
+}
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 METRICS = ("validation/accuracy", "training/loss")
 NUM_POINTS = 50
@@ -107,7 +111,9 @@ class Home:
             "reason": "",
             "model_dir": "",
             "num_trials": counts,
-            "best_metric": max(float(one["best_metric"]) for one in self.trials if one["best_metric"] != "NaN"),
+            "best_metric": max(
+                float(one["best_metric"]) for one in self.trials if one["best_metric"] != "NaN"
+            ),
             "config": {"name": "digits", "searcher": searcher, "resources": {"slots_per_trial": 1}},
         }
 
@@ -135,7 +141,11 @@ class Home:
 
     def to_table(self) -> dict[str, Any]:
         """Returns the columnar table."""
-        names = [name for name in self.trials[0] if name not in ("hparams", "experiment_id")] if self.trials else []
+        names = (
+            [name for name in self.trials[0] if name not in ("hparams", "experiment_id")]
+            if self.trials
+            else []
+        )
         flat = [
             {
                 "learning_rate": one["hparams"]["learning_rate"],
@@ -145,7 +155,9 @@ class Home:
             }
             for one in self.trials
         ]
-        best, last = ([one[name] for one in self.trials] for name in ("best_metric", "latest_metric"))
+        best, last = (
+            [one[name] for one in self.trials] for name in ("best_metric", "latest_metric")
+        )
         losses = [2.5 * (1 - value) for value in last]
         return {
             "cursor": f"fakefake-{self.cursor}",
@@ -154,7 +166,12 @@ class Home:
             "hparams": {name: [one[name] for one in flat] for name in (flat[0] if flat else {})},
             "metrics": {
                 METRICS[0]: {"last": last, "min": [0.05] * len(last), "max": best, "best": best},
-                METRICS[1]: {"last": losses, "min": losses, "max": [2.5] * len(last), "best": losses},
+                METRICS[1]: {
+                    "last": losses,
+                    "min": losses,
+                    "max": [2.5] * len(last),
+                    "best": losses,
+                },
             }
             if self.trials
             else {},
@@ -164,7 +181,10 @@ class Home:
         """Returns packed curves."""
         wanted = set(trial_ids)
         chosen = [
-            (one, name) for name in names for one in self.trials if not wanted or one["id"] in wanted
+            (one, name)
+            for name in names
+            for one in self.trials
+            if not wanted or one["id"] in wanted
         ]
         rows = [[one["id"], name, NUM_POINTS] for one, name in chosen]
         header = json.dumps({"cursor": f"fakefake-{self.cursor}", "curves": rows}).encode()
@@ -189,16 +209,51 @@ class Home:
             one["latest_metric"] = min(1.0, one["latest_metric"] + self.random.gauss(0.003, 0.01))
             changes.setdefault("trials", []).append(one)
             values = {"accuracy": one["latest_metric"]}
-            changes["metrics"] = [[one["id"], "validation", one["total_batches"], time.time(), values]]
+            changes["metrics"] = [
+                [one["id"], "validation", one["total_batches"], time.time(), values]
+            ]
         return changes
 
 
 STATUS = {
-    "slots": [{"id": at, "kind": "cpu", "device": "", "num_threads": 1, "trial_id": at, "experiment_id": 1} for at in range(4)],
-    "experiments": [{"experiment_id": 1, "state": "ACTIVE", "progress": 0.62, "eta_secs": 2210.0, "running_trials": [1], "waiting_trials": []}],
+    "slots": [
+        {
+            "id": at,
+            "kind": "cpu",
+            "device": "",
+            "num_threads": 1,
+            "trial_id": at,
+            "experiment_id": 1,
+        }
+        for at in range(4)
+    ],
+    "experiments": [
+        {
+            "experiment_id": 1,
+            "state": "ACTIVE",
+            "progress": 0.62,
+            "eta_secs": 2210.0,
+            "running_trials": [1],
+            "waiting_trials": [],
+        }
+    ],
     "problem": "",
     "slow_start": "",
 }
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """A server whose streams end with it."""
+
+    daemon_threads = True
+    is_over = False
+
+    def stop(self) -> None:
+        """Stops answering, and ends what is being sent."""
+        if not self.is_over:
+            self.is_over = True
+            self.shutdown()
+            self.server_close()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -218,7 +273,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         query = urllib.parse.parse_qs(url.query)
         if url.path == "/api/v1/events":
-            self.stream()
+            self.stream(query.get("cursor", [""])[0])
         elif url.path.startswith("/api/v1/"):
             self.answer(url.path.removeprefix("/api/v1"), query)
         else:
@@ -233,31 +288,48 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Answers below `/api/v1`."""
         answers: dict[str, Any] = {
             "/experiments": lambda: [] if self.is_empty else self.home.list_summaries(),
-            "/experiments/1": lambda: self.home.to_summary()
-            | {"config": self.home.to_summary()["config"] | {"hyperparameters": SPACE}, "original_config": "name: digits\n"},
+            "/experiments/1": lambda: (
+                self.home.to_summary()
+                | {
+                    "config": self.home.to_summary()["config"] | {"hyperparameters": SPACE},
+                    "original_config": "name: digits\n",
+                }
+            ),
             "/experiments/1/table": self.home.to_table,
-            "/master": lambda: {"version": "0", "home": "/tmp", "url": "", "pid": 1, "start_time": 0},
+            "/master": lambda: {
+                "version": "0",
+                "home": "/tmp",
+                "url": "",
+                "pid": 1,
+                "start_time": 0,
+            },
             "/master/status": lambda: STATUS,
             "/runs": list,
         }
         if path == "/experiments/1/curves":
             trial_ids = [int(one) for one in query.get("trial_id", [])]
-            self.send(200, "application/octet-stream", self.home.to_curves(query.get("metric", []), trial_ids))
+            self.send(
+                200,
+                "application/octet-stream",
+                self.home.to_curves(query.get("metric", []), trial_ids),
+            )
         elif path in answers:
             self.send(200, "application/json", json.dumps(answers[path]()).encode())
         else:
             error = {"kind": "NotFoundError", "message": f"There is no {path} here."}
             self.send(404, "application/json", json.dumps({"error": error}).encode())
 
-    def stream(self) -> None:
+    def stream(self, cursor: str) -> None:
         """Sends events until the browser goes."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         try:
+            if int(cursor.rpartition("-")[2] or 0) > self.home.cursor:
+                self.emit("reset", {}, f"fakefake-{self.home.cursor}")
             self.emit("status", STATUS | {"time": time.time()})
-            while True:
+            while not self.server.is_over:
                 time.sleep(0.1)
                 if self.is_live:
                     changes = self.home.tick()
@@ -265,7 +337,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 else:
                     self.wfile.write(b": keep-alive\n\n")
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
+            pass
+        self.close_connection = True
 
     def emit(self, kind: str, data: dict[str, Any], cursor: str = "") -> None:
         """Sends one event."""
@@ -276,18 +349,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def send(self, code: int, kind: str, body: bytes) -> None:
         """Sends a whole answer."""
         self.send_response(code)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-cache", "Content-Security-Policy": POLICY}.items():
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-cache",
+            "Content-Security-Policy": POLICY,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
 
-def build_server(*, num_trials: int = 100, port: int = 0, is_live: bool = False, is_empty: bool = False) -> http.server.ThreadingHTTPServer:
+def build_server(
+    *, num_trials: int = 100, port: int = 0, is_live: bool = False, is_empty: bool = False
+) -> Server:
     """Returns a server of made-up data; `serve_forever` runs it."""
     handler = functools.partial(Handler, Home(0 if is_empty else num_trials), is_live, is_empty)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    return server
+    return Server(("127.0.0.1", port), handler)
 
 
 def main() -> None:
@@ -298,8 +376,9 @@ def main() -> None:
     parser.add_argument("--live", action="store_true")
     parser.add_argument("--empty", action="store_true")
     args = parser.parse_args()
-    server = build_server(num_trials=args.trials, port=args.port, is_live=args.live, is_empty=args.empty)
-    threading.current_thread().name = "serve"
+    server = build_server(
+        num_trials=args.trials, port=args.port, is_live=args.live, is_empty=args.empty
+    )
     server.serve_forever()
 
 

@@ -168,9 +168,9 @@ def test_the_interface_describes_itself(http):
 
     nouns = {path.split("/")[3] for path in paths}
     assert nouns == {
-        "master", "slots", "experiments", "trials", "checkpoints", "runs", "tensorboard",
-        "timeline", "events",
-    }  # fmt: skip
+        *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
+        "tensorboard",
+    }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 

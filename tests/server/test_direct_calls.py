@@ -31,9 +31,9 @@ UUID = "0b1c2d3e-0000-0000-0000-000000000001"
         lambda calls: calls.list_metrics(1, after_batches=100),
         lambda calls: calls.list_batch_metrics(1),
         lambda calls: calls.list_logs(1),
-        lambda calls: calls.list_logs(1, after=2, limit=1),
-        lambda calls: calls.list_logs(1, last=2, contains="line"),
-        lambda calls: calls.list_logs(1, source=log.LogSource.STDERR),
+        lambda calls: calls.list_logs(1, log.LogFilter(after=2, limit=1)),
+        lambda calls: calls.list_logs(1, log.LogFilter(last=2, contains="line")),
+        lambda calls: calls.list_logs(1, log.LogFilter(source=log.LogSource.STDERR)),
         lambda calls: calls.list_checkpoints(),
         lambda calls: calls.list_checkpoints(
             trial_id=1, state_names=[checkpoint.CheckpointState.DELETED]

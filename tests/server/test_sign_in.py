@@ -1,7 +1,9 @@
+import asyncio
 import contextlib
 import http.client
 import http.server
 import logging
+import queue
 import re
 import threading
 import types
@@ -9,6 +11,7 @@ import urllib.parse
 
 import pytest
 import urllib3
+from starlette import responses
 
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
@@ -323,6 +326,33 @@ def test_signing_out_ends_one_session_or_all(ask, cookie, served):
     assert ask("GET", "/api/v1/master", Cookie=other).status == 401
 
 
+def test_events_end_with_the_session(served, cookie):
+    steps, is_over = queue.SimpleQueue(), threading.Event()
+
+    @served.app.get("/api/v1/steps")
+    def tell():
+        async def read():
+            try:
+                while True:
+                    if not steps.empty():
+                        yield steps.get()
+                    await asyncio.sleep(0.01)
+            finally:
+                is_over.set()
+
+        return responses.StreamingResponse(read(), media_type="text/event-stream")
+
+    url = f"{served.url}/{served.sign_in.sessions.page_path}/api/v1/steps"
+    steps.put("one")
+    with urllib3.request("GET", url, headers={"Cookie": cookie}, preload_content=False) as answer:
+        assert answer.read1() == b"one"
+        assert served.sign_in.is_page_open
+        served.sign_in.sessions.end_all()
+        steps.put("two")
+        assert answer.read() == b""
+    assert is_over.wait(60)
+
+
 def test_the_token_of_a_launch_opens_no_page(ask, served):
     bearer = {"Authorization": f"Bearer {LAUNCH}"}
     assert ask("GET", "/", **bearer).status == 401
@@ -488,3 +518,34 @@ def test_the_page_counts_as_open_while_it_asks(served, ask, cookie, monkeypatch)
     monkeypatch.setattr(sign_in_lib, "_LINGER_SECS", 1e9)
     ask("GET", "/api/v1/master", Cookie=cookie)
     assert served.sign_in.is_page_open
+
+
+def test_another_user_of_the_machine_is_kept_out(ask, served, cookie, master, monkeypatch):
+    code = served.sign_in.codes.build()
+    asked = []
+
+    def be_other(client, server):
+        asked.append(client)
+        assert server == ("127.0.0.1", served.port)
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sign_in_lib.peer_users, "is_other_user", be_other)
+        # Who connects is not what the request says.
+        forged = {"X_Forwarded_For": "127.0.0.1", "X_Real_IP": "127.0.0.1"}
+        for answer in (
+            ask("GET", f"/sign-in?code={code}", **forged),
+            ask("GET", "/", Cookie=cookie, **forged),
+            ask("GET", "/api/v1/master", Cookie=cookie, **forged),
+            ask("POST", "/api/v1/experiments/1/pause", Cookie=cookie, Origin=served.url, **forged),
+        ):
+            assert answer.status == 403
+            assert b"another user" in answer.data
+            assert "Set-Cookie" not in answer.headers
+        assert len(asked) == 4
+        assert all(port > 0 for _, port in asked)
+        # A proxy may be anybody's.
+        own = {"Cookie": cookie, "Host": PROXY_NAME}
+        assert ask("GET", "/api/v1/master", **own).status == 200
+    assert master.calls == []
+    assert ask("GET", f"/sign-in?code={code}").status == 303

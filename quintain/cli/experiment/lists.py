@@ -153,23 +153,6 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
             click.echo("(The changes are longer than what is kept of them.)")
 
 
-@click.command("list-trials", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
-@output.format_options
-@options.traceback_option
-def list_trials(experiment_id: int, as_json: bool, as_csv: bool) -> None:
-    """List the trials of an experiment."""
-    with connect.open_calls() as calls:
-        found = calls.list_trials(experiment_id)
-    output.print_list(
-        found,
-        columns.TRIAL_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Experiment {experiment_id} has no trials yet.",
-    )
-
-
 @click.command("list-checkpoints", cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")

@@ -2,9 +2,9 @@
 /** Colours of charts: told apart with any kind of colour vision, in the light and the dark theme. */
 import { useEffect, useState } from "./vendor/preact.js";
 
-/** Hues of Okabe and Ito (2008), in the lightness that has a contrast of 3 or more on each ground. */
-const LIGHT = ["#0072b2", "#c65300", "#00805e", "#b3529b", "#8a6a00", "#2f86c4", "#7a3e9d", "#5f6670"];
-const DARK = ["#56b4e9", "#f0803c", "#2bbf94", "#e08fc4", "#e6b000", "#8fb8ff", "#b794f4", "#b4bcc8"];
+/** Near to the hues of Okabe and Ito (2008), with a contrast of 3 or more on their ground. */
+const LIGHT = ["#067acd", "#df6d01", "#00805e", "#b3519b", "#795800", "#2298cf", "#793c9b", "#515863"];
+const DARK = ["#3b96c4", "#f0803c", "#2cbf93", "#ffb2e5", "#e6b000", "#93b9ff", "#9787f2", "#959fad"];
 const DASHES = [[], [6, 3], [2, 3]];
 
 /** Ends of viridis that are too pale or too dark for their ground are left out. */

@@ -88,7 +88,7 @@ function ComparisonTable({ data, groups, rows, hasAll, selection, setSelection }
   return html`<div class="plain-box"><table class="plain comparison">
     <thead><tr><th></th>${shown.map((group) => html`<th scope="col" key=${group.id}>
       <${Swatch} id=${group.id} theme=${theme} />
-      ${group.rows.length > 1 ? html`<span title=${group.name}>${group.rows.length} seeds</span>` : html`<a href=${`#/trials/${group.id}`}>Trial ${group.id}</a>`}
+      ${group.rows.length > 1 ? `${group.rows.length} seeds: ` : "Trial "}${group.rows.map((row, i) => html`${i ? ", " : ""}<a href=${`#/trials/${data.ids[row]}`}>${data.ids[row]}</a>`)}
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
       <tr><th scope="row">state</th>${shown.map((group) => html`<td>${[...new Set(group.rows.map((row) => data.value("state", row)))].map((state) => html`<${Badge} state=${state} />`)}</td>`)}</tr>

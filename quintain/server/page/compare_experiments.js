@@ -43,6 +43,15 @@ function Comparison({ loaded, version, onRemove }) {
   const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter(data.searchedMetric)));
   const metrics = new Set(loaded.map((data) => data.searchedMetric));
   const series = useMemo(() => loaded.map((data) => toSeries(data, theme.isDark)), [loaded, version, theme]);
+  const [numCurves, setNumCurves] = useState(0);
+  useEffect(() => {
+    Promise.all(loaded.map((data, i) => data.searchedMetric && best[i] >= 0 && data.loadCurves([data.searchedMetric], [data.ids[best[i]]])))
+      .then(() => setNumCurves((old) => old + 1), () => {}); // Without its curve an experiment is in the table all the same.
+  }, [loaded, best.join()]);
+  const curves = useMemo(() => loaded.flatMap((data, i) => {
+    const curve = best[i] < 0 ? null : data.curve(data.ids[best[i]], data.searchedMetric);
+    return curve ? [{ name: `#${data.id}, trial ${data.ids[best[i]]}`, x: curve.batches, y: curve.values, color: colorOf(data.id, theme.isDark), dash: dashOf(data.id) }] : [];
+  }), [loaded, version, numCurves, theme]);
   /** @type {[string, (data: ExperimentData, i: number) => any][]} */
   const facts = [
     ["state", (data) => html`<${Badge} state=${data.experiment.state} />`],
@@ -68,7 +77,8 @@ function Comparison({ loaded, version, onRemove }) {
         ${hparams.map((path) => row(path, loaded.map((data, i) => (best[i] < 0 ? "–" : format.number(data.value(`hparams.${path}`, best[i])) || "–"))))}</tbody>
     </table></div>
     ${metrics.size > 1 && html`<p class="chart-note">These experiments search for different metrics: ${[...metrics].join(", ")}.</p>`}
-    <${Chart} series=${series} xKind="duration" xLabel="time since the experiment began" yLabel="best so far" height=${340} />`;
+    <${Chart} series=${series} xKind="duration" xLabel="time since the experiment began" yLabel="best so far" height=${300} />
+    <${Chart} series=${curves} xLabel="batches" yLabel=${`${[...metrics].join(", ")} of the best trials`} height=${300} />`;
 }
 
 /** Loads experiments, and keeps them as new as the store. @param {number[]} ids */

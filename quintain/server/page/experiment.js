@@ -1,7 +1,7 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { get, getBuffer, subscribe } from "./api.js";
+import { get, getBuffer, subscribe, watchConnection } from "./api.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
 import { ExperimentData } from "./experiment_data.js";
@@ -136,8 +136,14 @@ function useExperimentData(id) {
     };
     load();
     data.reload = load;
+    let isLost = false;
+    const unwatch = watchConnection((state) => {
+      if (state === "live" && isLost && !data.experiment) load();
+      isLost = state !== "live";
+    });
     return () => {
       isGone = true;
+      unwatch();
       clearTimeout(paint);
       clearTimeout(reload);
       follow();

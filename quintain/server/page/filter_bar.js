@@ -14,7 +14,7 @@ export function FilterBar({ data, version, numVisible, problem, states, selectio
   const field = useRef();
   const [text, setText] = useState(query.where ?? "");
   useEffect(() => {
-    if (query.where !== undefined || document.activeElement !== field.current) setText(query.where ?? "");
+    if ((query.where ?? "") !== text.trim()) setText(query.where ?? "");
   }, [query.where]);
   useKeys({ "/": () => field.current?.focus() });
   const type = (/** @type {string} */ next) => {
@@ -60,7 +60,7 @@ function FilterHelp({ data }) {
   const names = data.columns.map((/** @type {any} */ column) => column.key).filter((/** @type {string} */ key) => !/\.(last|min|max)$/.test(key));
   return html`<div class="filter-help">
     <p><code>${exampleOf(data)}</code></p>
-    <p><code>< <= > >= == !=</code> compare; <code>~</code> contains; <code>in (a, b)</code>; <code>and or not ( )</code>. A missing value fits nothing.</p>
+    <p><code>${"< <= > >= == !="}</code> compare; <code>~</code> contains; <code>in (a, b)</code>; <code>and or not ( )</code>. A missing value fits nothing.</p>
     <p class="muted">A metric means its best value; <code>.last</code>, <code>.min</code> and <code>.max</code> are the others. Names:</p>
     <p class="names">${names.map((/** @type {string} */ name) => html`<code key=${name}>${shortenName(name)}</code> `)}</p></div>`;
 }

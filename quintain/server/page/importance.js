@@ -2,7 +2,6 @@
 /** What mattered: how much of a metric's differences each hyperparameter explains. */
 import { get } from "./api.js";
 import { Choice } from "./chart_parts.js";
-import * as format from "./format.js";
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { Button, Empty, Loading, Problem } from "./widgets.js";
 
@@ -66,7 +65,7 @@ function Bars({ answer, metric, isBusy, route }) {
         route.setQuery({ tab: "scatter", sx: `hparams.${path}`, sy: `${metric}.best` }, { push: true });
       }}>${path}</a></th>
       <td><span class="importance-track"><span class="importance-bar" style=${{ width: `${Math.max(0, value / largest) * 100}%` }}></span></span></td>
-      <td class="importance-value">${format.number(value, 3)}</td>
+      <td class="importance-value">${value.toFixed(3)}</td>
     </tr>`)}</tbody>
   </table>`;
 }

@@ -28,7 +28,7 @@ const uPlot = /** @type {any} */ (globalThis).uPlot;
 
 const MIN_DRAG_PX = 5;
 const TICK_WIDTH_PX = 80;
-const TICK_HEIGHT_PX = 44;
+const TICK_HEIGHT_PX = 38;
 const CHARACTER_PX = 6.6;
 
 /**
@@ -48,6 +48,7 @@ const CHARACTER_PX = 6.6;
  * @param {(zoom: Zoom | null) => void} [props.onZoom]
  * @param {string} [props.syncKey]  Frames of one key show each other's cursor.
  * @param {number} [props.height]  CSS pixels.
+ * @param {any} [props.caption]  Instead of the name of the vertical axis; also that of the other one then.
  * @param {string} props.label  What a screen reader says.
  */
 export function Plot(props) {
@@ -104,12 +105,12 @@ export function Plot(props) {
   };
 
   return html`<div class="plot" role="group" tabindex="0" aria-label=${props.label} onKeyDown=${onKeyDown}>
-    <div class="plot-caption">${props.y.label}</div>
+    <div class="plot-caption">${props.caption ?? props.y.label}</div>
     <div class="plot-frame">
       <div class="plot-host" ref=${host} style=${{ height: `${height}px` }}></div>
       ${hover && props.tooltip && plot.current && html`<${Tooltip} ...${hover} plot=${plot.current} text=${props.tooltip(hover.hit)} />`}
     </div>
-    <div class="plot-caption plot-caption-x">${props.x.label}</div>
+    ${props.caption === undefined && html`<div class="plot-caption plot-caption-x">${props.x.label}</div>`}
   </div>`;
 }
 

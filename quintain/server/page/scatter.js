@@ -52,6 +52,7 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
     ${color && html`<${ShadeLegend} label=${data.column(color)?.label ?? color} ...${shading} />`}
     ${!rows.length && html`<${Empty} title="No trial passes the filter"><p>Widen the filter to see points.</p><//>`}
     ${rows.length > 0 && !across.length && html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters. Choose what is across above.</p><//>`}
+    ${!x && html`<${Hidden} count=${countHidden(data.get(y), rows)} />`}
     ${rows.length > 0 && html`<div class=${x ? "" : "slices"}>${across.map((key) => html`<${Slice} key=${key} ...${shared} x=${key} isSmall=${!x}
       onChoose=${x ? undefined : () => setQuery({ sx: key }, { push: true })} />`)}</div>`}
     <${ChartTable} caption="Points" columns=${["trial", ...across.map((key) => data.column(key)?.label ?? key), data.column(y)?.label ?? y]}
@@ -93,22 +94,26 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   const paint = useMemo(() => (/** @type {CanvasRenderingContext2D} */ context, /** @type {import("./plot.js").View} */ view) =>
     paintPoints(context, view, { x: across, y: up, rows, shading, hasColor: color !== "", isSmall, chosen: selection, ids: data.ids }),
   [across, up, rows, shading, color, selection]);
-  const numHidden = rows.filter((/** @type {number} */ row) => Number.isNaN(across.values[row] + up.values[row]) || !Number.isFinite(across.values[row] + up.values[row])).length;
+  const numHidden = countHidden(rows.map((/** @type {number} */ row) => across.values[row] + up.values[row]), [...rows.keys()]);
   const locate = (/** @type {import("./plot.js").View} */ view, /** @type {number} */ px, /** @type {number} */ py) => {
     const row = findPoint(across, up, rows, view, px, py, HIT_PX);
     return row < 0 ? null : { row };
   };
   const label = data.column(x)?.label ?? x;
   return html`<div class="slice">
-    ${onChoose && html`<${Button} kind="quiet" title="Show this one large" onClick=${onChoose}>${label}<//>`}
-    <${Plot} x=${axisX} y=${axisY} paint=${paint} locate=${locate} height=${isSmall ? 220 : 460}
+    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Show this one large" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
       tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, String(data.value(y, hit.row) ?? "")]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}
       onZoom=${isSmall ? undefined : (/** @type {any} */ next) => setQuery({ sz: writeRange(next, "scatter") })}
       label=${`${data.column(y)?.label ?? y} by ${label}, ${rows.length} trials`} />
-    ${numHidden > 0 && html`<p class="chart-note">${numHidden.toLocaleString("en")} ${numHidden === 1 ? "trial has" : "trials have"} no finite value here.</p>`}
+    ${!isSmall && html`<${Hidden} count=${numHidden} />`}
   </div>`;
+}
+
+/** @param {{count: number}} props */
+function Hidden({ count }) {
+  return html`${count > 0 && html`<p class="chart-note">${count.toLocaleString("en")} ${count === 1 ? "trial has" : "trials have"} no finite value here.</p>`}`;
 }
 
 /** @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {any} scene */
@@ -143,6 +148,11 @@ function paintRing(context, px, py, color) {
   context.beginPath();
   context.arc(px, py, 6, 0, 2 * Math.PI);
   context.stroke();
+}
+
+/** @param {ArrayLike<unknown>} values @param {number[]} rows */
+function countHidden(values, rows) {
+  return rows.filter((row) => typeof values[row] === "number" && !Number.isFinite(values[row])).length;
 }
 
 /** @param {any} data @param {string} key @param {Record<string, string>} query @param {"x" | "y"} name */

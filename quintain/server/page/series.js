@@ -54,7 +54,7 @@ export function orderPoints(x, y, isLogX = false) {
 
 /**
  * Returns at most about `limit` points with the same outline: of each stretch the first, lowest,
- * highest and last one.
+ * highest and last one, and a gap if there is one.
  * @param {Line} line
  * @param {number} limit
  * @returns {Line}
@@ -67,11 +67,13 @@ export function thin({ x, y }, limit) {
     const end = Math.min(start + width, x.length);
     let low = start;
     let high = start;
+    let gap = start;
     for (let i = start; i < end; i++) {
-      if (y[i] < y[low] || !Number.isFinite(y[low])) low = i;
-      if (y[i] > y[high] || !Number.isFinite(y[high])) high = i;
+      if (!Number.isFinite(y[i])) gap = i;
+      else if (!(y[low] <= y[i])) low = i;
+      if (Number.isFinite(y[i]) && !(y[high] >= y[i])) high = i;
     }
-    places.push(...[...new Set([start, low, high, end - 1])].sort((a, b) => a - b));
+    places.push(...[...new Set([start, low, high, gap, end - 1])].sort((a, b) => a - b));
   }
   return { x: Float64Array.from(places, (i) => x[i]), y: Float64Array.from(places, (i) => y[i]) };
 }

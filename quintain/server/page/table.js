@@ -10,6 +10,7 @@ const HEAD = 34;
 const SPARE = 8;
 const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
 const CHECK = 40;
+const SCROLLBAR = 18;
 
 /**
  * @param {{
@@ -24,9 +25,13 @@ export function VirtualTable(props) {
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
+  const [room, setRoom] = useState(0);
   const anchor = useRef(-1);
   useLayoutEffect(() => {
-    const measure = () => setHeight(box.current.clientHeight);
+    const measure = () => {
+      setHeight(box.current.clientHeight);
+      setRoom(box.current.clientWidth);
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
     measure();
@@ -53,7 +58,7 @@ export function VirtualTable(props) {
   }
   return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-multiselectable="true" tabindex="0" aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
-      onScroll=${onScroll} style=${{ "--layout": `${CHECK}px ${layout}`, "--width": `${width}px` }}>
+      onScroll=${onScroll} style=${{ "--layout": `${CHECK}px ${layout}`, "--width": `${width}px`, "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px` }}>
     <${Head} data=${data} rows=${rows} columns=${columns} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect} />
     <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
   </div>`;
@@ -75,8 +80,8 @@ function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
       const isSorted = sort.key === column.key;
       return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
-        <button type="button" title=${`${column.label}: sort`} onClick=${() => onSort(column.key)}><span class="grid-label">${column.label}</span><span
-          class="grid-sort" aria-hidden="true">${isSorted ? (sort.descending ? "↓" : "↑") : ""}</span></button></div>`;
+        <button type="button" title=${`${column.label}: sort`} onClick=${() => onSort(column.key)}><span class="grid-label">${column.label}</span>${
+          isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
     })}</div></div>`;
 }
 

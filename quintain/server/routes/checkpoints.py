@@ -65,7 +65,7 @@ def build_router(
         path = checkpoint_files.find_file(calls.find_checkpoint_dir(uuid), name)
         return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
 
-    @router.get("/{uuid}/archive.tar")
+    @router.get("/{uuid}/archive.tar", response_class=fastapi.Response)
     def get_archive(uuid: str) -> fastapi.Response:
         """Returns all of its files as one archive."""
         found = calls.get_checkpoint(uuid).uuid

@@ -236,12 +236,12 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
         """Lists what happened to it."""
         return responses.to_response(calls.list_events(experiment_id, after=after))
 
-    @router.get("/{experiment_id}/provenance")
+    @router.get("/{experiment_id}/provenance", response_model=provenance_lib.Provenance)
     def get_provenance(experiment_id: int) -> fastapi.Response:
         """Says where it comes from."""
         return responses.to_response(calls.get_provenance(experiment_id))
 
-    @router.get("/{experiment_id}/files.tar")
+    @router.get("/{experiment_id}/files.tar", response_class=fastapi.Response)
     def get_code(experiment_id: int) -> fastapi.Response:
         """Returns its code as one archive."""
         directory = calls.find_model_dir(experiment_id)

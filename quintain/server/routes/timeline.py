@@ -1,19 +1,36 @@
 """`/timeline`: which trial held which slot, and when."""
 
-from typing import Final
+from typing import Any, Final
 
 import fastapi
+from typing_extensions import TypedDict
 
 from quintain.server import direct_calls, responses
 
 _MOST_SPANS: Final = 20_000
 
 
+class SlotKind(TypedDict):
+    """A slot that there is now."""
+
+    id: int
+    kind: str
+    device: str
+
+
+class Timeline(TypedDict):
+    """Who ran where."""
+
+    slots: list[SlotKind]
+    spans: list[list[Any]]
+    """`[slot, trial, experiment, start, end]` each; the end is null while it runs."""
+
+
 def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     """Returns the address `/timeline`."""
     router = fastapi.APIRouter(tags=["master"])
 
-    @router.get("/timeline")
+    @router.get("/timeline", response_model=Timeline)
     def get_timeline(
         *, experiment_id: int | None = None, since: float | None = None
     ) -> fastapi.Response:

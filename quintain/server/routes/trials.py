@@ -78,7 +78,7 @@ def build_router(
         """Creates an experiment of one trial like this one."""
         return responses.to_response(commands.rerun_trial(trial_id), 201)
 
-    @router.post("/{trial_id}/continue")
+    @router.post("/{trial_id}/continue", status_code=201)
     def continue_trial(trial_id: int, changes: Continuation) -> fastapi.Response:
         """Creates an experiment of one trial that begins with the newest checkpoint of this one."""
         return responses.to_response(commands.continue_trial(trial_id, changes.overrides), 201)
