@@ -54,7 +54,10 @@ HOSTILE_BODIES = [
     b'{"config_text": "\\u0007: 1"}', b'{"config_text": "a", "model_dir": "\\u0000"}',
     b'{"config_text": "%s"}' % (b"[" * 30_000), b'{"overrides": ["a=%s"]}' % (b"[" * 30_000),
 ]  # fmt: skip
-QUERIES = ["state", "label", "after", "limit", "last", "source", "contains", "group", "wait"]
+QUERIES = [
+    "state", "label", "after", "limit", "last", "source", "contains", "group", "wait", "where", "sort",
+    "fields", "offset", "metric", "evaluator", "level", "before", "trial_id", "summary", "from",
+]  # fmt: skip
 
 
 class NoLauncher:
