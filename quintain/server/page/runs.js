@@ -28,7 +28,7 @@ export function RunsView({ route }) {
   const chosen = readChosen(route, runs);
   if (route.query.compare === "1" && chosen.length > 1) return html`<${RunCompare} runs=${chosen} route=${route} />`;
   return html`
-    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of quintain train</span><span class="space"></span>
+    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of <code>quintain train</code></span><span class="space"></span>
       <input type="search" placeholder="Find a run" aria-label="Find a run" value=${route.query.find ?? ""}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
       <${OpenTensorBoard} runs=${chosen} />
