@@ -91,8 +91,13 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
     const element = box.current;
     if (!element || !shown) return;
     const first = shown.lines[0]?.id ?? 0;
-    if (pinned.current) element.scrollTop = element.scrollHeight;
-    else if (first < firstBefore.current) element.scrollTop += element.scrollHeight - heightBefore.current;
+    if (pinned.current) {
+      element.scrollTop = element.scrollHeight;
+      // Blocks get their true height when they are drawn.
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        if (pinned.current) element.scrollTop = element.scrollHeight;
+      }));
+    } else if (first < firstBefore.current) element.scrollTop += element.scrollHeight - heightBefore.current;
     heightBefore.current = element.scrollHeight;
     firstBefore.current = first;
   }, [shown, isPinned]);
