@@ -9,7 +9,7 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./v
 const HEIGHT_PX = 440;
 const TOP_PX = 58;
 const BOTTOM_PX = 40;
-const SIDE_PX = 92;
+const SIDE_PX = 100;
 const GRAB_PX = 22;
 const HIT_PX = 8;
 const MIN_DRAG_PX = 4;

@@ -93,5 +93,5 @@ function CategoryRange({ axis, range, onChange }) {
 
 /** @param {number} value */
 function round(value) {
-  return Number(value.toPrecision(8));
+  return Number(value.toPrecision(4));
 }

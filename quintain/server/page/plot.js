@@ -137,7 +137,9 @@ function options(element, height, now, show) {
     splits: (/** @type {any} */ plot) => ticksOf(plot, now.current, name).places,
     values: (/** @type {any} */ plot) => ticksOf(plot, now.current, name).texts,
   });
-  const sync = now.current.props.syncKey ? { key: now.current.props.syncKey, scales: ["x", null], setSeries: false } : undefined;
+  const sync = now.current.props.syncKey 
+    ? { key: now.current.props.syncKey, scales: ["x", null], setSeries: false, filters: { pub: isMove, sub: isMove } }
+    : undefined;
   return {
     width: element.clientWidth || 600,
     height,
@@ -148,6 +150,7 @@ function options(element, height, now, show) {
     series: [{}, { paths: () => null, points: { show: false } }],
     axes: [axis("x"), axis("y")],
     cursor: {
+      y: false,
       points: { show: false },
       drag: { x: true, y: true, uni: 24, setScale: false },
       sync,
@@ -159,6 +162,11 @@ function options(element, height, now, show) {
       setSelect: [(/** @type {any} */ plot) => select(plot, now.current)],
     },
   };
+}
+
+/** Other frames show the cursor; what is dragged over is this frame's own. @param {string} type */
+function isMove(type) {
+  return type === "mousemove" || type === "mouseleave" || type === "mouseenter";
 }
 
 /** @param {any} plot @param {any} now @param {any} show */

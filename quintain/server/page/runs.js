@@ -1,11 +1,11 @@
 // @ts-check
 // The list of runs of `quintain train`, and the comparison of those that are chosen.
-import { post } from "./api.js";
 import * as format from "./format.js";
 import { RunCompare } from "./run_compare.js";
 import { sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
-import { html, useState } from "./vendor/preact.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
+import { html } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
 
 const MOST_COMPARED = 12;
@@ -80,31 +80,6 @@ export function Steps({ run }) {
     return html`${format.number(run.step)}${run.train_steps ? html`<span class="muted"> of ${format.number(run.train_steps)}</span>` : null}`;
   }
   return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
-}
-
-/** Opens TensorBoard on some runs and trials, or on all trials of an experiment.
- * @param {{runs?: any[], trialIds?: number[], experimentId?: number}} props */
-export function OpenTensorBoard({ runs = [], trialIds = [], experimentId }) {
-  const [error, setError] = useState(/** @type {any} */ (null));
-  const [isBusy, setBusy] = useState(false);
-  const open = async () => {
-    // Browsers open a window for a click only, not for an answer that comes later.
-    const opened = window.open("", "_blank");
-    setBusy(true);
-    setError(null);
-    try {
-      const { url } = await post("/tensorboard", { runs: runs.map((run) => run.name), trial_ids: trialIds, experiment_id: experimentId ?? null });
-      if (opened) opened.location.href = url;
-      else location.href = url;
-    } catch (problem) {
-      opened?.close();
-      setError(problem);
-    }
-    setBusy(false);
-  };
-  const isEmpty = !runs.length && !trialIds.length && experimentId === undefined;
-  return html`<${Button} disabled=${isBusy || isEmpty} onClick=${open} title=${isEmpty ? "Choose what to open" : "Open in TensorBoard"}>${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
-    ${error && html`<${Problem} error=${error} />`}`;
 }
 
 function NoRuns() {
