@@ -176,7 +176,9 @@ class Experiment:
         for path, values in table.hparams.items():
             columns[f"hparams.{path}"] = list(values)
         for name, found in table.metrics.items():
-            columns[f"{name}.best"] = _to_numbers(found.max if found.best_is == "max" else found.min)
+            columns[f"{name}.best"] = _to_numbers(
+                found.max if found.best_is == "max" else found.min
+            )
             columns[f"{name}.last"] = _to_numbers(found.last)
         frame = pandas.DataFrame(columns).set_index("id")
         for name in ("start_time", "end_time"):

@@ -22,8 +22,12 @@ from quintain.search import space as space_lib
 MIN_TRIALS: Final = 5
 """Trials with a metric below which nothing is said."""
 
-MAX_FANOVA_TRIALS: Final = 1000
-"""Trials above which `auto` takes PED-ANOVA, which is much faster."""
+MAX_FANOVA_TRIALS: Final = 500
+"""Most trials of fANOVA, which takes seconds of them; its time grows with their square."""
+
+_AUTO_FANOVA_TRIALS: Final = 200
+"""Trials above which `auto` takes PED-ANOVA."""
+
 
 _SEED: Final = 0
 """So that the same trials always give the same answer."""
@@ -55,6 +59,12 @@ def evaluate(
     evaluator = _choose(evaluator, len(rows))
     if len(rows) < MIN_TRIALS:
         problem = f"{len(rows)} trials have a finite value; at least {MIN_TRIALS} are needed."
+        return importance.Importances(evaluator, len(rows), problem=problem)
+    if evaluator is importance.Evaluator.FANOVA and len(rows) > MAX_FANOVA_TRIALS:
+        problem = (
+            f"fANOVA of {len(rows):,} trials takes too long; it is for {MAX_FANOVA_TRIALS} at "
+            "most. Use 'ped_anova' or 'mdi'."
+        )
         return importance.Importances(evaluator, len(rows), problem=problem)
     values = [float(metrics[row] or 0.0) for row in rows]
     if min(values) == max(values):
@@ -89,7 +99,7 @@ def _choose(evaluator: importance.Evaluator, num_trials: int) -> importance.Eval
     """
     has_forests = importlib.util.find_spec("sklearn") is not None
     if evaluator is importance.Evaluator.AUTO:
-        is_fast = has_forests and num_trials <= MAX_FANOVA_TRIALS
+        is_fast = has_forests and num_trials <= _AUTO_FANOVA_TRIALS
         return importance.Evaluator.FANOVA if is_fast else importance.Evaluator.PED_ANOVA
     if not has_forests and evaluator is not importance.Evaluator.PED_ANOVA:
         raise errors.ConfigError(
