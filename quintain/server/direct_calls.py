@@ -54,6 +54,7 @@ class DirectCalls(calls.Calls):
         self._store = store
         self._home = home
         self._find_status = find_status
+        self._tables = tables.WrittenTables()
         self._search_views: search_view.SearchViews | None = None
 
     @override
@@ -146,6 +147,11 @@ class DirectCalls(calls.Calls):
     def get_table(self, experiment_id: int) -> trial_table.TrialTable:
         with self._store.reading() as session:
             return tables.read_table(session, session.get_experiment(experiment_id))
+
+    def write_table(self, experiment_id: int) -> bytes:
+        """Returns what `get_table` does, as JSON; it may be one that is still true."""
+        with self._store.reading() as session:
+            return self._tables.write(session, session.get_experiment(experiment_id))
 
     def read_curves(
         self, experiment_id: int, metrics: Sequence[str], trial_ids: Sequence[int]
