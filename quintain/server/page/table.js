@@ -10,6 +10,8 @@ const HEAD = 34;
 const SPARE = 8;
 const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
 const CHECK = 40;
+/** Where the table was left, so that the way back from a trial leads there. */
+const left = { place: "", top: 0 };
 const SCROLLBAR = 18;
 
 /**
@@ -17,11 +19,11 @@ const SCROLLBAR = 18;
  *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
- *   active: number, onActive: (at: number) => void, hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
+ *   phases: Map<number, string>, active: number, onActive: (at: number) => void, hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
-  const { data, rows, columns, sort, onSort, selection, onSelect, active, onActive, hrefOf, onOpen, label } = props;
+  const { data, rows, columns, sort, onSort, selection, onSelect, phases, active, onActive, hrefOf, onOpen, label } = props;
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -35,10 +37,14 @@ export function VirtualTable(props) {
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
     measure();
+    if (left.place === location.hash) box.current.scrollTop = left.top;
     return () => observer.disconnect();
   }, []);
   useEffect(() => reveal(box.current, active), [active]);
-  const onScroll = () => setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+  const onScroll = () => {
+    Object.assign(left, { place: location.hash, top: box.current.scrollTop });
+    setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+  };
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
   const layout = columns.map((column) => (isFixed(column) ? `${widthOf(column)}px` : `minmax(${widthOf(column)}px, 1fr)`)).join(" ");
@@ -54,7 +60,7 @@ export function VirtualTable(props) {
   const shown = [];
   for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
     shown.push(h(Row, { key: at % numShown, at, row: rows[at], data, columns, version: props.version, isSelected: selection.has(data.ids[rows[at]]),
-      isActive: at === active, actions: actions.current }));
+      phase: phases.get(data.ids[rows[at]]), isActive: at === active, actions: actions.current }));
   }
   return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-multiselectable="true" tabindex="0" aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
@@ -93,9 +99,9 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, data, columns, isSelected, isActive, actions } = this.props;
+    const { at, row, data, columns, phase, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
-    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => drawCell(column, data, row, place, actions.hrefOf));
+    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
     const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
     return h("div", { class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`, role: "row", id: `row-${at}`, "aria-rowindex": at + 2,
@@ -105,14 +111,18 @@ class Row extends Component {
   }
 }
 
-/** @param {Column} column @param {any} data @param {number} row @param {number} place @param {(id: number) => string} hrefOf */
-function drawCell(column, data, row, place, hrefOf) {
+/** @param {Column} column @param {any} data @param {number} row
+ * @param {{place: number, phase?: string, hrefOf: (id: number) => string}} how */
+function drawCell(column, data, row, { place, phase, hrefOf }) {
   const value = data.value(column.key, row);
   const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, title: undefined };
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
-  if (column.kind === "state") return h("div", props, h("span", { class: `badge state-${String(value).toLowerCase()}` }, String(value).toLowerCase()));
+  if (column.kind === "state") {
+    const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
+    return h("div", props, h("span", { class: `badge state-${state}`, title: format.short(data.value("reason", row), 1000) || undefined }, state));
+  }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
-  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.text(value) || undefined : undefined }, text);
+  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.short(value, 1000) || undefined : undefined }, text);
 }
 
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */

@@ -11,15 +11,16 @@ const MOST_HPARAMS = 8;
 const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "Metrics"]];
 
 /** @param {any} props those of a tab */
-export function TrialsTab({ data, experiment, visible, version, selection, setSelection, route }) {
+export function TrialsTab({ data, experiment, visible, version, status, selection, setSelection, route }) {
   const { query, setQuery, go } = route;
   const [active, setActive] = useState(-1);
   const from = useRef(-1);
   const sort = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, sort.key, sort.descending), [data, version, visible, sort.key, sort.descending]);
   const keys = useMemo(() => readColumns(query.cols, data), [query.cols, data, data.columns.length]);
-  const columns = useMemo(() => data.columns.filter((/** @type {any} */ column) => keys.includes(column.key)), [data, data.columns.length, keys]);
+  const columns = useMemo(() => pickColumns(data, keys), [data, data.columns.length, keys]);
   const idAt = (/** @type {number} */ at) => data.ids[rows[at]];
+  const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
   const onSort = (/** @type {string} */ key) => {
     const startsDown = key === "best_metric" ? !isSmallerBest(data) : /\.(best|last|max)$/.test(key);
     const isDown = sort.key === key ? !sort.descending : startsDown;
@@ -46,7 +47,7 @@ export function TrialsTab({ data, experiment, visible, version, selection, setSe
   });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
   return rows.length
-    ? html`<${VirtualTable} data=${data} rows=${rows} columns=${columns} version=${version} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect}
+    ? html`<${VirtualTable} data=${data} rows=${rows} columns=${columns} version=${version} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect} phases=${phases}
           active=${active} onActive=${setActive} hrefOf=${(/** @type {number} */ id) => `#/trials/${id}`} onOpen=${open} label="Trials" />`
     : html`<${Empty} title="No trial fits">
         <p>None of ${format.number(data.numRows)} trials is what the filter asks for.</p><${Button} onClick=${() => setQuery({ where: null, state: null, brush: null })}>Show all trials<//><//>`;
@@ -87,6 +88,19 @@ function Columns({ data, keys, setQuery, isChosen }) {
     })}
     ${isChosen && html`<${Button} onClick=${() => setQuery({ cols: null })}>Usual columns<//>`}
   <//>`;
+}
+
+/** The columns of some keys, or the usual ones where there are none of them. @param {any} data @param {string[]} keys @returns {any[]} */
+function pickColumns(data, keys) {
+  const picked = data.columns.filter((/** @type {any} */ column) => keys.includes(column.key));
+  return picked.length ? picked : pickColumns(data, chooseColumns(data));
+}
+
+/** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
+function readPhases(status, id) {
+  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === id);
+  const name = (/** @type {number[]} */ trials, /** @type {string} */ phase) => (trials ?? []).map((trial) => /** @type {[number, string]} */ ([trial, phase]));
+  return new Map([...name(now?.waiting_trials, "waiting"), ...name(now?.running_trials, "running")]);
 }
 
 /** @param {string | undefined} text @param {any} data @returns {string[]} */
