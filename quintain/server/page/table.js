@@ -8,7 +8,7 @@ import * as format from "./format.js";
 const ROW = 30;
 const HEAD = 34;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 118, duration: 112, time: 150, text: 140 };
 const CHECK = 40;
 /** Where the table was left, so that the way back from a trial leads there. */
 const left = { place: "", top: 0 };
