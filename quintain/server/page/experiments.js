@@ -86,7 +86,8 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
     <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
       counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
-    <td class="number">${format.number(experiment.best_metric)}<div class="muted small">${config?.searcher?.metric}</div></td>
+    <td class="number">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
+      <div class="muted small">${config?.searcher?.metric}</div>`}</td>
     <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
     <td class="labels"><${Labels} labels=${labels} /></td>
     <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
