@@ -8,13 +8,13 @@ import { useRoute } from "./route.js";
 import { Empty, Menu, Toasts, toast } from "./widgets.js";
 
 /** First part of the address -> module and component. Modules load when they are first looked at.
- * @type {Record<string, {module: string, name: string, title: string, heading?: string}>} */
+ * @type {Record<string, {module: string, name: string, title: string}>} */
 const VIEWS = {
   experiments: { module: "./experiments.js", name: "ExperimentsView", title: "Experiments" },
   experiment: { module: "./experiment.js", name: "ExperimentView", title: "Experiment" },
   trials: { module: "./trial.js", name: "TrialView", title: "Trial" },
   compare: { module: "./compare_experiments.js", name: "CompareExperimentsView", title: "Compare" },
-  slots: { module: "./timeline.js", name: "TimelineView", title: "Slots", heading: "Slots" },
+  slots: { module: "./timeline.js", name: "TimelineView", title: "Slots" },
   runs: { module: "./runs.js", name: "RunsView", title: "Runs" },
   run: { module: "./run.js", name: "RunView", title: "Run" },
 };
@@ -57,8 +57,7 @@ function App() {
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}
     <main id="main" tabindex="-1">
       ${Object.hasOwn(VIEWS, view)
-        ? html`${VIEWS[view].heading && html`<div class="page-head"><h1>${VIEWS[view].heading}</h1></div>`}
-          <${LazyView} key=${view} ...${VIEWS[view]} props=${{ ...props, route, status }} />`
+        ? html`<${LazyView} key=${view} ...${VIEWS[view]} props=${{ ...props, route, status }} />`
         : html`<${Empty} title="There is no such page"><p>Go to the <a href="#/experiments">experiments</a>.</p><//>`}
     </main>
     <${Toasts} />`;
