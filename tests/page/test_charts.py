@@ -33,7 +33,7 @@ def drag(page, start, end):
 def test_brushes_filter_all_views_and_are_in_the_link(serve, open_page):
     page = open_page(serve(num_trials=200), "#/experiments/1?tab=parallel")
     count = page.locator(".filter-count")
-    expect(page.get_by_role("button", name="optimizer")).to_be_visible()
+    expect(page.get_by_role("button", name="optimizer", exact=True)).to_be_visible()
 
     across, top, bottom = place_of_axis(page, 3, 5)
     drag(page, (across, top + 2), (across, top + (bottom - top) / 4))
@@ -52,14 +52,14 @@ def test_brushes_filter_all_views_and_are_in_the_link(serve, open_page):
     expect(page.get_by_role("group", name=f"{both} curves")).to_be_visible()
 
     page.go_back()
-    expect(page.get_by_role("button", name="optimizer")).to_be_visible()
+    expect(page.get_by_role("button", name="optimizer", exact=True)).to_be_visible()
     page.mouse.click(across, bottom - 20)
     expect(count).to_have_text(f"{by_name} of 200 trials")
 
 
 def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     page = open_page(serve(num_trials=50), "#/experiments/1?tab=parallel")
-    name = page.get_by_role("button", name="learning_rate")
+    name = page.get_by_role("button", name="learning_rate", exact=True)
 
     name.press("ArrowRight")
     expect(page).to_have_url(re.compile("axes=hparams.model.dropout(,|%2C)hparams.learning_rate"))
