@@ -10,12 +10,14 @@ from quintain.client import calls
 from quintain.records import (
     checkpoint,
     experiment,
+    importance,
     log,
     master_status,
     metric,
     provenance,
     states,
     trial,
+    trial_table,
 )
 
 TINY = {
@@ -158,6 +160,24 @@ class FakeCalls(calls.Calls):
             if experiment_id in (None, one.experiment_id)
             and (not state_names or one.state in state_names)
         ]
+
+    def get_table(self, experiment_id):
+        trials = self.list_trials(experiment_id)
+        columns = {name: [getattr(one, name) for one in trials] for name in trial_table.COLUMNS}
+        hparams = trial_table.to_hparam_columns([json.dumps(one.hparams) for one in trials])
+        best = [one.best_metric for one in trials]
+        metrics = {"validation/accuracy": trial_table.MetricColumns("max", best, best, best)}
+        return trial_table.TrialTable("", len(trials), columns, hparams, metrics)
+
+    def select_trials(self, experiment_id, selection):
+        rows = self.get_table(experiment_id).select(selection.where, selection.sort)
+        return [self.list_trials(experiment_id)[row] for row in selection.cut(rows)]
+
+    def get_importances(self, experiment_id, *, metric_name="", evaluator):
+        self.get_experiment(experiment_id)
+        if metric_name == "new":
+            return importance.Importances(evaluator, 2, problem="2 trials have a finite value.")
+        return importance.Importances(evaluator, 9, (("lr", 0.75), ("net.units", 0.25)))
 
     def get_trial(self, trial_id):
         return self._get(self.trials, "trial", trial_id)

@@ -172,12 +172,17 @@ class Home:
             "columns": {name: [one[name] for one in self.trials] for name in names or ["id"]},
             "hparams": {name: [one[name] for one in flat] for name in (flat[0] if flat else {})},
             "metrics": {
-                METRICS[0]: {"last": last, "min": [0.05] * len(last), "max": best, "best": best},
+                METRICS[0]: {
+                    "best_is": "max",
+                    "last": last,
+                    "min": [0.05] * len(last),
+                    "max": best,
+                },
                 METRICS[1]: {
+                    "best_is": "min",
                     "last": losses,
                     "min": losses,
                     "max": [2.5] * len(last),
-                    "best": losses,
                 },
             }
             if self.trials

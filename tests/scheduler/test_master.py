@@ -959,3 +959,23 @@ def test_each_start_has_a_token_of_its_own_and_no_experiment_says_where_it_goes(
         assert (environment["QUINTAIN_MASTER"], environment["MINE"]) == ("unix:/here", "1")
         assert "QUINTAIN_HOME" not in environment
     assert "QUINTAIN_TOKEN" not in repr(list(fake_launcher.alive.values()))
+
+
+def test_more_experiments_than_slots_do_not_take_them_from_each_other(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=2)
+    many = {"name": "random", "max_length": 4000, "max_trials": 8, "max_concurrent_trials": 8}
+    create(master, config_text, many)
+    workers = make_workers(master, order=random.Random(1))
+    workers.run_round()
+    create(master, config_text, many)
+    create(master, config_text, {"name": "single", "max_length": 4000})
+    seen = set()
+    for _ in range(15):
+        workers.run_round()
+        seen |= set(fake_launcher.alive)
+
+    holders = {launch.experiment_id for launch in fake_launcher.alive.values()}
+    assert holders == {1, 3}
+    assert len(seen) <= 4

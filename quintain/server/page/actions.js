@@ -5,6 +5,7 @@ import { ContinueForm, ForkForm, SettingsForm } from "./action_forms.js";
 import { address, del, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
 import { Button, Confirm, Menu, toast } from "./widgets.js";
 
 const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR", "DELETED"]);
@@ -16,8 +17,8 @@ export function hasEnded({ state }) {
 
 /** @typedef {{title: string, action: string, text: any, run: () => Promise<unknown>}} Question */
 
-/** @param {{experiment: any, data?: any}} props */
-export function ExperimentActions({ experiment }) {
+/** @param {{experiment: any, selection?: Set<number>}} props */
+export function ExperimentActions({ experiment, selection = new Set() }) {
   const [dialog, setDialog] = useState("");
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const { id, state } = experiment;
@@ -36,6 +37,7 @@ export function ExperimentActions({ experiment }) {
   return html`<span class="actions row">
     ${state === "ACTIVE" && html`<${Button} onClick=${() => tell(send("pause"), "It pauses; its trials save themselves.")}>Pause<//>`}
     ${state === "PAUSED" && html`<${Button} kind="main" onClick=${() => tell(send("activate"), "It goes on.")}>Activate<//>`}
+    <${OpenTensorBoard} ...${selection.size ? { trialIds: [...selection] } : { experimentId: id }} />
     <${Menu} label="Actions" align="right">${(/** @type {() => void} */ closeMenu) => {
       const item = (/** @type {string} */ label, /** @type {() => void} */ act, kind = "") => html`
         <button type="button" class="menu-item ${kind}" onClick=${() => {
@@ -74,6 +76,7 @@ export function TrialActions({ trial, experiment }) {
     text: `It ends at once. Experiment ${experiment.id} goes on without it${experiment.config?.searcher?.name === "single" ? ", and so ends" : ""}.`,
   };
   return html`<span class="actions row">
+    <${OpenTensorBoard} trialIds=${[trial.id]} />
     <${Button} disabled=${!trial.latest_checkpoint} title=${trial.latest_checkpoint ? undefined : "It has no checkpoint to go on from."} onClick=${() => setContinued(true)}>Continue …<//>
     <${Button} title="A new experiment with these hyperparameters and this seed" onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
     ${!hasEnded(trial) && html`<${Button} kind="danger" onClick=${() => setQuestion(kill)}>Kill …<//>`}

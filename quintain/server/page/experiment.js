@@ -42,6 +42,7 @@ export function ExperimentView({ experimentId, route, status }) {
   const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
   const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
+  const numTrials = useMemo(() => data.numRows, [data, version]);
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
   const tab = TABS[query.tab] ? query.tab : "trials";
   const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
@@ -58,12 +59,12 @@ export function ExperimentView({ experimentId, route, status }) {
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
-  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(data.numRows) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(numTrials) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
   return html`
     <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
     ${error && html`<${Problem} error=${error} retry=${load} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
-    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} problem=${filter.problem} states=${states}>
+    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} numTrials=${numTrials} problem=${filter.problem} states=${states}>
       ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
     ${tab === "trials"
       ? html`<${TrialsTab} ...${props} visible=${visible} />`
@@ -76,13 +77,12 @@ function Header({ experiment, data, version, status, props }) {
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
   const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
-    <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
+    <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
     <${Badge} state=${experiment.state} />
     ${experiment.is_archived && html`<span class="label">archived</span>`}
     ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
     <span class="space"></span>
-    <span class="row"><${LazyView} isSmall module="./runs.js" name="OpenTensorBoard" props=${{ experimentId: experiment.id }} />
-      <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} /></span>
+    <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} />
     <dl class="facts">
       ${isOver
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`

@@ -65,7 +65,7 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
   return html`<tr class=${isActive ? "active" : ""}>
     <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)} aria-label=${`Select experiment ${id}`} /></td>
     <td class="number">${id}</td>
-    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment)}>${nameOf(experiment)}</a></td>
+    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
     <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
     <td>${isOver ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>` : html`<${Progress} share=${progress} />
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
@@ -136,9 +136,9 @@ export function choose(experiments, { find = "", archived }) {
   return experiments.filter(fits).sort((a, b) => b.id - a.id);
 }
 
-/** What people call an experiment. @param {any} experiment @returns {string} */
-export function nameOf(experiment) {
-  return format.short(experiment.description || experiment.config?.name) || `Experiment ${experiment.id}`;
+/** What people call an experiment. @param {any} experiment @param {number} [most] characters @returns {string} */
+export function nameOf(experiment, most = 200) {
+  return format.short(experiment.description || experiment.config?.name, most) || `Experiment ${experiment.id}`;
 }
 
 /** @param {Record<string, number>} counts */

@@ -9,8 +9,9 @@ export const SHORT_CHARACTERS = 2000;
 
 const COLORS = /\x1b\[[0-9;:]*m/g;
 const CONTROLS = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const ERRORS = /\b(error|exception|traceback|fatal|critical|failed|failure)\b|Error\b|Exception\b/i;
-const WARNINGS = /\b(warn|warning)\b|Warning\b/i;
+// As `quintain/records/log_levels.py` has them, by which the master filters.
+const ERRORS = [/\b(error|exception|traceback|critical|fatal)\b/i, /\b[A-Z]\w*(Error|Exception)\b|^[EF][0-9]{4} /];
+const WARNINGS = [/\bwarn(ing)?\b/i, /\b[A-Z]\w*Warning\b|^W[0-9]{4} /];
 
 /** Returns a text without colours; what else would steer a terminal is shown as `\x1b`.
  * @param {string} text */
@@ -31,8 +32,8 @@ export function shorten(text, length = SHORT_CHARACTERS) {
 /** Returns how grave a line is, by its words. @param {string} text @returns {Level} */
 export function levelOf(text) {
   const start = shorten(text);
-  if (ERRORS.test(start)) return "error";
-  return WARNINGS.test(start) ? "warning" : "info";
+  if (ERRORS.some((words) => words.test(start))) return "error";
+  return WARNINGS.some((words) => words.test(start)) ? "warning" : "info";
 }
 
 /** Splits a text where a search finds something: what stands at odd places is found.

@@ -14,7 +14,7 @@ const MOST_LINES = 20000;
 const BLOCK_LINES = 100;
 const NEAR_PX = 40;
 const TYPING_MS = 250;
-const LEVELS = [["", "all levels"], ["error", "errors"], ["warning", "warnings"], ["info", "the rest"]];
+const LEVELS = [["", "all levels"], ["warning", "warnings and errors"], ["error", "errors"]];
 
 /** Lines of one trial, or of all trials of an experiment. @param {{experimentId?: number, trialId?: number}} props */
 export function LogsView({ experimentId, trialId }) {
@@ -96,6 +96,17 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
     heightBefore.current = element.scrollHeight;
     firstBefore.current = first;
   }, [shown, isPinned]);
+  const hasLines = Boolean(shown?.lines.length);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    // Blocks get their true height when they are drawn.
+    const observer = new ResizeObserver(() => {
+      if (pinned.current) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(/** @type {Element} */ (element.firstElementChild));
+    return () => observer.disconnect();
+  }, [hasLines]);
   if (error && !shown) return html`<${Problem} error=${error} retry=${() => follower.current?.start()} />`;
   if (!shown) return html`<${Loading} />`;
   if (!shown.lines.length) return html`<${Nothing} filter=${filter} />`;
@@ -112,13 +123,13 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
     setNumNew(0);
   };
   return html`<div class="logs-frame">
-    <div class="logs-box ${wraps ? "wraps" : ""}" ref=${box} tabindex="0" role="log" aria-label="Lines" aria-live="off" onScroll=${onScroll}>
+    <div class="logs-box ${wraps ? "wraps" : ""}" ref=${box} tabindex="0" role="log" aria-label="Lines" aria-live="off" onScroll=${onScroll}><div>
       <div class="logs-start muted">${shown.isFirst
         ? "The first line."
         : html`<${Button} kind="quiet" onClick=${() => follower.current?.fetchOlder()}>Older lines<//>`}</div>
       ${toBlocks(shown.lines, BLOCK_LINES).map((block) => html`<${Block} key=${block.key} lines=${block.lines} search=${filter.contains ?? ""}
         hasTimes=${hasTimes} hasTrials=${!trialId} />`)}
-    </div>
+    </div></div>
     <div class="logs-foot row"><span class="muted">${shown.lines.length.toLocaleString("en")} lines</span>
       ${isPinned ? html`<span class="muted">following the end</span>` : html`<${Button} onClick=${toEnd}>To the end${numNew ? `, ${numNew} new` : ""} ↓<//>`}
       ${error && html`<span class="bad" role="alert">${error.message}</span>`}</div>
@@ -245,7 +256,11 @@ export function LastLines({ trialId, count = 20 }) {
   useEffect(() => {
     get(`/trials/${trialId}/logs`, { last: count, limit: count }).then(setLines, (error) => toast(error.message, "bad"));
   }, [trialId, count]);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines]);
   if (!lines.length) return null;
-  return html`<div class="logs-box wraps short" tabindex="0" aria-label="Last lines">
+  return html`<div class="logs-box wraps short" ref=${box} tabindex="0" role="log" aria-label="Last lines">
     ${lines.map((line) => html`<${LogLine} key=${line.id} line=${line} />`)}</div>`;
 }

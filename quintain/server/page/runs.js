@@ -1,11 +1,11 @@
 // @ts-check
 // The list of runs of `quintain train`, and the comparison of those that are chosen.
-import { post } from "./api.js";
 import * as format from "./format.js";
 import { RunCompare } from "./run_compare.js";
 import { sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
-import { html, useState } from "./vendor/preact.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
+import { html } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
 
 const MOST_COMPARED = 12;
@@ -28,7 +28,7 @@ export function RunsView({ route }) {
   const chosen = readChosen(route, runs);
   if (route.query.compare === "1" && chosen.length > 1) return html`<${RunCompare} runs=${chosen} route=${route} />`;
   return html`
-    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of quintain train</span><span class="space"></span>
+    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of <code>quintain train</code></span><span class="space"></span>
       <input type="search" placeholder="Find a run" aria-label="Find a run" value=${route.query.find ?? ""}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
       <${OpenTensorBoard} runs=${chosen} />
@@ -65,8 +65,8 @@ function RunTable({ runs, chosen, route }) {
     <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
     <tbody>${shown.map((run) => html`<tr key=${run.name}>
       <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>
-      <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}>${run.label}</a></td>
-      <td>${run.experiment}${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
+      <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
+      <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
       <td><${Badge} state=${run.state} /></td>
       <td class="number"><${Steps} run=${run} /></td>
       <td class="number">${format.number(run.metrics[metric])}</td>
@@ -80,31 +80,6 @@ export function Steps({ run }) {
     return html`${format.number(run.step)}${run.train_steps ? html`<span class="muted"> of ${format.number(run.train_steps)}</span>` : null}`;
   }
   return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
-}
-
-/** Opens TensorBoard on some runs and trials, or on all trials of an experiment.
- * @param {{runs?: any[], trialIds?: number[], experimentId?: number}} props */
-export function OpenTensorBoard({ runs = [], trialIds = [], experimentId }) {
-  const [error, setError] = useState(/** @type {any} */ (null));
-  const [isBusy, setBusy] = useState(false);
-  const open = async () => {
-    // Browsers open a window for a click only, not for an answer that comes later.
-    const opened = window.open("", "_blank");
-    setBusy(true);
-    setError(null);
-    try {
-      const { url } = await post("/tensorboard", { runs: runs.map((run) => run.name), trial_ids: trialIds, experiment_id: experimentId ?? null });
-      if (opened) opened.location.href = url;
-      else location.href = url;
-    } catch (problem) {
-      opened?.close();
-      setError(problem);
-    }
-    setBusy(false);
-  };
-  const isEmpty = !runs.length && !trialIds.length && experimentId === undefined;
-  return html`<${Button} disabled=${isBusy || isEmpty} onClick=${open} title=${isEmpty ? "Choose what to open" : "Open in TensorBoard"}>${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
-    ${error && html`<${Problem} error=${error} />`}`;
 }
 
 function NoRuns() {

@@ -27,7 +27,7 @@ export function SearchView({ data, experiment }) {
   if (!search) return html`<${Loading} />`;
   const { searcher = {} } = experiment.config ?? {};
   const hasRungs = search.brackets.some((/** @type {any} */ one) => one.rungs.length > 0);
-  return html`<section class="search" aria-label="The search">
+  return html`<section class="search-view" aria-label="The search">
     <p>Searched by <b>${searcher.name}</b> for the ${searcher.smaller_is_better ? "smallest" : "largest"} <b>${searcher.metric}</b>.
       ${!hasRungs && !search.lineage.length && ` ${/** @type {any} */ (WORDS)[search.kind] ?? "It has no rungs and no lineage."}`}</p>
     ${search.brackets.map((/** @type {any} */ bracket, /** @type {number} */ at) => bracket.rungs.length > 0 && html`
@@ -76,7 +76,7 @@ function Rung({ rung, number: at, smallerIsBetter }) {
     <div class="rung-bar" aria-hidden="true">${OUTCOMES.map(([key]) => counts[key] > 0 && html`
       <span key=${key} class=${key} style=${{ flexGrow: counts[key] }}></span>`)}</div>
     <ul class="rung-counts">${OUTCOMES.map(([key, label]) => counts[key] > 0 && html`<li key=${key} class=${key}>${counts[key]} ${label}</li>`)}</ul>
-    ${entries.length === 0 ? html`<p class="muted">Nobody came so far yet.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
+    ${entries.length === 0 ? html`<p class="muted">Nobody has come this far.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
       <li key=${id} class=${outcome}><a href="#/trials/${id}" title=${`Trial ${id}: ${outcome}`}>${id}</a><span class="number">${metric === null ? "" : number(metric)}</span><span class="rung-outcome">${outcome}</span></li>`)}</ol>`}
     ${entries.length > shown.length && html`<${Button} kind="quiet" onClick=${() => setAll(true)}>Show all ${entries.length}<//>`}
   </section>`;

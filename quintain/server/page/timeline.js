@@ -5,7 +5,8 @@ import { get } from "./api.js";
 import { colorOf, useTheme } from "./colors.js";
 import { duration, percent, time } from "./format.js";
 import { go } from "./route.js";
-import { clip, findMarks, findRange, listSlots, measureUse, toSpans, writeMark } from "./timeline_layout.js";
+import { findTimeTicks, writeClockTicks } from "./scales.js";
+import { clip, findRange, listSlots, measureUse, toSpans } from "./timeline_layout.js";
 import { Button, Empty, Loading, Problem } from "./widgets.js";
 
 /** @typedef {import("./timeline_layout.js").Span} Span */
@@ -202,13 +203,16 @@ function paintGround(context, { slots, range, width, inner, toX, theme }) {
   });
   context.textAlign = "center";
   context.font = "11px system-ui, sans-serif";
-  for (const mark of findMarks(range, Math.max(2, inner / 110))) {
+  const offset = -new Date(range.from * 1000).getTimezoneOffset() * 60;
+  const marks = findTimeTicks(range.from, range.to, Math.max(2, inner / 110), offset);
+  const words = writeClockTicks(marks);
+  marks.forEach((mark, at) => {
     const x = toX(mark);
     context.fillStyle = theme.line;
     context.fillRect(x, AXIS_PX - 4, 1, height - AXIS_PX + 4);
     context.fillStyle = theme.muted;
-    if (x > LABEL_PX + 20 && x < width - 25) context.fillText(writeMark(mark, range), x, 9);
-  }
+    if (x > LABEL_PX + 20 && x < width - 40) context.fillText(words[at], x, 9);
+  });
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Bar} bar @param {any} theme @param {boolean} isOther @param {boolean} isChosen */

@@ -48,25 +48,3 @@ export function measureUse(slots, spans, range, now) {
     return { slot, share: to > from ? Math.min(1, busy / (to - from)) : 0, numSpans: own.length, trial: holder };
   });
 }
-
-/** Returns nice times for marks, about `count` of them: whole seconds, minutes, hours or days of the local clock.
- * @param {Range} range @param {number} count @returns {number[]} */
-export function findMarks({ from, to }, count) {
-  const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000, 31536000];
-  const step = steps.find((one) => (to - from) / one <= count) ?? (to - from) / Math.max(1, count);
-  const offset = new Date(from * 1000).getTimezoneOffset() * 60;
-  const marks = [];
-  for (let at = Math.ceil((from - offset) / step) * step + offset; at <= to && marks.length < 100; at += step) marks.push(at);
-  return marks;
-}
-
-/** Returns the words for a mark. @param {number} secs @param {Range} range */
-export function writeMark(secs, { from, to }) {
-  const when = new Date(secs * 1000);
-  const two = (/** @type {number} */ value) => String(value).padStart(2, "0");
-  const day = `${two(when.getMonth() + 1)}-${two(when.getDate())}`;
-  const clock = `${two(when.getHours())}:${two(when.getMinutes())}`;
-  if (to - from > 4 * 86400) return day;
-  if (to - from > 86400) return `${day} ${clock}`;
-  return to - from < 600 ? `${clock}:${two(when.getSeconds())}` : clock;
-}

@@ -6,7 +6,7 @@ import { get, getBuffer, subscribe } from "./api.js";
 import { ConfigView, Fields } from "./config_view.js";
 import { duration, number, time } from "./format.js";
 import { flatten, readSpace } from "./hparams.js";
-import { clean } from "./log_lines.js";
+import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
 import { CheckpointsView } from "./trial_checkpoints.js";
 import { SystemCharts, TrialCharts } from "./trial_charts.js";
@@ -46,9 +46,9 @@ export function TrialView({ trialId, route, status }) {
   const hrefOf = (/** @type {string} */ key) => "#" + route.path + "?" + new URLSearchParams({ ...route.query, tab: key });
   const saved = data.checkpoints.filter((one) => one.state === "COMPLETED").length;
   return html`<article class="trial">
-    <${Head} data=${data} />
+    <${Head} data=${data} status=${status} />
     <${Facts} data=${data} status=${status} />
-    <${Failure} trial=${data.trial} />
+    <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
     <${Tabs} label="parts of the trial" current=${tab} hrefOf=${hrefOf} tabs=${[
       { key: "curves", label: "Curves" }, { key: "checkpoints", label: "Checkpoints", count: saved }, { key: "logs", label: "Logs" },
       { key: "system", label: "System" }, { key: "config", label: "Code and config" }]} />
@@ -60,12 +60,12 @@ export function TrialView({ trialId, route, status }) {
   </article>`;
 }
 
-/** @param {{data: TrialData}} props */
-function Head({ data }) {
+/** @param {{data: TrialData, status: any}} props */
+function Head({ data, status }) {
   const { trial, experiment } = data;
-  const name = experiment.description || experiment.config?.name || "";
+  const name = shorten(experiment.description || experiment.config?.name || "", 200);
   return html`<div class="page-head">
-    <h1>Trial ${trial.id}</h1><${Badge} state=${trial.state} />
+    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status)} />
     ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
     <a class="trial-owner" href="#/experiments/${experiment.id}" title=${clean(name)}>experiment ${experiment.id}${name && `: ${clean(name)}`}</a>
     <span class="space"></span><${TrialActions} trial=${trial} experiment=${experiment} />
@@ -83,17 +83,25 @@ function Facts({ data, status }) {
     ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
     ["Slots", slots.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
     ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
-    ["Search calls it", clean(trial.request_id)],
   ]} />`;
 }
 
-/** Why it ended, with the last lines if it failed. @param {{trial: any}} props */
-function Failure({ trial }) {
+/** What an active trial does: it runs, or waits for a slot. @param {TrialData} data @param {any} status */
+function findState({ trial }, status) {
+  if (trial.state !== "ACTIVE") return trial.state;
+  const lists = (/** @type {string} */ name) => (status?.experiments ?? []).some((/** @type {any} */ one) => one[name].includes(trial.id));
+  if (lists("running_trials")) return "RUNNING";
+  return lists("waiting_trials") ? "WAITING" : trial.state;
+}
+
+/** Why it ended, with the last lines if it failed. @param {{trial: any, hasLines: boolean}} props */
+function Failure({ trial, hasLines }) {
   if (!trial.reason) return null;
-  if (trial.state !== "ERROR") return html`<p class="trial-reason">${clean(trial.reason)}</p>`;
+  const reason = shorten(trial.reason, 5000).split("\n").map(clean).join("\n");
+  if (trial.state !== "ERROR") return html`<p class="trial-reason">${reason}</p>`;
   return html`<section class="trial-failure" aria-label="Why it failed">
-    <div class="problem" role="alert">${trial.reason.split("\n").map(clean).join("\n")}</div>
-    <h3>Its last lines</h3><${LastLines} trialId=${trial.id} />
+    <div class="problem" role="alert">${reason}</div>
+    ${hasLines && html`<h3>Its last lines</h3><${LastLines} trialId=${trial.id} />`}
   </section>`;
 }
 

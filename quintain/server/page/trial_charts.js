@@ -26,7 +26,9 @@ export function TrialCharts({ data, route }) {
   const [isAll, setAll] = useState(false);
   const charts = data.listCharts();
   if (!charts.length) {
-    return html`<${Empty} title="No metrics yet"><p>The first points come with the first results of training.</p><//>`;
+    return data.trial.end_time
+      ? html`<${Empty} title="No metrics"><p>It ended before it had trained on anything.</p><//>`
+      : html`<${Empty} title="No metrics yet"><p>The first points come with the first results of training.</p><//>`;
   }
   const axis = /** @type {keyof typeof AXES} */ (query.tx in AXES ? query.tx : "batches");
   const smoothing = Math.min(0.99, Math.max(0, Number(query.ts) || 0));
@@ -62,14 +64,14 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
   const series = useMemo(() => names.map((name, at) => {
     const curve = curves[at];
     return {
-      name: names.length > 1 ? name.slice(0, name.indexOf("/")) : clean(name),
+      name: name.slice(0, name.indexOf("/")),
       x: curve ? findPlaces(curve, axis, data.trial.start_time) : [], y: curve?.values ?? [],
       color: colorOf(name.startsWith("validation/") ? 2 : 1, isDark),
     };
   }), [axis, isDark, data.trial.start_time, ...curves]);
   const kinds = /** @type {const} */ ({ batches: "number", time: "duration", clock: "clock" });
   return html`<div class="panel"><${Chart} series=${series} xLabel=${AXES[axis]} xKind=${kinds[axis]} yLabel=${clean(short)} yLog=${isLog}
-    smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} syncKey="trial-${axis}" height=${220} hasLegend=${names.length > 1} /></div>`;
+    smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} syncKey="trial-${axis}" height=${220} hasLegend=${true} /></div>`;
 }
 
 /** @param {number} trialId @param {string[]} names @param {number[]} zoom @param {AbortSignal} signal */

@@ -43,16 +43,16 @@ export class TrialData {
     return this.curves.get(this.id, name);
   }
 
-  /** Metrics by their short names, the one that is searched first: `loss` -> `training/loss`, `validation/loss`.
+  /** Metrics by their short names, the one that is searched first: `loss` -> `training/loss`, `validation/val_loss`.
    * @returns {[string, string[]][]} */
   listCharts() {
     /** @type {Map<string, string[]>} */
     const found = new Map();
     for (const name of this.names.filter((one) => !one.startsWith("system/"))) {
-      const short = name.slice(name.indexOf("/") + 1);
+      const short = shortenMetric(name);
       found.set(short, [...(found.get(short) ?? []), name].sort());
     }
-    const searched = this.experiment?.config?.searcher?.metric;
+    const searched = shortenMetric(`validation/${this.experiment?.config?.searcher?.metric}`);
     return [...found].sort(([a], [b]) => Number(b === searched) - Number(a === searched));
   }
 
@@ -106,4 +106,9 @@ export class TrialData {
 function readCursor(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   return JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size))).cursor;
+}
+
+/** Returns a metric without its group; what Keras calls `val_loss` is the `loss` of validation. @param {string} name */
+function shortenMetric(name) {
+  return name.replace(/^validation\/val_|^[^/]*\//, "");
 }
