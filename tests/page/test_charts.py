@@ -169,3 +169,18 @@ def test_importance_says_why_it_is_not_told(serve, open_page):
     page.evaluate("location.hash = '#/experiments/1?tab=importance'")
 
     expect(page.get_by_text("Three are too few.")).to_be_visible()
+
+
+def test_curves_come_back_after_everything_was_fetched_anew(serve, open_page):
+    server = serve(num_trials=5)
+    page = open_page(server, "#/experiments/1?tab=curves", may_lose_master=True)
+    rows = page.locator(".chart-table tbody tr")
+    page.get_by_text("Table", exact=True).click()
+    expect(rows).to_have_count(5)
+
+    server.stop()
+    expect(page.locator(".connection")).to_contain_text("The master does not answer")
+    expect(rows).to_have_count(5)
+    serve(num_trials=7, port=server.server_port)
+
+    expect(rows).to_have_count(7)

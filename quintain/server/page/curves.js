@@ -9,7 +9,7 @@ import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange 
 import * as format from "./format.js";
 import { buildScale, findExtent, findUsualExtent } from "./scales.js";
 import { lowerBound, replacePart } from "./series.js";
-import { html, useMemo } from "./vendor/preact.js";
+import { html, useMemo, useRef } from "./vendor/preact.js";
 import { Empty, Loading, Problem } from "./widgets.js";
 
 const MANY_CURVES = 300;
@@ -38,12 +38,16 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
   const tint = settings.tint || (rows.length > MAX_HUES ? "metric" : "trial");
   const shades = useMemo(() => findShades(data, rows, settings.metrics, theme.isDark), [data, rows, version, settings, theme]);
   const wanted = useMemo(() => listZoomed(data, rows, settings), [data, rows, version, settings]);
-  const parts = useFullPoints(wanted);
+  const { parts, error: zoomError } = useFullPoints(wanted);
   const charts = useMemo(() => groupMetrics(settings.metrics).map((group) => ({
     ...group, series: buildSeries({ data, rows, metrics: group.metrics, settings, selection, theme, tint, shades, parts }),
   })), [data, version, rows, settings, selection, theme, tint, shades, parts, isLoading]);
+  // While curves are fetched anew, as after the master was away, those stay that are shown.
+  const isEmpty = isLoading && charts.every(({ series }) => !series.length);
+  const kept = useRef(charts);
+  if (!isEmpty) kept.current = charts;
   const xLog = settings.xLog && settings.x !== "wall";
-  const xExtent = useMemo(() => findExtent(charts.flatMap(({ series }) => series.map((one) => one.x)), xLog), [charts, xLog]);
+  const xExtent = useMemo(() => findExtent(kept.current.flatMap(({ series }) => series.map((one) => one.x)), xLog), [kept.current, xLog]);
 
   if (!data.numRows) return html`<${Empty} title="No trials yet"><p>Curves appear with the first metrics.</p><//>`;
   if (!data.metricNames.length) return html`<${Empty} title="No metrics yet"><p>Curves appear as soon as a trial reports.</p><//>`;
@@ -55,13 +59,14 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
   return html`<section class="curves">
     <${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
+    ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
     ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
     ${!rows.length && html`<${Empty} title=${settings.show === "selected" ? "No trial is selected" : "No trial passes the filter"}>
       <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
-    ${rows.length > 0 && (isLoading && !hasAny(data, rows, settings.metrics)
+    ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
-      : charts.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, tint, xLog, xExtent, pick, route }}
-          height=${charts.length > 1 ? 280 : 420} />`))}
+      : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, tint, xLog, xExtent, pick, route }}
+          height=${kept.current.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
@@ -171,11 +176,6 @@ function listZoomed(data, rows, settings) {
     if (last - first > x.length * 0.8) return [];
     return [{ trialId: data.ids[row], metric, from: curve.batches[first], to: curve.batches[last], numPoints: x.length }];
   }));
-}
-
-/** @param {any} data @param {number[]} rows @param {string[]} metrics */
-function hasAny(data, rows, metrics) {
-  return rows.some((row) => metrics.some((metric) => data.curve(data.ids[row], metric)));
 }
 
 /** @param {string} x @param {number} value */
