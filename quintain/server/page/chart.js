@@ -28,6 +28,8 @@ const HIT_PX = 24;
 const MAX_POINTS = 4000;
 const MAX_NAMED = 12;
 const MAX_RAW = 20;
+/** Around a point that is alone on an axis of time. */
+const SINGLE_SECS = 10;
 
 /**
  * @param {object} props
@@ -54,8 +56,8 @@ export function Chart(props) {
   const [ownZoom, setOwnZoom] = useState(/** @type {import("./plot.js").Zoom | null} */ (null));
   const zoom = props.onZoom ? (props.zoom ?? null) : ownZoom;
   const lines = useMemo(() => series.map((one) => prepare(one, xLog, smoothing)), [series, xLog, smoothing]);
-  const bounds = useMemo(() => findBounds(lines, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
-    [lines, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
+  const bounds = useMemo(() => findBounds(lines, xKind, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
+    [lines, xKind, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
   const [x0, x1, y0, y1] = zoom ?? bounds;
   const x = useMemo(() => axis(xLabel, xLog ? "log" : xKind, x0, x1), [xLabel, xLog, xKind, x0, x1]);
   const y = useMemo(() => axis(yLabel, yLog ? "log" : "number", y0, y1), [yLabel, yLog, y0, y1]);
@@ -75,7 +77,7 @@ export function Chart(props) {
   if (isEmpty) return html`<div class="plot plot-empty"><div class="plot-caption">${yLabel}</div><p>No points yet.</p></div>`;
   return html`<div class="chart">
     <${Plot}
-      x=${x} y=${y} paint=${paint} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
+      x=${x} y=${y} paint=${paint} count=${lines.length} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => lines[hit.line] && paintChosen(context, view, lines[hit.line], hit.point)}
       tooltip=${(/** @type {any} */ hit) => lines[hit.line] && tooltip(at(hit))}
       onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
@@ -122,10 +124,10 @@ function toPale(line) {
   return { ...line, y: line.raw, alpha: (line.alpha ?? 1) * 0.25, width: 1, band: undefined };
 }
 
-/** @param {ReturnType<typeof prepare>[]} lines @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers @param {[number, number] | null} xExtent */
-function findBounds(lines, xLog, yLog, hidesOutliers, xExtent) {
+/** @param {ReturnType<typeof prepare>[]} lines @param {string} xKind @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers @param {[number, number] | null} xExtent */
+function findBounds(lines, xKind, xLog, yLog, hidesOutliers, xExtent) {
   const values = lines.flatMap((line) => (line.band ? [line.band.lo, line.band.hi, line.y] : [line.y]));
-  const across = padExtent(xExtent ?? findExtent(lines.map((line) => line.x), xLog), xLog, 0.01);
+  const across = padExtent(xExtent ?? findExtent(lines.map((line) => line.x), xLog), xLog, 0.01, xKind === "number" ? NaN : SINGLE_SECS);
   const up = padExtent(hidesOutliers ? findUsualExtent(values, yLog) : findExtent(values, yLog), yLog);
   return /** @type {import("./plot.js").Zoom} */ ([...across, ...up]);
 }

@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useFullPoints, useSame, useVersion } from "./chart_data.js";
 import { ShadeLegend, TrialTip } from "./chart_parts.js";
-import { colorOf, dashOf, listShades, shadeOf, useTheme } from "./colors.js";
+import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
@@ -93,6 +93,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
   const isDimmed = selection.size > 0 && settings.show !== "selected";
+  const looks = tint === "trial" || isDimmed ? assignLooks(rows.length > MAX_HUES ? [...selection] : rows.map((/** @type {number} */ row) => data.ids[row]), theme.isDark) : new Map();
   /** @type {import("./chart.js").Series[]} */
   const series = [];
   const alpha = rows.length > 1000 ? 0.35 : rows.length > 100 ? 0.6 : 1;
@@ -100,7 +101,8 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
     const id = data.ids[row];
     const isChosen = selection.has(id);
     const shade = tint === "metric" ? shadeOf(shades.unit(row)) : -1;
-    const color = tint === "trial" || (isChosen && isDimmed) ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade];
+    const own = tint === "trial" || (isChosen && isDimmed) ? looks.get(id) : undefined;
+    const color = own?.color ?? (tint === "trial" ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade]);
     for (const metric of metrics) {
       const kept = data.curve(id, metric);
       if (!kept?.batches.length) continue;
@@ -111,7 +113,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
         x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }),
         y: curve.values,
         color,
-        dash: isTraining ? TRAINING_DASH : metrics.length === 1 && tint === "trial" && rows.length <= MAX_HUES ? dashOf(id) : [],
+        dash: isTraining ? TRAINING_DASH : metrics.length === 1 ? (own?.dash ?? []) : [],
         width: isChosen ? 2.5 : undefined,
         alpha: isDimmed && !isChosen ? alpha * 0.25 : isChosen ? 1 : alpha,
         key: { id, metric },
