@@ -19,6 +19,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
  * @property {number} [width]  CSS pixels.
  * @property {number} [alpha]
  * @property {{lo: Float64Array, hi: Float64Array}} [band]  A spread around `y`.
+ * @property {boolean} [isNamed]  Whether it stands in the legend; yes if it does not say.
  * @property {any} [key]  Whatever the caller knows it by.
  *
  * @typedef {{series: Series, x: number, y: number, raw: number}} Hit  `raw` is the value before smoothing.
@@ -84,7 +85,7 @@ export function Chart(props) {
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
-    ${props.hasLegend !== false && series.length <= MAX_NAMED && html`<${Legend} series=${series} />`}
+    ${props.hasLegend !== false && html`<${Legend} series=${series} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
     <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
       rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
@@ -93,7 +94,9 @@ export function Chart(props) {
 
 /** @param {{series: Series[]}} props */
 function Legend({ series }) {
-  return html`<ul class="chart-legend">${[...series].reverse().map((one) => html`<li>
+  const named = series.filter((one) => one.isNamed ?? true).reverse();
+  if (!named.length || named.length > MAX_NAMED) return null;
+  return html`<ul class="chart-legend">${named.map((one) => html`<li>
     <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
       stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}
   </li>`)}</ul>`;

@@ -139,7 +139,7 @@ function GroupChart({ data, version, groups, looks, chart, metrics, settings }) 
     const { x, mean, deviation } = averageLines(lines);
     const spread = deviation.map((value) => (Number.isNaN(value) ? 0 : value));
     return [{ ...own, name: `${name} (mean, n = ${lines.length})`, x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } }];
-  })), [data, version, groups, looks, metrics.join("\n")]);
+  })).reverse(), [data, version, groups, looks, metrics.join("\n")]);
   return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
     xLog=${settings.xLog} yLog=${settings.yLog} smoothing=${settings.smoothing} hidesOutliers=${settings.hidesOutliers} height=${320} syncKey=${`compare-${data.id}`} />`;
 }

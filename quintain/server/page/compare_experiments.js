@@ -45,7 +45,7 @@ function Comparison({ loaded, version, onRemove }) {
   const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter(data.searchedMetric)));
   const metrics = new Set(loaded.map((data) => data.searchedMetric));
   const looks = useMemo(() => assignLooks(loaded.map((data) => data.id), theme.isDark), [loaded, theme]);
-  const series = useMemo(() => loaded.map((data) => ({ ...toSeries(data), ...looks.get(data.id) })), [loaded, version, looks]);
+  const series = useMemo(() => loaded.map((data) => ({ ...toSeries(data), ...looks.get(data.id) })).reverse(), [loaded, version, looks]);
   const [numCurves, setNumCurves] = useState(0);
   useEffect(() => {
     Promise.all(loaded.map((data, i) => data.searchedMetric && best[i] >= 0 && data.loadCurves([data.searchedMetric], [data.ids[best[i]]])))
@@ -54,7 +54,7 @@ function Comparison({ loaded, version, onRemove }) {
   const curves = useMemo(() => loaded.flatMap((data, i) => {
     const curve = best[i] < 0 ? null : data.curve(data.ids[best[i]], data.searchedMetric);
     return curve ? [{ name: `#${data.id}, trial ${data.ids[best[i]]}`, x: curve.batches, y: curve.values, ...looks.get(data.id) }] : [];
-  }), [loaded, version, numCurves, looks]);
+  }).reverse(), [loaded, version, numCurves, looks]);
   /** @type {[string, (data: ExperimentData, i: number) => any][]} */
   const facts = [
     ["state", (data) => html`<${Badge} state=${data.experiment.state} />`],

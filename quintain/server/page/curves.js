@@ -65,14 +65,14 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
       <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
     ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
-      : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, tint, xLog, xExtent, pick, route }}
+      : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, xLog, xExtent, pick, route }}
           height=${kept.current.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
 /** One chart: all metrics of a name, as of training and validation. @param {any} props */
 function MetricChart(props) {
-  const { data, chart, metrics, series, settings, tint, xLog, xExtent, pick, route, height } = props;
+  const { data, chart, metrics, series, settings, xLog, xExtent, pick, route, height } = props;
   const zoom = useMemo(() => zoomOf(settings, chart, series), [settings.range, chart, series]);
   const onZoom = (/** @type {import("./plot.js").Zoom | null} */ next) => route.setQuery({ range: writeRange(next, chart) });
   const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)}
@@ -85,7 +85,7 @@ function MetricChart(props) {
     xKind=${X_KINDS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
     xLog=${xLog} xExtent=${xExtent} yLog=${settings.yLog} smoothing=${settings.smoothing}
     hidesOutliers=${settings.hidesOutliers} zoom=${zoom} onZoom=${onZoom} onPick=${pick} tooltip=${tooltip}
-    syncKey=${`curves-${data.id}`} height=${height} hasLegend=${tint === "trial"} />`;
+    syncKey=${`curves-${data.id}`} height=${height} />`;
 }
 
 /** Returns the curves of one chart, the best and the selected ones last. @param {any} props @returns {import("./chart.js").Series[]} */
@@ -116,6 +116,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
         dash: isTraining ? TRAINING_DASH : metrics.length === 1 ? (own?.dash ?? []) : [],
         width: isChosen ? 2.5 : undefined,
         alpha: isDimmed && !isChosen ? alpha * 0.25 : isChosen ? 1 : alpha,
+        isNamed: isDimmed ? isChosen : tint === "trial",
         key: { id, metric },
       });
     }
