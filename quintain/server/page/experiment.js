@@ -10,6 +10,7 @@ import { parseFilter } from "./filter.js";
 import { FilterBar } from "./filter_bar.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
+import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
@@ -183,11 +184,6 @@ function readFilter(data, where, lastGood) {
 /** The trial with the best value of the searched metric. @param {ExperimentData} data */
 function findBest(data) {
   const values = /** @type {Float64Array} */ (data.get("best_metric"));
-  const isSmaller = data.experiment?.config?.searcher?.smaller_is_better ?? true;
-  let best = -1;
-  for (let row = 0; row < values.length; row += 1) {
-    if (Number.isNaN(values[row])) continue;
-    if (best < 0 || (isSmaller ? values[row] < values[best] : values[row] > values[best])) best = row;
-  }
-  return best < 0 ? null : { id: data.ids[best], value: values[best] };
+  const row = findBestRow(values, data.isSmallerBetter(data.searchedMetric));
+  return row < 0 ? null : { id: data.ids[row], value: values[row] };
 }

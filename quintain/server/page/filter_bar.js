@@ -1,6 +1,7 @@
 // @ts-check
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { describeRange } from "./brush.js";
 import { shortenName } from "./filter.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
@@ -13,11 +14,12 @@ const SIGNS = "< <= > >= == !=";
 export function FilterBar(props) {
   const { data, numVisible, numTrials, problem, brush, setBrush, children } = props;
   const brushed = Object.keys(brush ?? {});
+  const ranges = brushed.map((key) => `${shortenName(key)} ${describeRange(brush[key])}`).join(", ");
   const part = numVisible === numTrials ? "" : `${format.number(numVisible)} of `;
   return html`<div class="filter-bar">
     <${Expression} data=${data} problem=${problem} route=${props.route} />
     <${States} ...${props} />
-    ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title="Take the brushes away"
+    ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title=${`Take the brushes away: ${ranges}`}
       onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
     <span class="filter-count" role="status">${part}${format.number(numTrials)} trials</span>
     <${Selected} ...${props} />
