@@ -3,16 +3,15 @@
 pandas and matplotlib are imported when they are needed, and need not be there otherwise.
 """
 
-import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
 
 from quintain import errors
+from quintain.client import frames, html_tables, master_client
 from quintain.client import home as home_lib
-from quintain.client import html_tables, master_client
 from quintain.config import provenance
-from quintain.records import curve, metric, trial_table
 from quintain.records import experiment as experiment_lib
+from quintain.records import metric, trial_table
 from quintain.records import trial as trial_lib
 
 MAX_SHOWN: Final = 20
@@ -168,16 +167,18 @@ class Experiment:
         Raises:
             ConfigError: If an expression or a name is wrong.
         """
-        pandas = _load("pandas")
+        pandas = frames.load("pandas")
         table = self._client.get_table(self.id)
         columns = {name: list(values) for name, values in table.columns.items()}
         for name in ("best_metric", "latest_metric"):
-            columns[name] = _to_numbers(columns[name])
+            columns[name] = frames.to_numbers(columns[name])
         for path, values in table.hparams.items():
             columns[f"hparams.{path}"] = list(values)
         for name, found in table.metrics.items():
-            columns[f"{name}.best"] = _to_numbers(found.max if found.best == "max" else found.min)
-            columns[f"{name}.last"] = _to_numbers(found.last)
+            columns[f"{name}.best"] = frames.to_numbers(
+                found.max if found.best_is == "max" else found.min
+            )
+            columns[f"{name}.last"] = frames.to_numbers(found.last)
         frame = pandas.DataFrame(columns).set_index("id")
         for name in ("start_time", "end_time"):
             frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True)
@@ -223,7 +224,7 @@ class Experiment:
             if trial_ids is None
             else list(trial_ids)
         )
-        return _to_frame(row for each in chosen for row in self._client.list_metrics(each))
+        return frames.to_frame(row for each in chosen for row in self._client.list_metrics(each))
 
     def plot(
         self,
@@ -247,7 +248,12 @@ class Experiment:
             if trial_ids is None
             else [self.trial(trial_id) for trial_id in trial_ids]
         )
-        return _plot(trials, metric_name or self.metric, ax, title=f"{self.name} ({self.id})")
+        return frames.plot(
+            [(one.id, one.rows()) for one in trials],
+            metric_name or self.metric,
+            ax,
+            title=f"{self.name} ({self.id})",
+        )
 
     def _repr_html_(self) -> str:
         names = ["trial", "state", "batches", self.metric or "metric"]
@@ -304,7 +310,7 @@ class Trial:
 
     def metrics(self) -> Any:
         """Returns its metrics as a DataFrame, a row for each report."""
-        return _to_frame(self.rows())
+        return frames.to_frame(self.rows())
 
     def rows(self) -> list[metric.MetricRow]:
         """Returns its metrics as the store has them."""
@@ -322,7 +328,9 @@ class Trial:
         """
         record = self._client.get_experiment(self._record.experiment_id)
         experiment = Experiment(self._client, record)
-        return _plot([self], metric_name or experiment.metric, ax, title=f"trial {self.id}")
+        return frames.plot(
+            [(self.id, self.rows())], metric_name or experiment.metric, ax, title=f"trial {self.id}"
+        )
 
     def _repr_html_(self) -> str:
         record = self._record
@@ -339,82 +347,6 @@ class Trial:
         return html_tables.to_html(("", "value"), rows, caption=caption)
 
 
-def _plot(trials: Sequence[Trial], metric_name: str, ax: Any, *, title: str) -> Any:
-    """Draws a metric of trials."""
-    pyplot = _load("matplotlib.pyplot")
-    group, _, name = metric_name.rpartition("/")
-    chosen = group or metric.MetricGroup.VALIDATION.value
-    lines, known = {}, set()
-    for trial in trials:
-        points = []
-        for row in trial.rows():
-            known |= {f"{row.group.value}/{each}" for each in row.metrics}
-            value = curve.to_number(row.metrics.get(name)) if row.group.value == chosen else None
-            if value is not None:
-                points.append((row.total_batches, value))
-        if points:
-            lines[trial.id] = points
-    if not lines:
-        raise errors.ConfigError(
-            f"metric_name: got {metric_name!r}, but none of the {len(trials)} trials has it; they "
-            f"have {', '.join(sorted(known)) or 'none'}."
-        )
-    axes = pyplot.subplots()[1] if ax is None else ax
-    for trial_id, points in lines.items():
-        axes.plot(*zip(*points, strict=True), label=f"trial {trial_id}", marker=".")
-    axes.set(xlabel="batches", ylabel=f"{chosen}/{name}", title=title)
-    axes.legend()
-    return axes
-
-
-def _to_frame(rows: Iterable[metric.MetricRow]) -> Any:
-    pandas = _load("pandas")
-    frame = pandas.DataFrame(
-        [
-            {
-                "trial_id": row.trial_id,
-                "group": row.group.value,
-                "batches": row.total_batches,
-                "time": row.time,
-                **{name: _to_value(value) for name, value in row.metrics.items()},
-            }
-            for row in rows
-        ]
-    )
-    if frame.empty:
-        return pandas.DataFrame(columns=["trial_id", "group", "batches", "time"])
-    frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
-    return frame
-
-
-def _to_value(value: Any) -> Any:
-    """Returns a number as a float; what is none, such as a list, as it is."""
-    number = curve.to_number(value)
-    return value if number is None else number
-
-
-def _to_numbers(values: Iterable[Any]) -> list[float | None]:
-    return [None if value is None else curve.to_number(value) for value in values]
-
-
 def _get_best(trial: trial_lib.TrialRecord) -> float:
     assert trial.best_metric is not None, "only trials with a metric are sorted"
     return trial.best_metric
-
-
-def _load(name: str) -> Any:
-    """Returns a module that only notebooks need.
-
-    Raises:
-        ConfigError: If it is not installed.
-    """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        if error.name != package:
-            raise
-        raise errors.ConfigError(
-            f"{package} is not installed, and DataFrames and plots need it: "
-            'pip install "quintain[notebook]" installs it.'
-        ) from error

@@ -20,8 +20,8 @@ from quintain.scheduler import launch_tokens, process_launcher
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
+from quintain.server import alerts, direct_calls, http_server
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, http_server
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
@@ -228,6 +228,7 @@ class MasterServer:
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
+        parts.enter_context(alerts.Alerts(store, self._home))
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
         parts.callback(self._tensorboards.close)
         feed = feed_lib.Feed(store, self._master.status)

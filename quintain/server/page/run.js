@@ -37,12 +37,12 @@ export function RunView({ name, route }) {
   ];
   const hrefOf = (/** @type {string} */ key) => `#/runs/${encodeURIComponent(name)}${key === "curves" ? "" : `?tab=${key}`}`;
   return html`
-    <div class="page-head"><h1>${run.label}</h1><${Badge} state=${run.state} /><span class="run-steps"><${Steps} run=${run} /></span>
-      <span class="muted">${run.experiment}</span><span class="space"></span>
+    <div class="page-head"><h1 title=${run.path}><bdi>${run.label}</bdi></h1><${Badge} state=${run.state} /><span class="run-steps"><${Steps} run=${run} /></span>
+      <span class="muted"><bdi>${run.experiment}</bdi></span><span class="space"></span>
       <span class="muted" title=${format.time(run.time)}>last record ${format.ago(run.time)}</span>
       <${OpenTensorBoard} runs=${[run]} />
       <a class="button" href=${`#/runs?sel=${encodeURIComponent(name)}`}>Compare</a></div>
-    <p class="mono muted run-path">${run.path}</p>
+    <p class="mono muted run-path"><bdi>${run.path}</bdi></p>
     ${error && html`<${Problem} error=${error} />`}
     ${run.problem && html`<${Problem} error=${new Error(run.problem)} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="parts of the run" />

@@ -43,6 +43,7 @@ export function RunCharts({ runs, version, route }) {
 /** @param {{chart: {title: string, names: string[]}, runs: Shown[], version: string, xName: string, yLog: boolean, smoothing: number}} props */
 function MetricChart({ chart, runs, version, xName, yLog, smoothing }) {
   const { isDark } = useTheme();
+  // The last one is painted on top, and is the first of the legend.
   const series = useMemo(() => runs.flatMap((run, index) => chart.names.flatMap((name, place) => {
     const line = run.records.line(name);
     if (!line) return [];
@@ -54,7 +55,7 @@ function MetricChart({ chart, runs, version, xName, yLog, smoothing }) {
       color: colorOf((isAlone ? place : index) + 1, isDark),
       dash: line.kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
     }];
-  })), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, xName, isDark]);
+  })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, xName, isDark]);
   const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${
     xName === "time" ? format.duration(hit.x) : `step ${format.number(hit.x)}`}`;
   return html`<section class="panel run-chart" aria-label=${chart.title}>

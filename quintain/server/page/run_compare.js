@@ -44,12 +44,12 @@ function Differences({ runs, labels }) {
   const metrics = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].sort();
   return html`<div class="plain-box run-differences"><table class="plain">
     <caption class="visually-hidden">Runs, and the settings in which they differ</caption>
-    <thead><tr><th scope="col">Setting</th>${runs.map((run, index) => html`<th key=${run.name} scope="col"><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}>${labels[index]}</a></th>`)}</tr></thead>
+    <thead><tr><th scope="col">Setting</th>${runs.map((run, index) => html`<th key=${run.name} scope="col"><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${labels[index]}</bdi></a></th>`)}</tr></thead>
     <tbody>
       <tr><th scope="row">state</th>${runs.map((run) => html`<td key=${run.name}><${Badge} state=${run.state} /></td>`)}</tr>
       <tr><th scope="row">step</th>${runs.map((run) => html`<td key=${run.name}><${Steps} run=${run} /></td>`)}</tr>
       ${rows.map(([path, values]) => html`<tr key=${path}><th scope="row" class="mono">${path}</th>${values.map((value, index) => html`<td key=${index}>${
-        value === undefined ? html`<span class="muted">none</span>` : html`<code>${JSON.stringify(value)}</code>`}</td>`)}</tr>`)}
+        value === undefined ? html`<span class="muted">none</span>` : html`<code dir="auto">${JSON.stringify(value)}</code>`}</td>`)}</tr>`)}
       ${!rows.length && html`<tr><th scope="row">settings</th><td colspan=${runs.length} class="muted">All settings are the same.</td></tr>`}
     </tbody></table></div>
     <details class="run-speed"><summary>Last metrics (${metrics.length})</summary><div class="plain-box"><table class="plain">

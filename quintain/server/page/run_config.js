@@ -21,7 +21,7 @@ export function RunConfig({ details, route }) {
       <span class="muted">${shown.length} of ${leaves.length} settings of ${details.run.experiment || "an unknown experiment"}</span></div>
     <div class="plain-box"><table class="plain"><caption class="visually-hidden">Settings</caption>
       <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">Set by</th></tr></thead>
-      <tbody>${shown.map(([path, value]) => html`<tr key=${path}><th scope="row" class="mono">${path}</th><td><code>${JSON.stringify(value)}</code></td>
+      <tbody>${shown.map(([path, value]) => html`<tr key=${path}><th scope="row" class="mono">${path}</th><td><code dir="auto">${JSON.stringify(value)}</code></td>
         <td class="muted">${sourceOf(sources, path) || "the experiment"}</td></tr>`)}</tbody></table></div>
     ${details.imports.length > 0 && html`<h3>Imported first</h3><p class="mono">${details.imports.join(", ")}</p>`}
     ${details.gin && html`<h3>gin</h3><pre><code>${details.gin}</code></pre>`}

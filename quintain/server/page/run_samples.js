@@ -34,7 +34,7 @@ export function RunSamples({ name, numFiles, route }) {
     ${answer.rows.length ? html`<div class="plain-box"><table class="plain run-samples"><caption class="visually-hidden">Translations at ${answer.name}</caption>
       <thead><tr><th scope="col">Source</th><th scope="col">Reference</th><th scope="col">Translation</th></tr></thead>
       <tbody>${answer.rows.map((/** @type {string[]} */ [source, reference, hypothesis], /** @type {number} */ index) => html`<tr key=${offset + index}>
-        <td>${source}</td><td>${reference}</td><td class=${reference === hypothesis ? "run-exact" : ""}>${hypothesis}</td></tr>`)}</tbody></table></div>`
+        <td dir="auto">${source}</td><td dir="auto">${reference}</td><td dir="auto" class=${reference === hypothesis ? "run-exact" : ""}>${hypothesis}</td></tr>`)}</tbody></table></div>`
       : html`<p class="muted">${find ? `No sentence has “${find}”.` : "The file has no sentences."}</p>`}`;
 }
 

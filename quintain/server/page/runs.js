@@ -28,7 +28,7 @@ export function RunsView({ route }) {
   const chosen = readChosen(route, runs);
   if (route.query.compare === "1" && chosen.length > 1) return html`<${RunCompare} runs=${chosen} route=${route} />`;
   return html`
-    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of quintain train</span><span class="space"></span>
+    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of <code>quintain train</code></span><span class="space"></span>
       <input type="search" placeholder="Find a run" aria-label="Find a run" value=${route.query.find ?? ""}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
       <${OpenTensorBoard} runs=${chosen} />
@@ -65,8 +65,8 @@ function RunTable({ runs, chosen, route }) {
     <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
     <tbody>${shown.map((run) => html`<tr key=${run.name}>
       <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>
-      <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}>${run.label}</a></td>
-      <td>${run.experiment}${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
+      <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
+      <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
       <td><${Badge} state=${run.state} /></td>
       <td class="number"><${Steps} run=${run} /></td>
       <td class="number">${format.number(run.metrics[metric])}</td>
