@@ -172,6 +172,14 @@ def test_a_trial_shows_all_that_it_left(server, visit, tmp_path):
     visit.open(server.sign_in.build_link(), "/trials/2")
     page.get_by_label("Curves").get_by_text("validation").wait_for()
     visit.wait("1e-4 to 0.1, logarithmic")
+    page.get_by_label("Across").select_option("time since the start")
+    place = page.locator(".plot .u-over").first.bounding_box()
+    with page.expect_response(lambda answer: "/points?" in answer.url) as points:
+        page.mouse.move(place["x"] + 40, place["y"] + 60)
+        page.mouse.down()
+        page.mouse.move(place["x"] + 140, place["y"] + 60, steps=4)
+        page.mouse.up()
+    assert points.value.json()["batches"] == [50, 100]
     visit.go("/trials/2?tab=system")
     visit.wait("last 300 MB")
 
