@@ -70,6 +70,7 @@ def cli() -> None:
     quintain train --experiment=translation/local --model_dir=runs/local
     quintain translate --model_dir=runs/local "the third of May"
     quintain experiment create adaptive.yaml model_dir/
+    quintain ui
     quintain config list
     """
 

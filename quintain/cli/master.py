@@ -152,7 +152,7 @@ def status(as_json: bool) -> None:
         info = client.get_info()
         found = client.get_status()
         if not as_json:
-            page_links.show(lambda: client.build_link().url)
+            page_links.show(lambda: client.page.build_link().url)
     if as_json:
         output.print_json({"master": info, "status": found})
         return

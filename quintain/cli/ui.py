@@ -26,19 +26,13 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     quintain ui --no_browser
     """
     home = home_lib.find_home()
-    is_new = home_lib.find_master(home) is None
     with connect.open_client(run_dirs=run_dirs) as client:
         info = client.get_info()
+        if missing := sorted({*run_dirs} - {*info.run_dirs}):
+            client.page.add_run_dirs(missing)
         if sign_out_all:
-            client.sign_out_all()
-        link = client.build_link()
-    missing = sorted({*run_dirs} - {*info.run_dirs})
-    if missing and not is_new:
-        click.echo(
-            f"--runs: left aside {', '.join(missing)}; the master runs already (process "
-            f"{info.pid}). `quintain master start --runs DIR` takes it from the start.",
-            err=True,
-        )
+            client.page.sign_out_all()
+        link = client.page.build_link()
     if as_json:
         output.print_json({"url": link.url, "home": info.home, "pid": info.pid})
         return

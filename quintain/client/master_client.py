@@ -8,7 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, connection, fetched_files
+from quintain.client import calls, connection, fetched_files, page_calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
@@ -76,17 +76,10 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
-    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
-        """Returns a link that opens the page of the master in a browser once.
-
-        Args:
-            stays: Whether it is good until it is used; otherwise for ten minutes.
-        """
-        return self._post(master_status.PageLink, "/master/sign-in", {"stays": stays})
-
-    def sign_out_all(self) -> None:
-        """Signs all browsers out."""
-        self._connection.request("POST", f"{_PREFIX}/master/sign-out-all")
+    @property
+    def page(self) -> page_calls.PageCalls:
+        """What is about the page of the master."""
+        return page_calls.PageCalls(self._connection)
 
     @override
     def get_status(self) -> master_status.MasterStatus:

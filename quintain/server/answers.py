@@ -13,6 +13,20 @@ Number = float | Literal["NaN", "Infinity", "-Infinity"]
 Id = int
 
 
+class ErrorText(TypedDict):
+    """What went wrong."""
+
+    kind: str
+    """Name of the class of the error."""
+    message: str
+
+
+class Error(TypedDict):
+    """The answer to a request that failed."""
+
+    error: ErrorText
+
+
 class MetricColumns(TypedDict):
     """One metric of all trials."""
 

@@ -18,7 +18,7 @@ from quintain.client import home as home_lib
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, direct_calls, page_files, responses
+from quintain.server import access, answers, direct_calls, page_files, responses
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
@@ -85,6 +85,7 @@ def build_app(
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
+        description="Numbers that are not finite are the texts `NaN`, `Infinity`, `-Infinity`.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -128,7 +129,7 @@ def build_app(
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),
     ):
-        app.include_router(router, prefix=PREFIX)
+        app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
     return app
 
 

@@ -21,7 +21,9 @@ _HEADER: Final = struct.Struct("=IHHII")
 _QUERY: Final = struct.Struct("=BBBxI")
 _PORTS: Final = struct.Struct("!HH")
 _DEVICE_AND_COOKIE: Final = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-_FOUND: Final = struct.Struct("=BB2x")
+_ERROR: Final = struct.Struct("=i")
+_STATE: Final = struct.Struct("=xB")
+_USER: Final = struct.Struct("=I")
 _USER_OFFSET: Final = 64
 _TIMEOUT_SECS: Final = 1.0
 
@@ -57,32 +59,47 @@ def find_user(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     """
     if sys.platform != "linux":
         return None
+    try:
+        found = _look_up(client, server)
+        # A connection with one end here comes from elsewhere: a virtual machine's host, say.
+        is_open = found or _look_up(server, client)
+    except OSError:
+        return None
+    if is_open is None or is_open[0] != _ESTABLISHED:
+        # What nobody holds any more is said to be root's.
+        raise ConnectionError("The connection is about to end.")
+    return None if found is None else found[1]
+
+
+def _look_up(near: tuple[str, int], far: tuple[str, int]) -> tuple[int, int] | None:
+    """Returns state and user of one end of a connection, or None if it is not in this system.
+
+    Raises:
+        OSError: If the system does not answer.
+    """
     query = b"".join(
         (
             _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF),
-            _PORTS.pack(client[1], server[1]),
-            socket.inet_aton(client[0]) + bytes(12),
-            socket.inet_aton(server[0]) + bytes(12),
+            _PORTS.pack(near[1], far[1]),
+            socket.inet_aton(near[0]) + bytes(12),
+            socket.inet_aton(far[0]) + bytes(12),
             _DEVICE_AND_COOKIE,
         )
     )
     head = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asking:
-            asking.settimeout(_TIMEOUT_SECS)
-            asking.sendto(head + query, (0, 0))
-            answer = asking.recv(4096)
-    except OSError:
-        return None
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asking:
+        asking.settimeout(_TIMEOUT_SECS)
+        asking.sendto(head + query, (0, 0))
+        answer = asking.recv(4096)
     kind, content = _HEADER.unpack_from(answer)[1], answer[_HEADER.size :]
-    if kind != _SOCK_DIAG_BY_FAMILY:
-        if -struct.unpack_from("=i", content)[0] == errno.ENOENT:
-            raise ConnectionError("There is no such connection.")
-        return None
-    if _FOUND.unpack_from(content)[1] != _ESTABLISHED:
-        # What nobody holds any more is said to be root's.
-        raise ConnectionError("The connection is about to end.")
-    return int(struct.unpack_from("=I", content, _USER_OFFSET)[0])
+    if kind == _SOCK_DIAG_BY_FAMILY:
+        state: int = _STATE.unpack_from(content)[0]
+        user: int = _USER.unpack_from(content, _USER_OFFSET)[0]
+        return state, user
+    number = -_ERROR.unpack_from(content)[0]
+    if number != errno.ENOENT:
+        raise OSError(number, "The kernel does not say whose connections are")
+    return None
 
 
 def can_tell() -> bool:

@@ -87,10 +87,12 @@ def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
     info = go(f"{page}api/v1/master", Cookie=cookie).json()
     assert (info["pid"], info["run_dirs"]) == (pid, [str(tmp_path / "runs")])
 
-    second = run("ui", "--json", "--runs", tmp_path)
-    found = json.loads(second.stdout)
+    (tmp_path / "more" / "run").mkdir(parents=True)
+    (tmp_path / "more" / "run" / "params.yaml").write_text("experiment: translation/local\n")
+    found = json.loads(run("ui", "--json", "--runs", tmp_path / "more").stdout)
     assert (found["pid"], found["home"]) == (pid, str(home.path))
-    assert f"--runs: left aside {tmp_path}; the master runs already" in second.stderr
+    (shown,) = go(f"{page}api/v1/runs", Cookie=cookie).json()
+    assert shown["path"] == str(tmp_path / "more" / "run")
 
     (tmp_path / "toy.yaml").write_text(CONFIG)
     create = ("experiment", "create", tmp_path / "toy.yaml", MODEL_DIR, "--paused", "--no-check")

@@ -19,7 +19,7 @@ function makeTable() {
       start_time: [100, 100], end_time: [null, 130],
     },
     hparams: { "model.units": [4, 8], rate: [0.1, "Infinity"] },
-    metrics: { "validation/accuracy": { last: [0.4, null], min: [0.4, null], max: [0.5, null], best: [0.5, null] } },
+    metrics: { "validation/accuracy": { last: [0.4, null], min: [0.4, null], max: [0.5, null] }, "training/score": { best_is: "min", last: [2, 3], min: [1, 3], max: [2, 4] } },
   };
 }
 
@@ -82,7 +82,8 @@ test("the searched metric is better as the config says, others by their names", 
   const { data } = await loadData();
   data.applyChanges({ metrics: [[1, "validation", 40, 9, { accuracy: 0.45 }], [1, "validation", 60, 10, { accuracy: 0.7 }]] });
   assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`validation/accuracy.${part}`, 0)), [0.7, 0.4, 0.7, 0.7]);
-  assert.deepEqual(["validation/accuracy", "training/loss", "training/bleu"].map((name) => data.isSmallerBetter(name)), [false, true, false]);
+  assert.deepEqual(["validation/accuracy", "training/loss", "training/bleu", "training/score"].map((name) => data.isSmallerBetter(name)), [false, true, false, true]);
+  assert.deepEqual([...data.get("training/score.best")], [1, 3]);
 });
 
 test("curves are fetched once, grow by changes that may come twice, and are cut", async () => {

@@ -15,6 +15,8 @@ cases("bytes", format.bytes, [[0, "0 B"], [999, "999 B"], [1500, "1.5 kB"], [999
 cases("percent", format.percent, [[0, "0 %"], [0.999, "99 %"], [1, "100 %"], [0.29, "29 %"], [NaN, ""]]);
 cases("text", format.text, [[true, "true"], [[1, 2], "[1,2]"], [undefined, ""], ["<b>", "<b>"]]);
 
+cases("short", (value) => format.short(value, 8), [["a".repeat(1e6), "aaaaaaaa…"], ["a\nb", "a b"], ["\u001b[31m", "�[31m"], ["\u202eabc", "�abc"]]);
+
 test("a time has its date unless it is of today", () => {
   const noon = new Date(2026, 5, 1, 12, 0, 0).getTime();
   assert.equal(format.time(noon / 1000 - 3600, noon), "11:00:00");

@@ -14,8 +14,12 @@ test("an extent leaves out what has no place on the axis", () => {
 test("a few values that are far off do not press the others together", () => {
   const values = Float64Array.from({ length: 1000 }, (_, i) => i / 1000);
   values[500] = 1e30;
+  assert.deepEqual(findUsualExtent([values.subarray(0, 500)], false), [0, 0.499]);
   const [lo, hi] = findUsualExtent([values], false);
-  assert.ok(lo >= 0 && lo < 0.05 && hi < 1 && hi > 0.95);
+  assert.ok(lo === 0 && hi > 0.999 && hi < 3);
+  const [logLo, logHi] = findUsualExtent([[1e-300, ...values.subarray(1), -1]], true);
+  assert.ok(logLo > 1e-4 && logLo <= 1e-2 && logHi < 1e3);
+  assert.deepEqual(findUsualExtent([[5, 5, 5, 5, 9]], false), [5, 9]);
   assert.deepEqual(findUsualExtent([[NaN]], false), null);
 });
 

@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import random
+import secrets
 import struct
 import time
 import urllib.parse
@@ -43,8 +44,14 @@ class Home:
     def __init__(self, num_trials: int) -> None:
         self.random = random.Random(5)
         self.start = time.time() - 3600
+        self.id = secrets.token_hex(4)
         self.cursor = 0
         self.trials = [self.make_trial(number) for number in range(1, num_trials + 1)]
+
+    @property
+    def cursor_text(self) -> str:
+        """The newest change, for an event."""
+        return f"{self.id}-{self.cursor}"
 
     def make_trial(self, number: int) -> dict[str, Any]:
         """Returns a trial that trained for a while."""
@@ -160,17 +167,22 @@ class Home:
         )
         losses = [2.5 * (1 - value) for value in last]
         return {
-            "cursor": f"fakefake-{self.cursor}",
+            "cursor": self.cursor_text,
             "num_trials": len(self.trials),
             "columns": {name: [one[name] for one in self.trials] for name in names or ["id"]},
             "hparams": {name: [one[name] for one in flat] for name in (flat[0] if flat else {})},
             "metrics": {
-                METRICS[0]: {"last": last, "min": [0.05] * len(last), "max": best, "best": best},
+                METRICS[0]: {
+                    "best_is": "max",
+                    "last": last,
+                    "min": [0.05] * len(last),
+                    "max": best,
+                },
                 METRICS[1]: {
+                    "best_is": "min",
                     "last": losses,
                     "min": losses,
                     "max": [2.5] * len(last),
-                    "best": losses,
                 },
             }
             if self.trials
@@ -187,7 +199,7 @@ class Home:
             if not wanted or one["id"] in wanted
         ]
         rows = [[one["id"], name, NUM_POINTS] for one, name in chosen]
-        header = json.dumps({"cursor": f"fakefake-{self.cursor}", "curves": rows}).encode()
+        header = json.dumps({"cursor": self.cursor_text, "curves": rows}).encode()
         header += b" " * (-(4 + len(header)) % 8)
         parts = [struct.pack("<I", len(header)), header]
         for one, name in chosen:
@@ -197,7 +209,7 @@ class Home:
     def tick(self) -> dict[str, Any]:
         """Lets a running trial report a point, and now and then starts one."""
         self.cursor += 1
-        changes: dict[str, Any] = {"cursor": f"fakefake-{self.cursor}"}
+        changes: dict[str, Any] = {"cursor": self.cursor_text}
         if self.cursor % 10 == 0:
             new = self.make_trial(len(self.trials) + 1)
             self.trials.append(new)
@@ -326,8 +338,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         try:
-            if int(cursor.rpartition("-")[2] or 0) > self.home.cursor:
-                self.emit("reset", {}, f"fakefake-{self.home.cursor}")
+            if cursor and not cursor.startswith(self.home.id):
+                self.emit("reset", {}, self.home.cursor_text)
             self.emit("status", STATUS | {"time": time.time()})
             while not self.server.is_over:
                 time.sleep(0.1)

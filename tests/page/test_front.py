@@ -114,6 +114,19 @@ def test_link_shows_the_same_view(serve, open_page):
     assert read_column(other, 1)[:15] == read_column(page, 1)[:15]
 
 
+def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
+    page = open_page(serve(num_trials=2000), "#/experiments/1?sort=-id")
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    page.locator(".grid").evaluate("(grid) => { grid.scrollTop = 9000; }")
+    expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
+    page.evaluate("location.hash = '#/nothing'")
+    expect(page.get_by_text("There is no such page")).to_be_visible()
+    page.go_back()
+
+    expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
+
+
 def test_keys_walk_select_and_open(serve, open_page):
     page = open_page(serve(num_trials=100), "#/experiments/1")
     expect(page.locator(ROWS).first).to_be_visible()

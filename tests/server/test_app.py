@@ -174,6 +174,25 @@ def test_the_interface_describes_itself(http):
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
 
+def test_answers_to_users_are_described_by_their_types(http):
+    schema = http("GET", "/api/v1/openapi.json").json
+    untyped = [
+        f"{method} {path}"
+        for path, methods in schema["paths"].items()
+        for method, route in methods.items()
+        for code, answer in route["responses"].items()
+        for content in answer.get("content", {}).values()
+        if "/runs" not in path
+        and "/sign-" not in path
+        and "/tensorboard" not in path
+        and content.get("schema") == {}
+    ]
+
+    assert untyped == []
+    table = schema["components"]["schemas"]["Table"]["properties"]
+    assert set(table) == {"cursor", "num_trials", "columns", "hparams", "metrics"}
+
+
 def test_small_answers_are_sent_at_once(http, url):
     """With Nagle's algorithm each of them would wait for a delayed acknowledgement."""
     http("GET", "/api/v1/experiments")

@@ -39,3 +39,21 @@ def test_a_run_that_there_is_not_is_not_found(http, run_dir, path):
     answer = http("GET", f"/api/v1/runs{path}")
 
     assert (answer.status, answer.json["error"]["kind"]) == (404, "NotFoundError")
+
+
+def test_folders_are_added_while_the_master_runs(http, tmp_path):
+    path = tmp_path.resolve() / "elsewhere" / "deeper" / "run"
+    path.mkdir(parents=True)
+    (path / "params.yaml").write_text("experiment: translation/local\n")
+    assert http("GET", "/api/v1/runs").json == []
+
+    for _ in range(2):
+        answer = http("POST", "/api/v1/runs/folders", body={"paths": [f"{tmp_path}/elsewhere"]})
+        assert answer.status == 200
+        (listed,) = http("GET", "/api/v1/runs").json
+        assert (listed["path"], listed["label"]) == (str(path), "deeper/run")
+
+    for wrong in ("elsewhere", "", f"{path}/params.yaml", f"{tmp_path}/nowhere", "a" * 5000, "/\0"):
+        answer = http("POST", "/api/v1/runs/folders", body={"paths": [wrong]})
+        assert answer.status == 400, wrong
+    assert http("POST", "/api/v1/runs/folders", body={"paths": ["/"] * 101}).status == 400

@@ -53,7 +53,7 @@ class Play:
                 session.update_trial(trial.TrialRecord(**ended))
 
     def work(self, most=10_000):
-        """Does the work that trials ask for, at most so many workloads; metrics fall as ids rise."""
+        """Does the work that trials ask for, at most so many workloads; metrics fall with ids."""
         done = 0
         while done < most:
             ready = [name for name, one in self.machine.trials.items() if one.next_step()]

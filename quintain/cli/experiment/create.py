@@ -212,7 +212,9 @@ def _create_only(
     with connect.open_client() as client:
         experiment = begin(client)
         if shows_link:
-            page_links.show(lambda: client.build_link().url, view=f"experiments/{experiment.id}")
+            page_links.show(
+                lambda: client.page.build_link().url, view=f"experiments/{experiment.id}"
+            )
         return experiment
 
 

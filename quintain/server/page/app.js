@@ -13,7 +13,7 @@ const VIEWS = {
   experiments: { module: "./experiments.js", name: "ExperimentsView", title: "Experiments" },
   experiment: { module: "./experiment.js", name: "ExperimentView", title: "Experiment" },
   trials: { module: "./trial.js", name: "TrialView", title: "Trial" },
-  compare: { module: "./compare.js", name: "CompareExperimentsView", title: "Compare" },
+  compare: { module: "./compare_experiments.js", name: "CompareExperimentsView", title: "Compare" },
   slots: { module: "./timeline.js", name: "TimelineView", title: "Slots" },
   runs: { module: "./runs.js", name: "RunsView", title: "Runs" },
   run: { module: "./run.js", name: "RunView", title: "Run" },
@@ -23,10 +23,11 @@ const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["slots", "Slot
 /** @param {string[]} parts of the address @returns {[string, Record<string, unknown>]} view and what it shows */
 function chooseView(parts) {
   const [place = "experiments", name] = parts;
-  if (place === "experiments" && name) return ["experiment", { experimentId: Number(name) }];
-  if (place === "trials") return ["trials", { trialId: Number(name) }];
   if (place === "runs" && name) return ["run", { name }];
-  return [place, {}];
+  if (!name) return [place === "trials" ? "" : place, {}];
+  if (place === "experiments" && isId(name)) return ["experiment", { experimentId: Number(name) }];
+  if (place === "trials" && isId(name)) return ["trials", { trialId: Number(name) }];
+  return ["", {}];
 }
 
 function App() {
@@ -37,7 +38,7 @@ function App() {
   useKeys({ "g e": () => route.go("/experiments"), "g r": () => route.go("/runs"), "g s": () => route.go("/slots"), t: toggleTheme });
   const [view, props] = chooseView(route.parts);
   useEffect(() => {
-    if (VIEWS[view]) document.title = `${VIEWS[view].title} · Quintain`;
+    if (Object.hasOwn(VIEWS, view)) document.title = `${VIEWS[view].title} · Quintain`;
   }, [view, route.path]);
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
@@ -48,12 +49,12 @@ function App() {
       <span class="space"></span>
       <${Slots} status=${status} />
       <${Connection} />
-      <button type="button" class="button quiet" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
+      <button type="button" class="button quiet wide-only" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
       <${More} />
     </header>
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}
     <main id="main" tabindex="-1">
-      ${VIEWS[view]
+      ${Object.hasOwn(VIEWS, view)
         ? html`<${LazyView} key=${view} ...${VIEWS[view]} props=${{ ...props, route, status }} />`
         : html`<${Empty} title="There is no such page"><p>Go to the <a href="#/experiments">experiments</a>.</p><//>`}
     </main>
@@ -76,6 +77,7 @@ function More() {
   const signOut = () => post("/master/sign-out").then(() => location.replace("./"), (error) => toast(error.message, "bad"));
   return html`<${Menu} label="⋯" title="More" kind="quiet bare" align="right">${(/** @type {() => void} */ close) => html`
       <button type="button" class="menu-item" onClick=${() => (close(), showKeys(true))}>Keys <kbd>?</kbd></button>
+      <button type="button" class="menu-item" onClick=${toggleTheme}>Dark or light <kbd>t</kbd></button>
       <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out of this browser</button>`}<//>
     ${areKeysShown && html`<${KeyHelp} onClose=${() => showKeys(false)} />`}`;
 }
@@ -87,14 +89,19 @@ function Slots({ status }) {
   return html`<a class="slots" href="#/slots" title="Slots in use">${busy} of ${status.slots.length} slots</a>`;
 }
 
+/** @param {string} name */
+function isId(name) {
+  return /^\d{1,15}$/.test(name);
+}
+
 /** @param {string[]} parts */
 function watchedExperiment([place, id]) {
-  return place === "experiments" && id ? Number(id) : undefined;
+  return place === "experiments" && id && isId(id) ? Number(id) : undefined;
 }
 
 /** @param {string[]} parts */
 function watchedTrial([place, id]) {
-  return place === "trials" && id ? Number(id) : undefined;
+  return place === "trials" && id && isId(id) ? Number(id) : undefined;
 }
 
 /** @param {string} view @param {string} page */

@@ -44,6 +44,7 @@ const MAX_RAW = 20;
  * @param {(hit: Hit) => any} [props.tooltip]
  * @param {import("./plot.js").Zoom | null} [props.zoom]
  * @param {(zoom: import("./plot.js").Zoom | null) => void} [props.onZoom]  Without it the chart keeps its zoom itself.
+ * @param {[number, number] | null} [props.xExtent]  What the horizontal axis covers, if not the extent of the curves.
  * @param {string} [props.syncKey]
  * @param {number} [props.height]
  * @param {boolean} [props.hasLegend]
@@ -53,7 +54,8 @@ export function Chart(props) {
   const [ownZoom, setOwnZoom] = useState(/** @type {import("./plot.js").Zoom | null} */ (null));
   const zoom = props.onZoom ? (props.zoom ?? null) : ownZoom;
   const lines = useMemo(() => series.map((one) => prepare(one, xLog, smoothing)), [series, xLog, smoothing]);
-  const bounds = useMemo(() => findBounds(lines, xLog, yLog, props.hidesOutliers ?? false), [lines, xLog, yLog, props.hidesOutliers]);
+  const bounds = useMemo(() => findBounds(lines, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
+    [lines, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
   const [x0, x1, y0, y1] = zoom ?? bounds;
   const x = useMemo(() => axis(xLabel, xLog ? "log" : xKind, x0, x1), [xLabel, xLog, xKind, x0, x1]);
   const y = useMemo(() => axis(yLabel, yLog ? "log" : "number", y0, y1), [yLabel, yLog, y0, y1]);
@@ -74,16 +76,16 @@ export function Chart(props) {
   return html`<div class="chart">
     <${Plot}
       x=${x} y=${y} paint=${paint} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
-      paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintChosen(context, view, lines[hit.line], hit.point)}
-      tooltip=${(/** @type {any} */ hit) => tooltip(at(hit))}
+      paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => lines[hit.line] && paintChosen(context, view, lines[hit.line], hit.point)}
+      tooltip=${(/** @type {any} */ hit) => lines[hit.line] && tooltip(at(hit))}
       onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
     ${props.hasLegend !== false && series.length <= MAX_NAMED && html`<${Legend} series=${series} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
-    <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", `last ${xLabel}`, "last", "lowest", "highest"]}
-      rows=${() => lines.map((line, i) => summarize(series[i].name, line))} />
+    <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
+      rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
   </div>`;
 }
 
@@ -120,10 +122,10 @@ function toPale(line) {
   return { ...line, y: line.raw, alpha: (line.alpha ?? 1) * 0.25, width: 1, band: undefined };
 }
 
-/** @param {ReturnType<typeof prepare>[]} lines @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers */
-function findBounds(lines, xLog, yLog, hidesOutliers) {
+/** @param {ReturnType<typeof prepare>[]} lines @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers @param {[number, number] | null} xExtent */
+function findBounds(lines, xLog, yLog, hidesOutliers, xExtent) {
   const values = lines.flatMap((line) => (line.band ? [line.band.lo, line.band.hi, line.y] : [line.y]));
-  const across = padExtent(findExtent(lines.map((line) => line.x), xLog), xLog, 0.01);
+  const across = padExtent(xExtent ?? findExtent(lines.map((line) => line.x), xLog), xLog, 0.01);
   const up = padExtent(hidesOutliers ? findUsualExtent(values, yLog) : findExtent(values, yLog), yLog);
   return /** @type {import("./plot.js").Zoom} */ ([...across, ...up]);
 }

@@ -1,5 +1,6 @@
 // @ts-check
 /** Small parts of several charts: what is said of a trial, the legend of shades, settings. */
+import { brief } from "./chart_table.js";
 import { listDifferences } from "./comparison.js";
 import * as format from "./format.js";
 import { html, useMemo } from "./vendor/preact.js";
@@ -16,7 +17,7 @@ let numLegends = 0;
  */
 export function TrialTip({ data, row, lines }) {
   const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
-  const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, format.number(data.value(column.key, row))]));
+  const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, brief(data.value(column.key, row))]));
   return html`<div class="trial-tip">
     <b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
     <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>

@@ -4,6 +4,16 @@ import * as format from "./format.js";
 import { html, useState } from "./vendor/preact.js";
 
 const MAX_ROWS = 200;
+const MAX_CHARACTERS = 80;
+
+/**
+ * Returns a value of any length as a short text.
+ * @param {unknown} value
+ */
+export function brief(value) {
+  const text = format.number(value);
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS - 1)}…` : text;
+}
 
 /**
  * @param {object} props
@@ -20,7 +30,7 @@ export function ChartTable({ caption, columns, rows }) {
       <caption>${caption}${all.length > MAX_ROWS ? ` (the first ${MAX_ROWS} of ${format.number(all.length)})` : ""}</caption>
       <thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
       <tbody>${all.slice(0, MAX_ROWS).map((row) => html`<tr>
-        ${row.map((value, i) => (i ? html`<td>${format.number(value)}</td>` : html`<th scope="row">${format.text(value)}</th>`))}
+        ${row.map((value, i) => (i ? html`<td>${brief(value)}</td>` : html`<th scope="row">${brief(value)}</th>`))}
       </tr>`)}</tbody>
     </table></div>`}
   </details>`;

@@ -3,6 +3,7 @@
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
 import { Check } from "./chart_parts.js";
+import { brief } from "./chart_table.js";
 import { colorOf, dashOf, useTheme } from "./colors.js";
 import { averageLines, findSpread, groupBySettings, listDifferences } from "./comparison.js";
 import { groupMetrics, readSettings } from "./curve_choice.js";
@@ -97,7 +98,7 @@ function ComparisonTable({ data, groups, rows, hasAll, selection, setSelection }
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
       ${!columns.length && html`<tr><td colspan=${shown.length + 1} class="muted">${rows.length > 1 ? "None: these trials differ in the seed only." : "One trial has nothing to differ from."}</td></tr>`}
       ${columns.map((/** @type {any} */ column) => html`<tr key=${column.key} class=${hasAll && differing.includes(column) ? "differs" : ""}><th scope="row">${column.label}</th>
-        ${shown.map((group) => html`<td>${join(group.rows.map((row) => format.number(data.value(column.key, row))))}</td>`)}</tr>`)}
+        ${shown.map((group) => html`<td>${join(group.rows.map((row) => brief(data.value(column.key, row))))}</td>`)}</tr>`)}
       <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => String(data.value("seed", row) ?? "")))}</td>`)}</tr>
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation (n)" : ""}</th></tr>

@@ -2,6 +2,7 @@
 /** Experiments side by side: their searches, the settings that differ, and how soon each became good. */
 import { get, getBuffer, subscribe } from "./api.js";
 import { Chart } from "./chart.js";
+import { brief } from "./chart_table.js";
 import { colorOf, dashOf, useTheme } from "./colors.js";
 import { listDifferingPaths } from "./comparison.js";
 import { ExperimentData } from "./experiment_data.js";
@@ -72,9 +73,9 @@ function Comparison({ loaded, version, onRemove }) {
       <tbody>${facts.map(([name, write]) => row(name, loaded.map(write)))}</tbody>
       <tbody>${section("Settings that differ")}
         ${!paths.length && html`<tr><td colspan=${loaded.length + 1} class="muted">${loaded.length > 1 ? "None." : "Add an experiment to compare it with."}</td></tr>`}
-        ${paths.map((path) => row(path, settings.map((each) => (path in each ? format.text(each[path]) || "–" : html`<span class="muted">not set</span>`))))}</tbody>
+        ${paths.map((path) => row(path, settings.map((each) => (path in each ? brief(format.text(each[path])) || "–" : html`<span class="muted">not set</span>`))))}</tbody>
       <tbody>${section("Hyperparameters of the best trial")}
-        ${hparams.map((path) => row(path, loaded.map((data, i) => (best[i] < 0 ? "–" : format.number(data.value(`hparams.${path}`, best[i])) || "–"))))}</tbody>
+        ${hparams.map((path) => row(path, loaded.map((data, i) => (best[i] < 0 ? "–" : brief(data.value(`hparams.${path}`, best[i])) || "–"))))}</tbody>
     </table></div>
     ${metrics.size > 1 && html`<p class="chart-note">These experiments search for different metrics: ${[...metrics].join(", ")}.</p>`}
     <${Chart} series=${series} xKind="duration" xLabel="time since the experiment began" yLabel="best so far" height=${300} />
@@ -119,8 +120,8 @@ function useExperiments(ids) {
 /** @param {ExperimentData} data @param {boolean} isDark @returns {import("./chart.js").Series} */
 function toSeries(data, isDark) {
   const ends = /** @type {Float64Array} */ (data.get("end_time"));
-  const starts = /** @type {Float64Array} */ (data.get("start_time"));
-  const times = ends.map((end, row) => (Number.isFinite(end) ? end : starts[row]));
+  const now = Date.now() / 1000;
+  const times = ends.map((end) => (Number.isFinite(end) ? end : now));
   const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter(data.searchedMetric));
   const start = data.experiment.start_time;
   return { name: `#${data.id} ${nameOf(data.experiment)}`, x: x.map((time) => time - start), y, color: colorOf(data.id, isDark), dash: dashOf(data.id) };

@@ -7,7 +7,7 @@ import { colorOf, dashOf, listShades, shadeOf, useTheme } from "./colors.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
-import { buildScale, findUsualExtent } from "./scales.js";
+import { buildScale, findExtent, findUsualExtent } from "./scales.js";
 import { lowerBound, replacePart } from "./series.js";
 import { html, useMemo } from "./vendor/preact.js";
 import { Empty, Loading, Problem } from "./widgets.js";
@@ -37,9 +37,13 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
   const { isLoading, error, retry } = useCurves(data, settings.metrics, ids);
   const tint = settings.tint || (rows.length > MAX_HUES ? "metric" : "trial");
   const shades = useMemo(() => findShades(data, rows, settings.metrics, theme.isDark), [data, rows, version, settings, theme]);
-  const charts = groupMetrics(settings.metrics);
   const wanted = useMemo(() => listZoomed(data, rows, settings), [data, rows, version, settings]);
   const parts = useFullPoints(wanted);
+  const charts = useMemo(() => groupMetrics(settings.metrics).map((group) => ({
+    ...group, series: buildSeries({ data, rows, metrics: group.metrics, settings, selection, theme, tint, shades, parts }),
+  })), [data, version, rows, settings, selection, theme, tint, shades, parts, isLoading]);
+  const xLog = settings.xLog && settings.x !== "wall";
+  const xExtent = useMemo(() => findExtent(charts.flatMap(({ series }) => series.map((one) => one.x)), xLog), [charts, xLog]);
 
   if (!data.numRows) return html`<${Empty} title="No trials yet"><p>Curves appear with the first metrics.</p><//>`;
   if (!data.metricNames.length) return html`<${Empty} title="No metrics yet"><p>Curves appear as soon as a trial reports.</p><//>`;
@@ -56,17 +60,14 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
       <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
     ${rows.length > 0 && (isLoading && !hasAny(data, rows, settings.metrics)
       ? html`<${Loading} text="Loading the curves" />`
-      : charts.map(({ chart, metrics }) => html`<${MetricChart} key=${chart}
-          ...${{ data, version, rows, chart, metrics, settings, selection, theme, tint, shades, parts, pick, route }}
+      : charts.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, tint, xLog, xExtent, pick, route }}
           height=${charts.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
 /** One chart: all metrics of a name, as of training and validation. @param {any} props */
 function MetricChart(props) {
-  const { data, version, rows, chart, metrics, settings, selection, theme, tint, shades, parts, pick, route, height } = props;
-  const series = useMemo(() => buildSeries(props),
-    [data, version, rows, metrics.join("\n"), settings, selection, theme, tint, shades, parts]);
+  const { data, chart, metrics, series, settings, tint, xLog, xExtent, pick, route, height } = props;
   const zoom = useMemo(() => zoomOf(settings, chart, series), [settings.range, chart, series]);
   const onZoom = (/** @type {import("./plot.js").Zoom | null} */ next) => route.setQuery({ range: writeRange(next, chart) });
   const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)}
@@ -77,7 +78,7 @@ function MetricChart(props) {
   return html`<${Chart} series=${series} yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
     xLabel=${X_LABELS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
     xKind=${X_KINDS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
-    xLog=${settings.xLog && settings.x !== "wall"} yLog=${settings.yLog} smoothing=${settings.smoothing}
+    xLog=${xLog} xExtent=${xExtent} yLog=${settings.yLog} smoothing=${settings.smoothing}
     hidesOutliers=${settings.hidesOutliers} zoom=${zoom} onZoom=${onZoom} onPick=${pick} tooltip=${tooltip}
     syncKey=${`curves-${data.id}`} height=${height} hasLegend=${tint === "trial"} />`;
 }

@@ -13,7 +13,7 @@ import { useKeys } from "./keys.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
-import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
+import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
 const REPAINT_MS = 100;
 const RELOAD_MS = 300;
@@ -42,6 +42,7 @@ export function ExperimentView({ experimentId, route, status }) {
   const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
   const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
+  const numTrials = useMemo(() => data.numRows, [data, version]);
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
   const tab = TABS[query.tab] ? query.tab : "trials";
   const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
@@ -50,19 +51,20 @@ export function ExperimentView({ experimentId, route, status }) {
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
-  if (error && !experiment) return html`<${Problem} error=${error} retry=${error.status === 404 ? undefined : load} />`;
+  if (error?.status === 404 && !experiment) return html`<${Empty} title=${`There is no experiment ${experimentId}`}><p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
+  if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
     data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
-  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(data.numRows) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(numTrials) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
   return html`
     <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
     ${error && html`<${Problem} error=${error} retry=${load} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
-    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} problem=${filter.problem} states=${states}>
+    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} numTrials=${numTrials} problem=${filter.problem} states=${states}>
       ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
     ${tab === "trials"
       ? html`<${TrialsTab} ...${props} visible=${visible} />`
@@ -75,12 +77,12 @@ function Header({ experiment, data, version, status, props }) {
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
   const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
-    <h1><span class="muted">#${experiment.id}</span> ${nameOf(experiment)}</h1>
+    <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
     <${Badge} state=${experiment.state} />
     ${experiment.is_archived && html`<span class="label">archived</span>`}
-    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${label}>${label}</span>`)}
+    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
     <span class="space"></span>
-    <${LazyView} module="./actions.js" name="ExperimentActions" props=${props} />
+    <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} />
     <dl class="facts">
       ${isOver
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
@@ -92,7 +94,7 @@ function Header({ experiment, data, version, status, props }) {
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
       ${experiment.parent_id && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${experiment.parent_id}`}>#${experiment.parent_id}</a></dd></div>`}
     </dl>
-    ${experiment.reason && html`<div class="problem reason">${experiment.reason}</div>`}
+    ${experiment.reason && html`<div class="problem reason">${format.short(experiment.reason, 2000)}</div>`}
   </div>`;
 }
 

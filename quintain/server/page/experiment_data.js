@@ -52,6 +52,8 @@ export class ExperimentData {
     this.arrays = new Map();
     /** @type {Map<number, number>} */
     this.rows = new Map();
+    /** @type {Map<string, "min" | "max">} */
+    this.bestIs = new Map();
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     /** @type {any[][]} points that came while curves were on their way */
@@ -130,6 +132,8 @@ export class ExperimentData {
 
   /** Whether smaller values of a metric are better. @param {string} name */
   isSmallerBetter(name) {
+    const known = this.bestIs.get(name);
+    if (known) return known === "min";
     if (name === this.searchedMetric) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
     return /loss|error|perplexity/i.test(name);
   }
@@ -222,12 +226,14 @@ export class ExperimentData {
     this.arrays.set(`hparams.${path}`, array);
   }
 
-  /** @param {string} name @param {Record<string, unknown[]>} parts */
+  /** @param {string} name @param {any} parts */
   #addMetric(name, parts) {
     this.metricNames.push(name);
+    if (parts.best_is) this.bestIs.set(name, parts.best_is);
     for (const part of METRIC_PARTS) {
       const key = `${name}.${part}`;
-      const values = parts[part] ?? parts[this.isSmallerBetter(name) ? "min" : "max"] ?? Array(this.numRows).fill(null);
+      const source = part === "best" ? (this.isSmallerBetter(name) ? "min" : "max") : part;
+      const values = parts[source] ?? Array(this.numRows).fill(null);
       this.columns.push({ key, label: `${name} ${part}`, kind: "number", source: "metric" });
       this.arrays.set(key, new ColumnArray("number", values));
     }

@@ -4,9 +4,11 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { get, subscribe } from "./api.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
-import { Badge, Empty, Loading, Problem, Progress } from "./widgets.js";
+import { formatIds, formatPlace, parseIds } from "./route.js";
+import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
 
 const REFRESH_MS = 2000;
+const PAGE = 100;
 
 /** @param {{route: import("./route.js").Route, status: any}} props */
 export function ExperimentsView({ route, status }) {
@@ -14,11 +16,19 @@ export function ExperimentsView({ route, status }) {
   const { experiments, error, load } = useExperiments();
   const search = useRef();
   const [active, setActive] = useState(-1);
+  const selection = useMemo(() => new Set(parseIds(route.query.sel)), [route.query.sel]);
+  const [numShown, setNumShown] = useState(PAGE);
   const shown = useMemo(() => choose(experiments ?? [], route.query), [experiments, route.query]);
-  const move = (/** @type {number} */ step) => setActive(Math.max(0, Math.min(shown.length - 1, active + step)));
+  const toggle = (/** @type {number} */ id) => {
+    const next = new Set(selection);
+    if (!next.delete(id)) next.add(id);
+    route.setQuery({ sel: formatIds(next) });
+  };
+  const move = (/** @type {number} */ step) => setActive(Math.max(0, Math.min(shown.length - 1, numShown - 1, active + step)));
   useKeys({
     "/": () => search.current?.focus(),
     j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1),
+    x: () => shown[active] && toggle(shown[active].id),
     Enter: () => shown[active] && route.go(`/experiments/${shown[active].id}`),
   });
   if (error && !experiments) return html`<${Problem} error=${error} retry=${load} />`;
@@ -35,29 +45,34 @@ export function ExperimentsView({ route, status }) {
     </div>
     ${shown.length
       ? html`<div class="plain-box"><table class="plain experiments">
-          <thead><tr><th class="number">#</th><th>Name</th><th>State</th><th>Progress</th><th class="number">Trials</th>
+          <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th><th>Progress</th><th class="number">Trials</th>
             <th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
-          <tbody>${shown.map((one, at) => html`<${Line} key=${one.id} experiment=${one} eta=${etas.get(one.id)} isActive=${at === active} />`)}</tbody>
-        </table></div>`
+          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one} eta=${etas.get(one.id)} isActive=${at === active}
+            isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
+        </table></div>
+        ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>Show more of ${format.number(shown.length)} experiments<//></p>`}
+        ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
+          <${Button} kind="quiet" label="Let go of the selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`
       : html`<${Empty} title="Nothing fits"><p>${route.query.find ? html`No experiment has “${route.query.find}” in its name, labels or search.` : "All experiments are archived."}</p><//>`}`;
 }
 
-/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean}} props */
-function Line({ experiment, eta, isActive }) {
+/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean, isSelected: boolean, toggle: (id: number) => void}} props */
+function Line({ experiment, eta, isActive, isSelected, toggle }) {
   const { id, state, progress, labels, config, start_time: start, end_time: end } = experiment;
   const counts = experiment.num_trials ?? {};
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const isOver = end !== null && end !== undefined;
   return html`<tr class=${isActive ? "active" : ""}>
+    <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)} aria-label=${`Select experiment ${id}`} /></td>
     <td class="number">${id}</td>
-    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment)}>${nameOf(experiment)}</a></td>
+    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
     <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
     <td>${isOver ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>` : html`<${Progress} share=${progress} />
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
     <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
     <td class="number">${format.number(experiment.best_metric)}<div class="muted small">${config?.searcher?.metric}</div></td>
     <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
-    <td>${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${label}>${label}</span> `)}</td>
+    <td class="labels">${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span> `)}</td>
     <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
 }
 
@@ -121,9 +136,9 @@ export function choose(experiments, { find = "", archived }) {
   return experiments.filter(fits).sort((a, b) => b.id - a.id);
 }
 
-/** What people call an experiment. @param {any} experiment @returns {string} */
-export function nameOf(experiment) {
-  return experiment.description || experiment.config?.name || `Experiment ${experiment.id}`;
+/** What people call an experiment. @param {any} experiment @param {number} [most] characters @returns {string} */
+export function nameOf(experiment, most = 200) {
+  return format.short(experiment.description || experiment.config?.name, most) || `Experiment ${experiment.id}`;
 }
 
 /** @param {Record<string, number>} counts */

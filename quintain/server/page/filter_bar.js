@@ -8,8 +8,8 @@ import { Button, Menu } from "./widgets.js";
 
 const STATES = ["ACTIVE", "COMPLETED", "ERROR", "CANCELED"];
 
-/** @param {any} props those of a tab, with `numVisible`, `problem` and `states` */
-export function FilterBar({ data, version, numVisible, problem, states, selection, setSelection, brush, setBrush, route, children }) {
+/** @param {any} props those of a tab, with `numVisible`, `numTrials`, `problem` and `states` */
+export function FilterBar({ data, version, numVisible, numTrials, problem, states, selection, setSelection, brush, setBrush, route, children }) {
   const { query, setQuery } = route;
   const field = useRef();
   const [text, setText] = useState(query.where ?? "");
@@ -38,7 +38,7 @@ export function FilterBar({ data, version, numVisible, problem, states, selectio
     <div class="chips" role="group" aria-label="states">${STATES.filter((state) => counts[state] || states.has(state)).map((state) => html`
       <button key=${state} type="button" class="chip" aria-pressed=${String(states.has(state))} onClick=${() => toggleState(state)}>${state.toLowerCase()} <span class="count">${format.number(counts[state] ?? 0)}</span></button>`)}</div>
     ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title="Take the brushes away" onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
-    <span class="filter-count" role="status">${numVisible === data.numRows ? `${format.number(data.numRows)} trials` : `${format.number(numVisible)} of ${format.number(data.numRows)} trials`}</span>
+    <span class="filter-count" role="status">${numVisible === numTrials ? "" : `${format.number(numVisible)} of `}${format.number(numTrials)} trials</span>
     ${selection.size > 0 && html`<span class="selected-bar"><b>${format.number(selection.size)}</b> selected
       <a href="#" onClick=${goTo(setQuery, "curves", { show: "selected" })}>curves</a><a href="#" onClick=${goTo(setQuery, "compare", {})}>compare</a>
       <${Button} kind="quiet" label="Let go of the selection" onClick=${() => setSelection([])}>✕<//></span>`}

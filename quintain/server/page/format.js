@@ -86,11 +86,19 @@ export function ago(secs, now = Date.now()) {
   return time(secs, now).slice(0, 16);
 }
 
-/** Returns any value as one short text.
+/** Returns any value as a text.
  * @param {unknown} value */
 export function text(value) {
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** Returns the beginning of a text of others; what would move or turn what stands around it is shown as a sign.
+ * @param {unknown} value @param {number} [most] characters */
+export function short(value, most = 200) {
+  const whole = text(value);
+  const part = whole.length > most ? whole.slice(0, most) + "…" : whole;
+  return part.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, (found) => (/^\s+$/.test(found) ? " " : "�"));
 }
 
 /** Returns a value of a column as text, by the kind of the column.
@@ -101,7 +109,7 @@ export function cell(value, kind) {
   if (kind === "time") return time(/** @type {number} */ (value));
   if (kind === "duration") return duration(/** @type {number} */ (value));
   if (kind === "share") return percent(/** @type {number} */ (value));
-  return text(value);
+  return short(value);
 }
 
 /** @param {string} digits */

@@ -8,7 +8,8 @@
  * }} PaintedLine
  */
 
-const MARK_PX = 3;
+const MARK_PX = 2.5;
+const MAX_MARKED = 12;
 
 /**
  * @param {CanvasRenderingContext2D} context  Scaled to CSS pixels.
@@ -24,17 +25,27 @@ export function paintLines(context, view, lines) {
     context.strokeStyle = line.color;
     context.lineWidth = line.width ?? (isMany ? 1 : lines.length > 20 ? 1.5 : 2);
     if (!isMany || line.dash?.length) context.setLineDash(isMany ? [] : (line.dash ?? []));
-    paintLine(context, view, line, !isMany);
+    paintLine(context, view, line);
+    if (!isMany && line.x.length <= MAX_MARKED) paintMarks(context, view, line);
   }
   context.globalAlpha = 1;
   context.setLineDash([]);
 }
 
-/**
- * @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {PaintedLine} line
- * @param {boolean} hasMarks  Whether a point without neighbours is marked.
- */
-function paintLine(context, view, { x, y, color }, hasMarks) {
+/** Points of a short line are seen each. @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {PaintedLine} line */
+function paintMarks(context, view, { x, y, color }) {
+  context.fillStyle = color;
+  for (let i = 0; i < x.length; i++) {
+    const [px, py] = [view.toX(x[i]), view.toY(y[i])];
+    if (Number.isNaN(px + py)) continue;
+    context.beginPath();
+    context.arc(px, py, MARK_PX, 0, 2 * Math.PI);
+    context.fill();
+  }
+}
+
+/** @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {PaintedLine} line */
+function paintLine(context, view, { x, y, color }) {
   context.beginPath();
   let isDown = false;
   for (let i = 0; i < x.length; i++) {
@@ -51,10 +62,9 @@ function paintLine(context, view, { x, y, color }, hasMarks) {
     context.moveTo(px, py);
     isDown = true;
     if (i === x.length - 1 || Number.isNaN(view.toY(y[i + 1]))) {
-      if (hasMarks || x.length === 1) {
-        context.fillStyle = color;
-        context.fillRect(px - MARK_PX / 2, py - MARK_PX / 2, MARK_PX, MARK_PX);
-      }
+      // A point without neighbours has no line.
+      context.fillStyle = color;
+      context.fillRect(px - 1.5, py - 1.5, 3, 3);
     }
   }
   context.stroke();
@@ -86,11 +96,11 @@ export function paintChosen(context, view, line, point) {
   context.lineJoin = "round";
   context.strokeStyle = view.theme.bg;
   context.lineWidth = 6;
-  paintLine(context, view, line, true);
+  paintLine(context, view, line);
   context.strokeStyle = line.color;
   context.lineWidth = 2.5;
   context.setLineDash(line.dash ?? []);
-  paintLine(context, view, line, true);
+  paintLine(context, view, line);
   context.setLineDash([]);
   const [px, py] = [view.toX(line.x[point]), view.toY(line.y[point])];
   if (Number.isNaN(px + py)) return;

@@ -52,9 +52,9 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
   const axis = axes.find((each) => each.key === edited);
   return html`<section class="parallel">
     <${ParallelControls} data=${data} keys=${keys} color=${color} setKeys=${setKeys} route=${route} />
-    <${ShadeLegend} label=${data.column(color)?.label ?? color} lo=${shading.lo} hi=${shading.hi} shades=${shading.colors} />
+    ${shading.lo < shading.hi && html`<${ShadeLegend} label=${data.column(color)?.label ?? color} lo=${shading.lo} hi=${shading.hi} shades=${shading.colors} />`}
     ${axes.length < 2
-      ? html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters, and there is no metric yet. Choose axes above.</p><//>`
+      ? html`<${Empty} title="Too few axes"><p>There is one column only. Choose more axes above.</p><//>`
       : html`<${ParallelCanvas} ...${{ data, axes, rows: ordered, brushed, brush, setBrush, selection, shading, theme, edited, setEdited }}
           onMove=${(/** @type {string} */ key, /** @type {number} */ place) => setKeys(moveKey(keys, key, place))} onPick=${pick} />`}
     ${axis && html`<${RangeForm} key=${axis.key} axis=${axis} range=${brush[axis.key]} logs=${logs} route=${route}
@@ -74,9 +74,10 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
 function chooseKeys(data, query) {
   const named = readNames(query.axes).filter((key) => data.column(key));
   if (named.length) return [...new Set(named)];
-  const differing = listDifferences(data, Array.from({ length: data.numRows }, (_, row) => row)).map((column) => column.key);
+  const differing = listDifferences(data, Array.from({ length: data.numRows }, (_, row) => row));
+  const shown = differing.length ? differing : data.columns.filter((column) => column.source === "hparam");
   const metric = colorKey(data, query.color);
-  return [...differing.filter((key) => key !== metric).slice(0, MAX_AXES), metric].filter((key) => data.column(key));
+  return [...shown.map((column) => column.key).filter((key) => key !== metric).slice(0, MAX_AXES), metric].filter((key) => data.column(key));
 }
 
 /** @param {import("./experiment_data.js").ExperimentData} data @param {string | undefined} named */

@@ -2,7 +2,7 @@
 /** The drawing of parallel coordinates, and what a pointer does on it. */
 import { setRange } from "./brush.js";
 import { toRange, toStretches } from "./axes.js";
-import * as format from "./format.js";
+import { brief } from "./chart_table.js";
 import { findRow, ParallelLayers } from "./parallel_layers.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 
@@ -13,7 +13,7 @@ const SIDE_PX = 100;
 const GRAB_PX = 22;
 const HIT_PX = 8;
 const MIN_DRAG_PX = 4;
-const MIN_AXIS_PX = 96;
+const MIN_AXIS_PX = 120;
 
 /**
  * @param {object} props
@@ -112,7 +112,7 @@ function LineTip({ data, axes, layout, row, px, py }) {
   const moved = `translate(${isLeft ? "calc(-100% - 14px)" : "14px"}, ${py > layout.height / 2 ? "-100%" : "0"})`;
   return html`<div class="plot-tooltip" role="status" style=${{ left: `${px}px`, top: `${py}px`, transform: moved }}>
     <div class="trial-tip"><b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
-    <dl>${axes.map((/** @type {any} */ axis) => html`<dt>${axis.label}</dt><dd>${format.number(data.value(axis.key, row)) || "–"}</dd>`)}</dl></div></div>`;
+    <dl>${axes.map((/** @type {any} */ axis) => html`<dt>${axis.label}</dt><dd>${brief(data.value(axis.key, row)) || "–"}</dd>`)}</dl></div></div>`;
 }
 
 /** What a pointer does: brush an axis, take a brush away by a click, name and pick lines. @param {any} given */

@@ -1,6 +1,7 @@
 // @ts-check
 /** What can be chosen of parallel coordinates: axes, colour, and the range of one axis by its numbers. */
 import { Check, Choice } from "./chart_parts.js";
+import { brief } from "./chart_table.js";
 import { readNames, writeNames } from "./curve_choice.js";
 import { html, useState } from "./vendor/preact.js";
 import { Button, Menu } from "./widgets.js";
@@ -18,7 +19,7 @@ const MIN_SEARCHED = 14;
 export function ParallelControls({ data, keys, color, setKeys, route }) {
   const numeric = data.columns.filter((column) => column.key !== "id" && data.get(column.key) instanceof Float64Array);
   return html`<div class="chart-controls">
-    <${Menu} label=${`${keys.length} axes`} title="Choose axes">
+    <${Menu} label=${keys.length === 1 ? "1 axis" : `${keys.length} axes`} title="Choose axes">
       <${AxisList} columns=${data.columns.filter((column) => column.key !== "id")} keys=${keys} setKeys=${setKeys} />
     <//>
     <${Choice} label="Colour" value=${color} options=${numeric.map((column) => [column.key, column.label])}
@@ -88,7 +89,7 @@ function CategoryRange({ axis, range, onChange }) {
     const next = new Set(axis.categories.filter((each) => chosen.has(each) !== (each === name)));
     onChange(next.size && next.size < axis.categories.length ? next : null);
   };
-  return axis.categories.slice(0, 40).map((name) => html`<${Check} key=${name} label=${name} checked=${chosen.has(name)} onChange=${() => toggle(name)} />`);
+  return axis.categories.slice(0, 40).map((name) => html`<${Check} key=${name} label=${brief(name)} checked=${chosen.has(name)} onChange=${() => toggle(name)} />`);
 }
 
 /** @param {number} value */

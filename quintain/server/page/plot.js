@@ -82,8 +82,12 @@ export function Plot(props) {
   }, [height, props.syncKey]);
 
   useEffect(() => {
-    plot.current?.redraw(false, true);
-    if (plot.current && hover) paintTop(plot.current, now.current, null);
+    if (!plot.current) return;
+    plot.current.redraw(false, true);
+    if (!hover) return;
+    // What is under the pointer now may be something else: trials come, curves grow.
+    const hit = props.locate?.(viewOf(plot.current, now.current), hover.px, hover.py) ?? null;
+    show(hit && { ...hover, hit });
   }, [props.paint, props.x, props.y, theme]);
 
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
@@ -144,7 +148,7 @@ function options(element, height, now, show) {
     width: element.clientWidth || 600,
     height,
     pxAlign: 0,
-    padding: [10, 12, 0, 0],
+    padding: [10, 20, 0, 0],
     legend: { show: false },
     scales: { x: { time: false, range: [0, 1] }, y: { range: [0, 1] } },
     series: [{}, { paths: () => null, points: { show: false } }],
@@ -273,17 +277,18 @@ function ticksOf(plot, { props }, name) {
   const axis = /** @type {PlotAxis} */ (props[name]);
   const size = name === "x" ? plot.bbox.width / (plot.pxRatio ?? devicePixelRatio) : plot.bbox.height / (plot.pxRatio ?? devicePixelRatio);
   const count = Math.max(2, Math.floor(size / (name === "x" ? TICK_WIDTH_PX : TICK_HEIGHT_PX)));
-  const [values, texts] = listTicks(axis, count);
+  const [values, texts] = listTicks(axis, count, name === "x" ? size : Infinity);
   const scale = buildScale(axis.lo, axis.hi, axis.kind === "log");
   return { places: values.map(scale.toUnit), texts };
 }
 
-/** @param {PlotAxis} axis @param {number} count @returns {[number[], string[]]} */
-function listTicks({ kind, lo, hi, categories = [] }, count) {
+/** @param {PlotAxis} axis @param {number} count @param {number} room  CSS pixels for the texts of all categories. @returns {[number[], string[]]} */
+function listTicks({ kind, lo, hi, categories = [] }, count, room) {
   if (kind === "category") {
     const stride = Math.ceil(categories.length / (2 * count));
     const shown = categories.map((_, i) => i).filter((i) => i % stride === 0 && i >= lo && i <= hi);
-    return [shown, shown.map((i) => shorten(categories[i]))];
+    const length = Math.max(3, Math.floor(room / Math.max(shown.length, 1) / CHARACTER_PX) - 1);
+    return [shown, shown.map((i) => shorten(categories[i], Math.min(length, 18)))];
   }
   if (kind === "log") {
     const ticks = findLogTicks(lo, hi, count);
@@ -307,7 +312,7 @@ function sizeOf(texts) {
   return Math.min(longest * CHARACTER_PX + 14, 130);
 }
 
-/** @param {string} text */
-function shorten(text) {
-  return text.length > 18 ? `${text.slice(0, 17)}…` : text;
+/** @param {string} text @param {number} length */
+function shorten(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }

@@ -11,7 +11,7 @@ import { useEffect, useState } from "./vendor/preact.js";
  */
 
 const WRITE_MS = 200;
-const MOST_IDS = 1000000;
+const MOST_IDS = 100000;
 
 /** Returns the place that a hash names, as `#/experiments/1?tab=trials`.
  * @param {string} hash

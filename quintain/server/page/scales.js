@@ -11,6 +11,7 @@
  * @property {(unit: number) => number} toValue
  */
 
+const MAX_SAMPLE = 20000;
 const SECOND = 1;
 const MINUTE = 60;
 const HOUR = 3600;
@@ -43,30 +44,41 @@ export function findExtent(arrays, isLog) {
 }
 
 /**
- * Returns the extent of most values: a few that are far off, as of a training that diverges, would
- * press all others into one line.
+ * Returns the extent without values that are far off, as of a training that diverges: they would
+ * press all others into one line. Far is more than three times the width of the middle half of all.
  * @param {Iterable<ArrayLike<number>>} arrays
  * @param {boolean} isLog
- * @param {number} ratio  Part of the values that may be cut off at each end.
  * @returns {[number, number] | null}
  */
-export function findUsualExtent(arrays, isLog, ratio = 0.02) {
+export function findUsualExtent(arrays, isLog) {
   const lists = [...arrays];
+  const extent = findExtent(lists, isLog);
+  const sorted = drawSample(lists, isLog);
+  if (!extent || !sorted.length) return extent;
+  const [low, high] = [0.25, 0.75].map((part) => sorted[Math.floor((sorted.length - 1) * part)]);
+  if (low === high) return extent;
+  const reach = (high - low) * 3;
+  const [from, to] = isLog ? [10 ** (low - reach), 10 ** (high + reach)] : [low - reach, high + reach];
+  return [Math.max(extent[0], from), Math.min(extent[1], to)];
+}
+
+/** Returns some of the values in order, or their logarithms. @param {ArrayLike<number>[]} lists @param {boolean} isLog */
+function drawSample(lists, isLog) {
   const total = lists.reduce((sum, values) => sum + values.length, 0);
-  const stride = Math.max(1, Math.floor(total / 20000));
+  // Not a whole number: curves of equal length are met at different places of theirs.
+  const stride = total > MAX_SAMPLE ? total / MAX_SAMPLE + 0.618034 : 1;
   /** @type {number[]} */
   const sample = [];
-  let position = 0;
+  let place = 0;
   for (const values of lists) {
-    for (let i = 0; i < values.length; i++, position++) {
-      if (position % stride) continue;
-      if (Number.isFinite(values[i]) && !(isLog && values[i] <= 0)) sample.push(values[i]);
+    for (; place < values.length; place += stride) {
+      const value = values[Math.floor(place)];
+      if (!Number.isFinite(value) || (isLog && value <= 0)) continue;
+      sample.push(isLog ? Math.log10(value) : value);
     }
+    place -= values.length;
   }
-  if (!sample.length) return findExtent(lists, isLog);
-  const sorted = Float64Array.from(sample).sort();
-  const cut = Math.floor(sorted.length * ratio);
-  return [sorted[cut], sorted[sorted.length - 1 - cut]];
+  return Float64Array.from(sample).sort();
 }
 
 /**
@@ -131,7 +143,7 @@ export function findTicks(lo, hi, count = 6, isWhole = false) {
   if (!(span > 0) || !Number.isFinite(span)) return Number.isFinite(lo) ? [lo] : [];
   const rough = span / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const factor = [1, 2, 5, 10].find((each) => each * power >= rough * 0.999) ?? 10;
+  const factor = [1, 2, 5, 10].find((each) => each * power >= rough * 0.75) ?? 10;
   const step = isWhole ? Math.max(1, Math.round(factor * power)) : factor * power;
   return multiplesOf(step, lo, hi);
 }

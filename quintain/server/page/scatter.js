@@ -5,6 +5,7 @@ import { Check, Choice, ShadeLegend, TrialTip } from "./chart_parts.js";
 import { ChartTable } from "./chart_table.js";
 import { listShades, shadeOf, useTheme } from "./colors.js";
 import { readRange, writeRange } from "./curve_choice.js";
+import * as format from "./format.js";
 import { Plot } from "./plot.js";
 import { sortByMetric } from "./rank.js";
 import { findPoint, isSmallerBetter, layDimension, listVarying, metricKey } from "./scatter_choice.js";
@@ -103,7 +104,7 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   return html`<div class="slice">
     <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Show this one large" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
-      tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, String(data.value(y, hit.row) ?? "")]]} />`}
+      tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, format.number(data.value(y, hit.row))]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}
       onZoom=${isSmall ? undefined : (/** @type {any} */ next) => setQuery({ sz: writeRange(next, "scatter") })}
       label=${`${data.column(y)?.label ?? y} by ${label}, ${rows.length} trials`} />
@@ -120,7 +121,7 @@ function Hidden({ count }) {
 function paintPoints(context, view, { x, y, rows, shading, hasColor, isSmall, chosen, ids }) {
   const isMany = rows.length > 1500;
   const radius = isMany ? 1.5 : isSmall || rows.length > 300 ? 2.5 : 4;
-  context.globalAlpha = isMany ? 0.45 : rows.length > 300 ? 0.65 : 0.85;
+  context.globalAlpha = isMany ? 0.3 : rows.length > 300 ? 0.65 : 0.85;
   let color = "";
   for (const row of rows) {
     const [px, py] = [view.toX(x.values[row]), view.toY(y.values[row])];

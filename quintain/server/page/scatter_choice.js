@@ -12,6 +12,7 @@ import { findExtent, padExtent } from "./scales.js";
  */
 
 const JITTER = 0.22;
+const MAX_SCATTERED = 40;
 
 /** @param {ExperimentData} data */
 export function listVarying(data) {
@@ -51,7 +52,9 @@ export function layDimension(data, key, rows, { isLog, isRank }) {
   const canLog = isLog && findExtent([shown], true) !== null;
   const [lo, hi] = padExtent(findExtent([shown], canLog), canLog);
   const isWhole = data.hparams.find((each) => `hparams.${each.path}` === key)?.kind === "int";
-  return { axis: { label, kind: canLog ? "log" : isWhole ? "whole" : "number", lo, hi }, values };
+  const kind = canLog ? "log" : isWhole ? "whole" : "number";
+  if (kind !== "whole" || hi - lo > MAX_SCATTERED) return { axis: { label, kind, lo, hi }, values };
+  return { axis: { label, kind, lo: Math.ceil(lo) - 0.5, hi: Math.floor(hi) + 0.5 }, values: values.map((value, row) => value + scatter(row)) };
 }
 
 /** @param {string} label @param {string[]} values @param {ArrayLike<number>} rows @returns {Dimension} */
@@ -64,7 +67,7 @@ function layNames(label, values, rows) {
   };
 }
 
-/** Moves points of one name apart, each always by the same. @param {number} row */
+/** Moves points of one name or whole number apart, each always by the same. @param {number} row */
 function scatter(row) {
   return ((((row + 1) * 0.618034) % 1) - 0.5) * 2 * JITTER;
 }

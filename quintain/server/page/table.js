@@ -10,6 +10,8 @@ const HEAD = 34;
 const SPARE = 8;
 const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
 const CHECK = 40;
+/** Where the table was left, so that the way back from a trial leads there. */
+const left = { place: "", top: 0 };
 const SCROLLBAR = 18;
 
 /**
@@ -35,10 +37,14 @@ export function VirtualTable(props) {
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
     measure();
+    if (left.place === location.hash) box.current.scrollTop = left.top;
     return () => observer.disconnect();
   }, []);
   useEffect(() => reveal(box.current, active), [active]);
-  const onScroll = () => setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+  const onScroll = () => {
+    Object.assign(left, { place: location.hash, top: box.current.scrollTop });
+    setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+  };
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
   const layout = columns.map((column) => (isFixed(column) ? `${widthOf(column)}px` : `minmax(${widthOf(column)}px, 1fr)`)).join(" ");
@@ -113,10 +119,10 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
     const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
-    return h("div", props, h("span", { class: `badge state-${state}`, title: data.value("reason", row) || undefined }, state));
+    return h("div", props, h("span", { class: `badge state-${state}`, title: format.short(data.value("reason", row), 1000) || undefined }, state));
   }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
-  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.text(value) || undefined : undefined }, text);
+  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.short(value, 1000) || undefined : undefined }, text);
 }
 
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */

@@ -18,7 +18,7 @@ export function TrialsTab({ data, experiment, visible, version, status, selectio
   const sort = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, sort.key, sort.descending), [data, version, visible, sort.key, sort.descending]);
   const keys = useMemo(() => readColumns(query.cols, data), [query.cols, data, data.columns.length]);
-  const columns = useMemo(() => data.columns.filter((/** @type {any} */ column) => keys.includes(column.key)), [data, data.columns.length, keys]);
+  const columns = useMemo(() => pickColumns(data, keys), [data, data.columns.length, keys]);
   const idAt = (/** @type {number} */ at) => data.ids[rows[at]];
   const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
   const onSort = (/** @type {string} */ key) => {
@@ -88,6 +88,12 @@ function Columns({ data, keys, setQuery, isChosen }) {
     })}
     ${isChosen && html`<${Button} onClick=${() => setQuery({ cols: null })}>Usual columns<//>`}
   <//>`;
+}
+
+/** The columns of some keys, or the usual ones where there are none of them. @param {any} data @param {string[]} keys @returns {any[]} */
+function pickColumns(data, keys) {
+  const picked = data.columns.filter((/** @type {any} */ column) => keys.includes(column.key));
+  return picked.length ? picked : pickColumns(data, chooseColumns(data));
 }
 
 /** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */

@@ -11,7 +11,7 @@ import fastapi
 
 from quintain import errors
 from quintain.records import codec, master_status
-from quintain.server import changes, cursors, direct_calls
+from quintain.server import answers, changes, cursors, direct_calls
 from quintain.server import feed as feed_lib
 
 _KEEP_ALIVE_SECS: Final = 15.0
@@ -23,7 +23,13 @@ def build_router(calls: direct_calls.DirectCalls, feed: feed_lib.Feed) -> fastap
     """Returns the address of the feed."""
     router = fastapi.APIRouter(tags=["events"])
 
-    @router.get("/events", response_class=fastapi.responses.StreamingResponse)
+    @router.get(
+        "/events",
+        response_class=fastapi.responses.StreamingResponse,
+        responses={
+            200: {"model": answers.Changes, "content": {"text/event-stream": {}}},
+        },
+    )
     async def follow(
         experiment_id: int | None = None,
         trial_id: int | None = None,

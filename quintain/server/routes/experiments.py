@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import fastapi
 
 from quintain import errors
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import experiment as experiment_lib
 from quintain.records import provenance as provenance_lib
 from quintain.records import states, trial_table
 from quintain.records import trial as trial_lib
@@ -66,7 +68,7 @@ class Fork:
 
 
 @dataclasses.dataclass
-class Check:
+class CheckedExperiment:
     """What would be created."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
@@ -97,7 +99,7 @@ def build_router(
     """Returns the addresses below `/experiments`."""
     router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
 
-    @router.get("")
+    @router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
     def list_experiments(
         *,
         include_archived: bool = False,
@@ -118,7 +120,7 @@ def build_router(
             )
         )
 
-    @router.post("")
+    @router.post("", response_model=experiment_lib.Experiment, status_code=201)
     def create_experiment(new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
         model_dir = None if new.model_dir is None else _read_path(new.model_dir)
@@ -134,7 +136,7 @@ def build_router(
         return responses.to_response(experiment, 201)
 
     @router.post("/check", response_model=answers.Check)
-    def check_experiment(new: Check) -> fastapi.Response:
+    def check_experiment(new: CheckedExperiment) -> fastapi.Response:
         """Says what an experiment would be, without creating it."""
         text, source = new.config_text, "config"
         if text is None and new.parent_id is not None:
@@ -142,12 +144,12 @@ def build_router(
             text = calls.get_experiment(new.parent_id).original_config
         return responses.to_response(search_check.check(text or "", source, new.overrides))
 
-    @router.get("/{experiment_id}")
+    @router.get("/{experiment_id}", response_model=experiment_lib.Experiment)
     def get_experiment(experiment_id: int) -> fastapi.Response:
         """Returns an experiment."""
         return responses.to_response(calls.get_experiment(experiment_id))
 
-    @router.patch("/{experiment_id}")
+    @router.patch("/{experiment_id}", response_model=experiment_lib.Experiment)
     def update_experiment(
         experiment_id: int, changes: Annotated[dict[str, Any], fastapi.Body()]
     ) -> fastapi.Response:
@@ -156,7 +158,7 @@ def build_router(
             commands.update_experiment(experiment_id, experiment_changes.check(changes))
         )
 
-    @router.delete("/{experiment_id}")
+    @router.delete("/{experiment_id}", status_code=204)
     def delete_experiment(experiment_id: int) -> fastapi.Response:
         """Deletes an experiment that has ended."""
         commands.delete_experiment(experiment_id)
@@ -164,18 +166,18 @@ def build_router(
 
     _add_parts(router, calls)
 
-    @router.post("/{experiment_id}/fork")
+    @router.post("/{experiment_id}/fork", response_model=experiment_lib.Experiment, status_code=201)
     def fork(experiment_id: int, changes: Fork) -> fastapi.Response:
         """Creates an experiment from this one."""
         new = commands.fork_experiment(experiment_id, changes.config_text, changes.overrides)
         return responses.to_response(new, 201)
 
-    @router.post("/{experiment_id}/continue")
+    @router.post("/{experiment_id}/continue", response_model=experiment_lib.Experiment)
     def continue_experiment(experiment_id: int, changes: Continuation) -> fastapi.Response:
         """Goes on with an experiment that has ended."""
         return responses.to_response(commands.continue_experiment(experiment_id, changes.overrides))
 
-    @router.post("/{experiment_id}/{command}")
+    @router.post("/{experiment_id}/{command}", response_model=experiment_lib.Experiment)
     def apply(experiment_id: int, command: str) -> fastapi.Response:
         """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
         return responses.to_response(commands.apply(experiment_id, command))
@@ -226,12 +228,12 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
         answer.headers["X-Total-Count"] = str(total)
         return answer
 
-    @router.get("/{experiment_id}/checkpoints")
+    @router.get("/{experiment_id}/checkpoints", response_model=list[checkpoint_lib.Checkpoint])
     def list_checkpoints(experiment_id: int) -> fastapi.Response:
         """Lists its checkpoints."""
         return responses.to_response(calls.list_checkpoints(experiment_id=experiment_id))
 
-    @router.get("/{experiment_id}/events")
+    @router.get("/{experiment_id}/events", response_model=list[dict[str, Any]])
     def list_events(experiment_id: int, *, after: int = 0) -> fastapi.Response:
         """Lists what happened to it."""
         return responses.to_response(calls.list_events(experiment_id, after=after))
@@ -247,13 +249,13 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
         directory = calls.find_model_dir(experiment_id)
         return archives.to_response(directory, f"experiment-{experiment_id}")
 
-    @router.get("/{experiment_id}/files")
+    @router.get("/{experiment_id}/files", response_model=list[str])
     def list_files(experiment_id: int) -> fastapi.Response:
         """Lists the files of its code."""
         directory = calls.find_model_dir(experiment_id)
         return responses.to_response(checkpoint_files.list_files(directory))
 
-    @router.get("/{experiment_id}/files/{name:path}")
+    @router.get("/{experiment_id}/files/{name:path}", response_class=fastapi.responses.FileResponse)
     def get_file(experiment_id: int, name: str) -> fastapi.Response:
         """Returns a file of its code."""
         path = checkpoint_files.find_file(calls.find_model_dir(experiment_id), name)

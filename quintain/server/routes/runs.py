@@ -1,15 +1,28 @@
 """`/runs`: the runs of `quintain train` that are on this machine."""
 
+import dataclasses
 import pathlib
 from typing import Annotated
 
 import fastapi
+import pydantic
 
+from quintain import errors
 from quintain.client import home as home_lib
 from quintain.client import run_notes
 from quintain.records import master_status
 from quintain.server import responses
 from quintain.server.runs import run_index, run_reader, run_samples
+
+
+@dataclasses.dataclass
+class Folders:
+    """Where to look for runs."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    paths: Annotated[list[str], pydantic.Field(max_length=100)]
+    """Absolute paths."""
 
 
 def build_index(info: master_status.MasterInfo) -> run_index.RunIndex:
@@ -34,6 +47,18 @@ def build_router(index: run_index.RunIndex) -> fastapi.APIRouter:
         reader.forget_all_but(run.path for run in found)
         runs = [reader.summarize(run) for run in found]
         return responses.to_response(sorted(runs, key=lambda run: run.time, reverse=True))
+
+    @router.post("/folders")
+    def add_folders(folders: Folders) -> fastapi.Response:
+        """Shows the runs below further folders, until the master ends."""
+        paths = [pathlib.Path(path) for path in folders.paths]
+        for path in paths:
+            if not path.is_absolute() or not path.is_dir():
+                raise errors.ConfigError(
+                    f"paths: got {str(path)[:200]!r}, expected the absolute path of a directory."
+                )
+        index.add(paths)
+        return responses.to_response({})
 
     @router.get("/{name}")
     def get_run(name: str) -> fastapi.Response:

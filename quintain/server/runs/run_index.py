@@ -73,6 +73,12 @@ class RunIndex:
         self._found_secs: float | None = None
         self._has_warned = False
 
+    def add(self, directories: Iterable[pathlib.Path]) -> None:
+        """Looks into further folders from now on."""
+        with self._lock:
+            self._directories = tuple(dict.fromkeys((*self._directories, *directories)))
+            self._found_secs = None
+
     def list_runs(self) -> list[FoundRun]:
         """Returns all runs, those of folders first."""
         with self._lock:
