@@ -1,5 +1,7 @@
 """Settings of all tests."""
 
+import fcntl
+import hashlib
 import importlib
 import json
 import logging
@@ -36,20 +38,32 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def run_program():
-    """Runs a program of `tests/programs/`, and returns the JSON that it writes last."""
+def run_program(tmp_path_factory):
+    """Runs a program of `tests/programs/`, and returns the JSON that it writes last.
+
+    The same program with the same arguments runs once, for all processes that share the tests.
+    """
+    directory = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        directory = directory.parent
 
     def run(name, *arguments):
-        done = subprocess.run(
-            [sys.executable, str(_PROGRAMS / name), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout.splitlines()[-1])
+        command = [str(_PROGRAMS / name), *map(str, arguments)]
+        path = directory / f"{hashlib.sha256(json.dumps(command).encode()).hexdigest()}.json"
+        with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                path.write_text(_run_python(command), encoding="utf-8")
+        return json.loads(path.read_text(encoding="utf-8"))
 
     return run
+
+
+def _run_python(command):
+    """Returns the last line that a program writes."""
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()[-1]
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ A link is good for whoever comes first. So it is printed to terminals only, unle
 what commands write into files is often for others to read.
 """
 
+import getpass
 import html
 import os
 import sys
+import urllib.parse
 import webbrowser
 from collections.abc import Callable
 from typing import Final
@@ -52,6 +54,21 @@ def to_view(link: str, view: str) -> str:
 def has_display() -> bool:
     """Returns whether a browser of this machine would be seen by who runs the command."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
+
+
+def find_tunnel(link: str) -> str | None:
+    """Returns the command that makes a link work where the user sits, if that is another machine.
+
+    Args:
+        link: The link.
+    """
+    ends = os.environ.get("SSH_CONNECTION", "").split()
+    if len(ends) != 4 or has_display():
+        return None
+    here = urllib.parse.urlsplit(link).netloc
+    user, (_, _, machine, port) = getpass.getuser(), ends
+    option = "" if port == "22" else f"-p {port} "
+    return f"ssh -N -L {here.rpartition(':')[2]}:{here} {option}{user}@{machine}"
 
 
 def open_in_browser(home: home_lib.Home, link: master_status.PageLink) -> bool:

@@ -36,6 +36,8 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     if as_json:
         output.print_json({"url": link.url, "home": info.home, "pid": info.pid})
         return
+    if (tunnel := page_links.find_tunnel(link.url)) is not None:
+        click.echo(f"To open it on the machine before you, first run there:\n  {tunnel}", err=True)
     click.echo("The link works once, within ten minutes:", err=True)
     click.echo(link.url)
     if not no_browser and page_links.has_display() and not page_links.open_in_browser(home, link):

@@ -93,10 +93,10 @@ def parse(text: str, known: Collection[str]) -> Filter:
         >>> chosen = parse("lr < 1e-2 and not state = error", ["hparams.lr", "state"])
         >>> chosen.test({"hparams.lr": [0.1, 0.001], "state": ["ACTIVE", "ACTIVE"]}, 2)
         [False, True]
-        >>> parse("rl < 0.1", ["hparams.lr"])
+        >>> parse("lrr < 0.1", ["hparams.lr"])
         Traceback (most recent call last):
         ...
-        quintain.errors.ConfigError: where: at position 1: got 'rl', expected a hyperparameter, \
+        quintain.errors.ConfigError: where: at position 1: got 'lrr', expected a hyperparameter, \
 metric or column. Did you mean 'lr'?
     """
     if len(text) > MAX_LENGTH:

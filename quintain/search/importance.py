@@ -22,8 +22,11 @@ from quintain.search import space as space_lib
 MIN_TRIALS: Final = 5
 """Trials with a metric below which nothing is said."""
 
-MAX_FANOVA_TRIALS: Final = 1000
-"""Trials above which `auto` takes PED-ANOVA, which is much faster."""
+MAX_FANOVA_TRIALS: Final = 500
+"""Most trials of fANOVA, which takes seconds of them; its time grows with their square."""
+
+_AUTO_FANOVA_TRIALS: Final = 200
+"""Trials above which `auto` takes PED-ANOVA."""
 
 _SEED: Final = 0
 """So that the same trials always give the same answer."""
@@ -53,32 +56,36 @@ def evaluate(
     """
     rows = [row for row, value in enumerate(metrics) if value is not None and math.isfinite(value)]
     evaluator = _choose(evaluator, len(rows))
-    if len(rows) < MIN_TRIALS:
-        problem = f"{len(rows)} trials have a finite value; at least {MIN_TRIALS} are needed."
+
+    def give_up(problem: str) -> importance.Importances:
         return importance.Importances(evaluator, len(rows), problem=problem)
+
+    if len(rows) < MIN_TRIALS:
+        return give_up(f"{len(rows)} trials have a finite value; at least {MIN_TRIALS} are needed.")
+    if evaluator is importance.Evaluator.FANOVA and len(rows) > MAX_FANOVA_TRIALS:
+        return give_up(
+            f"fANOVA of {len(rows):,} trials takes too long; it is for {MAX_FANOVA_TRIALS} at "
+            "most. Use 'ped_anova' or 'mdi'."
+        )
     values = [float(metrics[row] or 0.0) for row in rows]
     if min(values) == max(values):
-        problem = f"All {len(rows)} trials have the same value."
-        return importance.Importances(evaluator, len(rows), problem=problem)
+        return give_up(f"All {len(rows)} trials have the same value.")
     chosen = {name: [column[row] for row in rows] for name, column in hparams.items()}
-    varied = {
-        name: column
-        for name, column in chosen.items()
-        if len({_to_key(value) for value in column if value is not None}) > 1
-    }
+    varied = {name: column for name, column in chosen.items() if _is_varied(column)}
     if not varied:
-        problem = f"No hyperparameter has different values in the {len(rows)} trials."
-        return importance.Importances(evaluator, len(rows), problem=problem)
+        return give_up(f"No hyperparameter has different values in the {len(rows)} trials.")
     signed = values if smaller_is_better else [-value for value in values]
     shares = _measure_all(varied, signed, space, evaluator)
     total = sum(shares.values())
     if not total:
-        problem = f"The {len(rows)} trials show no influence of any hyperparameter."
-        return importance.Importances(evaluator, len(rows), problem=problem)
+        return give_up(f"The {len(rows)} trials show no influence of any hyperparameter.")
     ranked = sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))
-    return importance.Importances(
-        evaluator, len(rows), tuple((name, share / total) for name, share in ranked)
-    )
+    found = tuple((name, share / total) for name, share in ranked)
+    return importance.Importances(evaluator, len(rows), found)
+
+
+def _is_varied(column: Sequence[Any]) -> bool:
+    return len({_to_key(value) for value in column if value is not None}) > 1
 
 
 def _choose(evaluator: importance.Evaluator, num_trials: int) -> importance.Evaluator:
@@ -89,7 +96,7 @@ def _choose(evaluator: importance.Evaluator, num_trials: int) -> importance.Eval
     """
     has_forests = importlib.util.find_spec("sklearn") is not None
     if evaluator is importance.Evaluator.AUTO:
-        is_fast = has_forests and num_trials <= MAX_FANOVA_TRIALS
+        is_fast = has_forests and num_trials <= _AUTO_FANOVA_TRIALS
         return importance.Evaluator.FANOVA if is_fast else importance.Evaluator.PED_ANOVA
     if not has_forests and evaluator is not importance.Evaluator.PED_ANOVA:
         raise errors.ConfigError(
@@ -138,7 +145,7 @@ def _measure(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     encoded, distributions = {}, {}
     for name, column in columns.items():
-        if len({_to_key(value) for value in column}) > 1:
+        if _is_varied(column):
             encoded[name], distributions[name] = _encode(optuna, column, ranges.get(name))
     if not encoded or min(values) == max(values):
         return {}

@@ -24,8 +24,9 @@ SESSION: Final = "session"
 
 _SCHEME: Final = "bearer "
 _READS: Final = ("GET", "HEAD")
-_NOT_BY_COOKIE: Final = re.compile(r"/master/sign-in|/trials/[^/]*/runs(/.*)?", re.DOTALL)
-"""Paths that no page asks for: where links to it come from, and the work of trials' processes."""
+_NOT_BY_COOKIE: Final = re.compile(r"/master/sign-in$|/trials/[^/]*/runs(/|$)")
+"""Paths that no page asks for: where links to it come from, and the work of trials' processes.
+They end as those of routes do: there may be a line's end behind."""
 
 
 class TokenCheck:
@@ -105,7 +106,7 @@ class TokenCheck:
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
-        if _NOT_BY_COOKIE.fullmatch(scope["path"].removeprefix(self._prefix)):
+        if _NOT_BY_COOKIE.match(scope["path"].removeprefix(self._prefix)):
             return _forbid("A browser that is signed in may not ask for this.")
         if self._sign_in.is_other_user(scope):
             return _forbid("The connection is another user's than the master's.")

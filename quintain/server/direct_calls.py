@@ -54,6 +54,7 @@ class DirectCalls(calls.Calls):
         self._store = store
         self._home = home
         self._find_status = find_status
+        self._tables = tables.WrittenTables()
         self._search_views: search_view.SearchViews | None = None
 
     @override
@@ -132,7 +133,11 @@ class DirectCalls(calls.Calls):
             state_names: Only those in one of these states; all if empty.
         """
         with self._store.reading() as session:
-            table = tables.read_table(session, session.get_experiment(experiment_id))
+            experiment = session.get_experiment(experiment_id)
+            if not selection.where and not selection.sort:
+                trials = session.list_trials(experiment_id, states=tuple(state_names))
+                return list(selection.cut(trials)), len(trials)
+            table = tables.read_table(session, experiment)
             chosen = [
                 row
                 for row in table.select(selection.where, selection.sort)
@@ -146,6 +151,11 @@ class DirectCalls(calls.Calls):
     def get_table(self, experiment_id: int) -> trial_table.TrialTable:
         with self._store.reading() as session:
             return tables.read_table(session, session.get_experiment(experiment_id))
+
+    def write_table(self, experiment_id: int) -> bytes:
+        """Returns what `get_table` does, as JSON; it may be one that is still true."""
+        with self._store.reading() as session:
+            return self._tables.write(session, session.get_experiment(experiment_id))
 
     def read_curves(
         self, experiment_id: int, metrics: Sequence[str], trial_ids: Sequence[int]

@@ -3,6 +3,7 @@
 import collections
 import json
 import struct
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _ALIGNMENT: Final = 8
 _POINT_BYTES: Final = 24
+_MOST_KEPT: Final = 4
+_MOST_BEHIND: Final = 1000
 
 
 def read_table(
@@ -66,6 +69,38 @@ def write_table(table: trial_table.TrialTable) -> bytes:
 
     plain = {**vars(table), "metrics": {name: vars(one) for name, one in table.metrics.items()}}
     return pydantic_core.to_json(plain, inf_nan_mode="strings")
+
+
+class WrittenTables:
+    """Tables as JSON, kept while nothing of their experiments changes."""
+
+    def __init__(self) -> None:
+        """Keeps nothing yet."""
+        self._kept: dict[int, tuple[str, bytes]] = {}
+        self._lock = threading.Lock()
+
+    def write(self, session: "reading.Reader", experiment: experiment_lib.Experiment) -> bytes:
+        """Returns the table of an experiment."""
+        with self._lock:
+            cursor, text = self._kept.pop(experiment.id, ("", b""))
+        if not _is_true(session, experiment.id, cursor):
+            table = read_table(session, experiment)
+            cursor, text = table.cursor, write_table(table)
+        with self._lock:
+            self._kept[experiment.id] = cursor, text
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return text
+
+
+def _is_true(session: "reading.Reader", experiment_id: int, cursor: str) -> bool:
+    """Returns whether nothing of an experiment has changed since a cursor, not long ago."""
+    start = cursors.parse(cursor, cursors.find_home(session))
+    oldest, newest = session.get_change_bounds()
+    # Who has the table goes on from its cursor, which must not be too old for that.
+    if start is None or not max(oldest, newest - _MOST_BEHIND) <= start <= newest:
+        return False
+    return not session.has_changed(experiment_id, start)
 
 
 def read_curves(

@@ -87,7 +87,7 @@ class Session(reading.Reader):
     def add_trial(self, record: trial.TrialRecord) -> trial.TrialRecord:
         """Stores a new trial and returns it; one whose id is 0 gets the next id."""
         added = self._add(record)
-        self._note(change.ChangeKind.TRIAL, added.experiment_id, added.id)
+        self._note_trial(added)
         return added
 
     def update_trial(self, record: trial.TrialRecord) -> None:
@@ -97,6 +97,10 @@ class Session(reading.Reader):
             NotFoundError: If there is none.
         """
         self._update(record, "id")
+        self._note_trial(record)
+
+    def _note_trial(self, record: trial.TrialRecord) -> None:
+        self._owners[record.id] = record.experiment_id
         self._note(change.ChangeKind.TRIAL, record.experiment_id, record.id)
 
     def end_trials(

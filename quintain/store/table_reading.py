@@ -52,6 +52,11 @@ class TableReader(curve_reading.CurveReader):
         values = {"id": experiment_id, "system": metric.MetricGroup.SYSTEM.value}
         return _read_columns(names, self._select(query, values))
 
+    def has_changed(self, experiment_id: int, after: int) -> bool:
+        """Returns whether anything of an experiment changed after a change."""
+        query = "SELECT 1 FROM changes WHERE id > :after AND experiment_id = :id LIMIT 1"
+        return self._find_value(query, {"id": experiment_id, "after": after}) is not None
+
     def list_packed_curves(
         self,
         experiment_id: int,

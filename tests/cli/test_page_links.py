@@ -62,3 +62,18 @@ def test_the_arguments_of_a_browser_tell_others_nothing(tmp_path, monkeypatch):
 
     assert page_links.open_in_browser(home, master_status.PageLink(LINK, is_for_one_user=True))
     assert opened[1:] == [LINK]
+
+
+def test_who_sits_elsewhere_is_told_how_to_come_here(monkeypatch):
+    monkeypatch.setattr(page_links, "has_display", lambda: False)
+    monkeypatch.setattr(page_links.getpass, "getuser", lambda: "me")
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
+    assert page_links.find_tunnel(LINK) == "ssh -N -L 8080:127.0.0.1:8080 me@10.0.0.1"
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 2222")
+    assert page_links.find_tunnel(LINK) == "ssh -N -L 8080:127.0.0.1:8080 -p 2222 me@10.0.0.1"
+
+    monkeypatch.setattr(page_links, "has_display", lambda: True)
+    assert page_links.find_tunnel(LINK) is None
+    monkeypatch.setattr(page_links, "has_display", lambda: False)
+    monkeypatch.delenv("SSH_CONNECTION")
+    assert page_links.find_tunnel(LINK) is None

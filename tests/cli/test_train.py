@@ -86,6 +86,7 @@ def test_evaluation_prints_metrics_as_json(run_dir, quintain):
     assert {"validation_loss", "sacrebleu_score", "exact_match"} <= json.loads(stdout).keys()
 
 
+@pytest.mark.slow
 def test_params_yaml_is_enough_to_run_again(run_dir, tmp_path, quintain):
     code, stdout, stderr = quintain(
         "train",
@@ -98,6 +99,7 @@ def test_params_yaml_is_enough_to_run_again(run_dir, tmp_path, quintain):
     assert json.loads(stdout)["step"] in (4, 6)
 
 
+@pytest.mark.slow
 def test_translate_prints_one_line_for_each_text(run_dir, quintain):
     code, stdout, stderr = quintain(
         "translate", f"--model_dir={run_dir}", "one", "the third of May"
@@ -107,6 +109,7 @@ def test_translate_prints_one_line_for_each_text(run_dir, quintain):
     assert len(stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_dry_run_reports_and_keeps_nothing(tmp_path, quintain, tiny, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -132,6 +135,7 @@ def data_flags(train, valid):
     ]
 
 
+@pytest.mark.slow
 def test_own_tsv_files_can_be_trained_on(tmp_path, quintain, tiny):
     train, valid = write_pairs(tmp_path / "t.tsv"), write_pairs(tmp_path / "v.tsv")
 
@@ -143,6 +147,7 @@ def test_own_tsv_files_can_be_trained_on(tmp_path, quintain, tiny):
     assert json.loads(stdout)["step"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -183,6 +188,7 @@ def test_bad_input_is_one_message_exit_2_and_nothing_written(tmp_path, quintain,
     assert not model_dir.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("train", "valid", "message"),
     [
@@ -359,6 +365,7 @@ def test_a_profile_of_no_training_is_refused(tmp_path, quintain, tiny, flag):
     assert f"--profile: got '1:2' with {flag}" in stderr
 
 
+@pytest.mark.slow
 def test_the_suggested_commands_have_the_gin_flags_of_this_one(tmp_path, quintain, tiny):
     directory = tmp_path / "run"
     file = tmp_path / "a file.gin"
@@ -390,6 +397,7 @@ def test_a_lost_process_is_no_bad_input(quintain, monkeypatch, tmp_path):
     assert stderr.endswith("Error: A worker is gone.\n")
 
 
+@pytest.mark.slow
 def test_a_run_with_two_vocabularies_is_trained_averaged_evaluated_and_translated(
     tmp_path, quintain, tiny
 ):

@@ -4,9 +4,12 @@ import ast
 import graphlib
 import pathlib
 
+import pytest
+
 PACKAGE = pathlib.Path(__file__).parents[2] / "quintain"
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other_in_a_circle():
     imports = {name: find_imports(path) for name, path in find_modules(PACKAGE).items()}
 

@@ -177,6 +177,7 @@ def test_defect_9_data_that_end_in_a_loop_end_the_training_in_order(tmp_path):
     assert "validation_loss" in logs
 
 
+@pytest.mark.slow
 def test_defect_9_a_finished_run_gives_its_metrics(tmp_path):
     _, logs = run(build_params(), "train_and_eval", tmp_path)
     reporter = Collector()
@@ -228,6 +229,7 @@ def test_defect_17_a_checkpoint_of_another_model_is_refused(tmp_path):
         run(build_params({"units": 2}, train_steps=9), "train", tmp_path)
 
 
+@pytest.mark.slow
 def test_defect_18_sigterm_saves_a_checkpoint_from_which_the_run_ends_the_same(tmp_path):
     class Terminate(Collector):
         def on_train_loop(self, *args, **kwargs):

@@ -85,6 +85,7 @@ def build_runner(params, model_dir, mode="train_and_eval"):
     return experiment_runner.ExperimentRunner(strategy, task, mode, params, model_dir)
 
 
+@pytest.mark.slow
 def test_a_run_has_the_actions_that_its_config_asks_for(tmp_path, line_params):
     params = line_params(
         {"trainer": {"optimizer_config": {"ema": {"average_decay": 0.9}}, "train_steps": 10}}

@@ -90,6 +90,7 @@ def test_a_metric_that_fails_at_the_end_leaves_the_weights(averaged, monkeypatch
         np.testing.assert_array_equal(former, weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_an_interrupted_run_ends_the_same_to_the_bit(tmp_path, line_params, dtype):
     class Stop:
@@ -120,6 +121,7 @@ def test_an_interrupted_run_ends_the_same_to_the_bit(tmp_path, line_params, dtyp
         np.testing.assert_array_equal(value, parts[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_holds_the_averages_as_weights(tmp_path, line_params):
     best = {
         "best_checkpoint_export_subdir": "best",
@@ -138,6 +140,7 @@ def test_the_best_checkpoint_holds_the_averages_as_weights(tmp_path, line_params
         np.testing.assert_array_equal(weight, average)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ckpt-20", "best/best_ckpt-20"])
 def test_a_trained_model_has_the_averaged_weights(tmp_path, line_params, name):
     best = {
@@ -174,6 +177,7 @@ def test_training_goes_on_from_a_best_checkpoint_with_the_weights(averaged, tmp_
         np.testing.assert_array_equal(former, weight)
 
 
+@pytest.mark.slow
 def test_an_init_checkpoint_starts_the_average(tmp_path, line_params):
     run(line_params({"trainer": {"train_steps": 10}}), "train", tmp_path / "first")
     params = line_params(AVERAGE | {"task": {"init_checkpoint": str(tmp_path / "first")}})
@@ -186,6 +190,7 @@ def test_an_init_checkpoint_starts_the_average(tmp_path, line_params):
         np.testing.assert_array_equal(weight.numpy(), value.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_finite", [False, True])
 @pytest.mark.parametrize("use_while_loop", [True, False])
 def test_accumulated_batches_are_one_large_batch(line_params, is_finite, use_while_loop):

@@ -51,6 +51,7 @@ def check_kept(parsed, path):
     assert experiment_parser.load_params(str(path)) == parsed.params
 
 
+@pytest.mark.slow
 def test_any_file_is_refused_with_its_place_or_kept_whole(tmp_path):
     path = tmp_path / "a [1] ü.yaml"
     for number in range(NUM_MUTATIONS):
@@ -74,6 +75,7 @@ def test_any_file_is_refused_with_its_place_or_kept_whole(tmp_path):
             check_kept(parsed, tmp_path / "params.yaml")
 
 
+@pytest.mark.slow
 def test_any_override_is_refused_with_its_place_or_kept_whole(tmp_path):
     for number in range(NUM_MUTATIONS // 2):
         random = random_lib.Random(-1 - number)

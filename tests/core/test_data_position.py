@@ -107,6 +107,7 @@ def _position(iterator, inspection, count=0):
     return checkpoint_state.DataPosition(lambda: iterator, lambda: count, inspection=inspection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 1, 7, 11])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_run_goes_on_with_the_same_batches(directory, kind, position, caplog):

@@ -16,6 +16,7 @@ def _no_bindings_stay():
     gin_io.clear()
 
 
+@pytest.mark.slow
 def test_the_operative_config_is_written_beside_the_params(tmp_path):
     options = experiment_parser.ParseConfigOptions(
         experiment="test/line",
@@ -90,6 +91,7 @@ def go_on(params, model_dir, bindings, **kwargs):
     train_lib.train_from_config(params, "train", str(model_dir), experiment="test/line", **kwargs)
 
 
+@pytest.mark.slow
 def test_other_bindings_for_a_run_are_shown_and_refused(tmp_path, line_params):
     first = ["create_trainer.checkpoint_exporter = None"]
     go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
@@ -106,6 +108,7 @@ def test_other_bindings_for_a_run_are_shown_and_refused(tmp_path, line_params):
     assert (tmp_path / "config.gin").read_text() == "\n".join([*first, ""])
 
 
+@pytest.mark.slow
 def test_the_bindings_of_a_run_can_be_read_again(tmp_path, line_params):
     first = ["create_trainer.checkpoint_exporter = None", "Trainer.train_dataset = None"]
     go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
@@ -120,6 +123,7 @@ def test_the_bindings_of_a_run_can_be_read_again(tmp_path, line_params):
     assert not (tmp_path / "config.gin.1").exists()
 
 
+@pytest.mark.slow
 def test_other_bindings_can_be_allowed_and_the_former_are_kept(tmp_path, line_params):
     first = ["create_trainer.checkpoint_exporter = None"]
     go_on(line_params({"trainer": {"train_steps": 5}}), tmp_path, first)
@@ -139,6 +143,7 @@ def test_the_builder_of_optimizers_goes_by_its_class_or_its_own_name():
         assert gin_io.bindings() == "build_optimizer.postprocessor = None\n"
 
 
+@pytest.mark.slow
 def test_a_run_without_gin_writes_none(tmp_path, line_params):
     params = line_params({"trainer": {"train_steps": 5}})
     params.lock()

@@ -114,6 +114,7 @@ def test_drop_remainder_drops_the_last_training_batch(make_params, drop_remainde
     assert [len(batch) for batch in _batches(reader.read())] == sizes
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_order(make_params):
     orders = [
         _numbers(_reader(make_params(is_training=True, seed=seed)).read(), 12)
@@ -125,6 +126,7 @@ def test_the_same_seed_gives_the_same_order(make_params):
     assert orders[3] == orders[4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_pipelines", [2, 4, 6])
 def test_workers_train_on_their_own_records(make_params, num_pipelines):
     params = make_params(is_training=True, global_batch_size=num_pipelines, shuffle_buffer_size=0)
@@ -146,6 +148,7 @@ def test_workers_without_sharding_train_in_different_order(make_params):
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("position", [0, 1, 4, 13])
 def test_a_restored_iterator_goes_on_exactly(make_params, tmp_path, position, cache):

@@ -31,6 +31,7 @@ def test_norms_are_not_logged_otherwise(line_params):
     assert "gradient_norm" not in logs
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_can_not_measure_norms_is_refused(line_params):
     with pytest.raises(errors.ConfigError, match=r"trainer\.norm_summaries: got True"):
         build_trainer(line_params(NORMS), keras.optimizers.SGD())

@@ -1,3 +1,4 @@
+import pytest
 import tensorflow as tf
 
 from quintain.core import task_factory, train_lib
@@ -60,6 +61,7 @@ def test_without_a_strategy_it_takes_the_one_in_force(tmp_path, line_params):
     assert runner.strategy is tf.distribute.get_strategy()
 
 
+@pytest.mark.slow
 def test_a_run_with_a_manager_of_tensorflow_recovers(tmp_path, line_params):
     class WithTensorFlowManager(train_lib.OrbitExperimentRunner):
         def _maybe_build_checkpoint_manager(self):

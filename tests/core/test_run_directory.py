@@ -34,6 +34,7 @@ def longer(line_params):
     return line_params({"trainer": {**SHORT, **BEST, "train_steps": 20}, "runtime": {"seed": 1}})
 
 
+@pytest.mark.slow
 def test_a_run_in_any_directory_is_resumed_and_evaluated_as_elsewhere(tmp_path, params, longer):
     name, results = "a [0] ü", []
     for directory in (tmp_path / name, tmp_path / "a 0 ü"):
@@ -47,6 +48,7 @@ def test_a_run_in_any_directory_is_resumed_and_evaluated_as_elsewhere(tmp_path, 
     )
 
 
+@pytest.mark.slow
 def test_a_refused_metric_leaves_nothing_and_binds_nobody(tmp_path, params, line_params, caplog):
     refused = line_params({"trainer": {**SHORT, **BEST, "best_checkpoint_eval_metric": "nothing"}})
 
@@ -72,6 +74,7 @@ def test_a_first_step_that_fails_leaves_no_settings(tmp_path, params, monkeypatc
     assert os.listdir(tmp_path / "run") == ["train"]  # Summaries, which bind nobody.
 
 
+@pytest.mark.slow
 def test_settings_of_a_run_that_was_killed_before_its_first_step_bind_nobody(
     tmp_path, params, caplog
 ):
@@ -92,6 +95,7 @@ def test_a_second_training_is_refused_and_changes_nothing(tmp_path, params):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_evaluations_go_on_beside_a_training(tmp_path, params):
     train(params, tmp_path)
 
@@ -102,6 +106,7 @@ def test_evaluations_go_on_beside_a_training(tmp_path, params):
     assert evaluated.logs == continuous.logs
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_could_keep_no_results_says_so_before_it_begins(tmp_path, params):
     train(params, tmp_path)
     (tmp_path / f".writable-{os.getpid()}").mkdir()
@@ -112,6 +117,7 @@ def test_an_evaluation_that_could_keep_no_results_says_so_before_it_begins(tmp_p
         train(params, tmp_path, "eval")
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_be_written_any_more_is_named(tmp_path, params, monkeypatch):
     def fail(path, line):
         raise errors.OutputError(f"{path}: can't be written: Permission denied.")
@@ -130,6 +136,7 @@ def test_what_is_in_the_way_of_summaries_is_named(tmp_path, params, name):
         train(params, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_mid_run_is_said_with_the_file(tmp_path, params, monkeypatch):
     train(params, tmp_path)
     shutil.rmtree(tmp_path / "best")

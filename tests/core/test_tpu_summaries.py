@@ -60,6 +60,7 @@ def read_steps(directory):
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow_tpu_summary", [True, False])
 def test_steps_write_their_summaries_when_they_are_due(tmp_path, allow_tpu_summary):
     params = build_params(allow_tpu_summary=allow_tpu_summary)

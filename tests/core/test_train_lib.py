@@ -64,6 +64,7 @@ def trained_dir(trained, tmp_path, line_params):
     return copy
 
 
+@pytest.mark.slow
 def test_train_and_eval_learns_and_returns_the_last_evaluation(tmp_path, line_params):
     reporter = Collector()
 
@@ -84,6 +85,7 @@ def test_train_and_eval_learns_and_returns_the_last_evaluation(tmp_path, line_pa
     assert list((tmp_path / "validation").glob("events*"))
 
 
+@pytest.mark.slow
 def test_evaluation_covers_the_tail_of_the_data(trained_dir, line_params):
     params = line_params()
     task = task_factory.get_task(params.task)
@@ -151,6 +153,7 @@ def test_train_steps_of_zero_is_an_error(tmp_path, line_params):
         run(line_params({"trainer": {"train_steps": 0}}), "train", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_finite_dataset_ends_training_with_checkpoint_and_evaluation(tmp_path, line_params):
     reporter = Collector()
     params = line_params(
@@ -164,6 +167,7 @@ def test_a_finite_dataset_ends_training_with_checkpoint_and_evaluation(tmp_path,
     assert "validation_loss" in logs
 
 
+@pytest.mark.slow
 def test_train_and_post_eval_evaluates_once(tmp_path, line_params):
     reporter = Collector()
 
@@ -205,6 +209,7 @@ def test_continuous_eval_of_a_run_that_does_not_go_on_ends_at_the_time_out(
     assert "validation_loss" in logs
 
 
+@pytest.mark.slow
 def test_train_and_validate_evaluates_every_checkpoint(tmp_path, line_params):
     reporter = Collector()
     params = line_params({"trainer": {"checkpoint_interval": 15, "validation_interval": 7}})
@@ -217,6 +222,7 @@ def test_train_and_validate_evaluates_every_checkpoint(tmp_path, line_params):
     assert names == [f"ckpt-{step}" for step in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_precision_is_set_by_config_alone_and_put_back(tmp_path, line_params, dtype):
     params = line_params(
@@ -239,6 +245,7 @@ def test_a_run_without_model_dir_keeps_nothing(line_params, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_runs_of_the_same_config_are_identical(trained_dir, tmp_path, line_params):
     run(line_params(), "train_and_eval", tmp_path / "again")
 
@@ -259,6 +266,7 @@ class StopAt:
             self.interruption.request("test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_loops", [1, 3, 4, 7])
 def test_an_interrupted_and_resumed_run_ends_the_same_to_the_bit(
     trained_dir, tmp_path, line_params, after_loops
@@ -303,6 +311,7 @@ def best_checkpoint_params(line_params, **changes):
     )
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_kept_with_its_step_and_logs(tmp_path, line_params):
     _, logs = run(best_checkpoint_params(line_params), "train_and_eval", tmp_path)
 
@@ -330,6 +339,7 @@ def test_a_checkpoint_of_other_settings_is_refused(trained_dir, line_params):
         run(params, "train_and_eval", trained_dir)
 
 
+@pytest.mark.slow
 def test_init_checkpoint_starts_a_new_run_and_not_a_resumed_one(trained_dir, tmp_path, line_params):
     params = line_params(
         {"task": {"init_checkpoint": str(trained_dir)}, "trainer": {"train_steps": 5}}
@@ -350,6 +360,7 @@ def test_an_init_checkpoint_that_is_not_there_is_an_error(tmp_path, line_params)
         run(params, "train", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_falls_back_and_ends_the_same(
     trained_dir, tmp_path, line_params, caplog
 ):
@@ -370,6 +381,7 @@ def exact_logs():
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", [{"run_eagerly": True}, {"enable_xla": True}])
 def test_eager_and_compiled_runs_learn_the_same(exact_logs, tmp_path, line_params, runtime):
     exact = {"task": {"dropout_rate": 0.0}}
@@ -381,6 +393,7 @@ def test_eager_and_compiled_runs_learn_the_same(exact_logs, tmp_path, line_param
     assert logs["validation_loss"] == pytest.approx(exact_logs["validation_loss"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_mirrored_on_one_cpu_learns_the_same_as_one_device(trained_dir, tmp_path, line_params):
     params = line_params({"runtime": {"distribution_strategy": "mirrored"}})
 
@@ -398,6 +411,7 @@ def test_a_signal_while_the_best_metric_is_checked_stops_the_run(tmp_path, line_
             run(params, "train_and_eval", tmp_path, interruption=interruption)
 
 
+@pytest.mark.slow
 def test_a_named_task_goes_by_its_name_in_the_log(tmp_path, line_params, caplog):
     params = line_params({"task": {"name": "sums"}, "trainer": {"train_steps": 5}})
 

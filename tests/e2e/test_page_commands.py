@@ -95,7 +95,7 @@ def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
     assert shown["path"] == str(tmp_path / "more" / "run")
 
     (tmp_path / "toy.yaml").write_text(CONFIG)
-    create = ("experiment", "create", tmp_path / "toy.yaml", MODEL_DIR, "--paused", "--no-check")
+    create = ("experiment", "create", tmp_path / "toy.yaml", MODEL_DIR, "--detach", "--no-check")
     shown = {
         "status": run_at_terminal("master", "status"),
         "create": run_at_terminal(*create),
@@ -108,6 +108,7 @@ def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
         assert go(one).status == 403
 
     # What may be for others to read has no link, nor has the master's own log.
+    run("experiment", "kill", 1)
     quiet = run(*create).stderr + run("master", "status").stderr
     assert "\n  quintain ui\n" in quiet
     written = quiet + (home.logs / "master.log").read_text()

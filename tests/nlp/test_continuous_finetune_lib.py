@@ -122,6 +122,7 @@ def finetune(source, model_dir, *, pretrain_steps=6, trainer=None, **kwargs):
     )
 
 
+@pytest.mark.slow
 def test_metrics_are_kept_under_the_step_of_the_pretraining_and_checkpoints_are_not(
     tmp_path, source
 ):
@@ -142,6 +143,7 @@ def test_metrics_are_kept_under_the_step_of_the_pretraining_and_checkpoints_are_
     assert list((tmp_path / "tuned" / "eval").glob("events*"))
 
 
+@pytest.mark.slow
 def test_each_new_checkpoint_is_fine_tuned_from_its_own_weights(tmp_path, source):
     later = tmp_path / "later"
     shutil.copytree(source, later)
@@ -164,6 +166,7 @@ def test_each_new_checkpoint_is_fine_tuned_from_its_own_weights(tmp_path, source
     assert second["validation_loss"] < first["validation_loss"]
 
 
+@pytest.mark.slow
 def test_a_restart_repeats_nothing_that_is_done(tmp_path, source):
     finetune(source, tmp_path / "tuned")
     reporter = Collector()
@@ -173,6 +176,7 @@ def test_a_restart_repeats_nothing_that_is_done(tmp_path, source):
     assert reporter.sources == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_fine_tuning_is_finished_after_a_restart(tmp_path, source):
     class Stop(Collector):
         def on_train_loop(self, *args, **kwargs):
@@ -188,6 +192,7 @@ def test_an_interrupted_fine_tuning_is_finished_after_a_restart(tmp_path, source
     assert reporter.steps == [4]
 
 
+@pytest.mark.slow
 def test_checkpoints_of_another_fine_tuning_in_the_directory_are_not_used(tmp_path, source):
     keep_until(source, 2)
     shutil.copytree(source, tmp_path / "tuned")
@@ -224,6 +229,7 @@ def test_a_damaged_state_is_named_and_nothing_is_deleted(tmp_path, source, conte
     assert (state.parent / "ckpt-6.index").exists()
 
 
+@pytest.mark.slow
 def test_without_an_end_the_first_time_out_ends_it(tmp_path, source):
     assert "validation_loss" in finetune(source, tmp_path / "tuned", pretrain_steps=None)
 
@@ -250,6 +256,7 @@ def test_other_modes_are_an_error(tmp_path):
         continuous_finetune_lib.run_continuous_finetune("train", build_params(), str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
     params = build_params()
     params.task.init_checkpoint = str(source)
@@ -262,6 +269,7 @@ def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
     assert (tmp_path / "tuned" / "metrics-6.json").exists()
 
 
+@pytest.mark.slow
 def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypatch):
     asked = []
     build = continuous_finetune_lib.run_kinds.build_runner
@@ -285,6 +293,7 @@ def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypa
     assert asked == [False]
 
 
+@pytest.mark.slow
 def test_a_fine_tuning_that_was_stopped_goes_on_with_its_settings_or_those_allowed(
     tmp_path, source
 ):

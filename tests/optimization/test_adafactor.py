@@ -122,6 +122,7 @@ def test_a_large_matrix_is_kept_by_rows_and_columns(build, size):
     assert sum(int(np.prod(slot.shape)) for slot in slots) == size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer_cls", [adafactor.Adafactor, adafactor.AdafactorKeras])
 def test_sparse_gradients_with_repeated_rows_count_like_dense_ones(optimizer_cls, train_embedding):
     sparse, dense = train_embedding(lambda: optimizer_cls(0.1))

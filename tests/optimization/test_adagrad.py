@@ -27,6 +27,7 @@ def test_it_follows_its_formula_with_epsilon_added_to_the_root(trained, recomput
         np.testing.assert_allclose(left, right, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 1.0])
 def test_sparse_gradients_with_repeated_rows_count_like_dense_ones(limit, train_embedding):
     sparse, dense = train_embedding(lambda: adagrad.Adagrad(0.1, clipnorm=limit))

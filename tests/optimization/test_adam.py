@@ -81,6 +81,7 @@ def test_without_a_clip_norm_large_gradients_keep_their_size(trained):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer_cls", [adam.Adam, adam.AdamWeightDecay])
 @pytest.mark.parametrize("amsgrad", [False, True])
 def test_sparse_gradients_with_repeated_rows_count_like_dense_ones(

@@ -22,6 +22,7 @@ _ADAPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _RULES)
 def test_every_rule_follows_its_formula(name, trained, recompute, runner):
     decays = iter(_DECAYS.get(name, [0.1, 0.0, 0.1]))

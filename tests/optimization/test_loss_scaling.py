@@ -40,6 +40,7 @@ def test_a_float16_model_trains(mixed_float16, wrapper):
     assert int(optimizer.iterations.numpy()) == 60
 
 
+@pytest.mark.slow
 def test_an_overflow_skips_the_update_and_halves_the_scale(runner):
     weight = keras.Variable([1.0])
     optimizer = loss_scaling.LossScaleOptimizer(sgd.SGD(1.0), initial_scale=8.0)

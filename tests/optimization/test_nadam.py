@@ -35,6 +35,7 @@ def test_it_follows_its_formula(trained, recompute):
         np.testing.assert_allclose(left, right, rtol=3e-6, atol=3e-6)
 
 
+@pytest.mark.slow
 def test_sparse_gradients_with_repeated_rows_count_like_dense_ones(train_embedding):
     sparse, dense = train_embedding(lambda: nadam.Nadam(0.1))
 

@@ -81,6 +81,7 @@ def test_what_drops_an_iterator_does_not_wait_for_its_destruction(blockade, dist
     assert not blockade.was_waited_for
 
 
+@pytest.mark.slow
 def test_the_garbage_collector_does_not_wait_for_the_destruction_of_an_iterator(blockade):
     cycle = {"iterator": iterators.create(blockade.build())}
     cycle["self"] = cycle

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { colorOf, dashOf, lightness, listShades, shadeOf } from "../../quintain/server/page/colors.js";
+import { assignLooks, colorOf, dashOf, lightness, listShades, shadeOf } from "../../quintain/server/page/colors.js";
 
 const GROUNDS = [[false, "#ffffff"], [true, "#14171c"]];
 const NUM_HUES = 8;
@@ -47,6 +47,17 @@ test("a trial has the same looks always, and 24 neighbours differ in colour or d
   assert.equal(new Set(looks).size, 24);
   assert.equal(colorOf(1, true), colorOf(1 + NUM_HUES, true));
   assert.match(colorOf(0, false) + colorOf(-5, false), /^#[0-9a-f]{6}#[0-9a-f]{6}$/);
+});
+
+test("trials in one chart never look alike, and keep their own colour where they can", () => {
+  const eight = assignLooks([85, 157, 5, 140, 51, 26, 14, 2], false);
+  assert.equal(new Set([...eight.values()].map((look) => look.color)).size, 8);
+  assert.ok([...eight.values()].every((look) => !look.dash.length));
+  assert.equal(eight.get(5).color, colorOf(5, false));
+  assert.equal(eight.get(51).color, colorOf(51, false));
+  const many = assignLooks(Array.from({ length: 24 }, (_, i) => 1 + 24 * i), true);
+  assert.equal(new Set([...many.values()].map((look) => look.color + look.dash)).size, 24);
+  assert.equal(assignLooks([], true).size, 0);
 });
 
 test("the best shade stands out most", () => {

@@ -27,6 +27,7 @@ test("a padded extent has room for a single value, and for the largest numbers",
   assert.deepEqual(padExtent([5, 5], false), [4.5, 5.5]);
   assert.deepEqual(padExtent([0, 0], false), [-1, 1]);
   assert.deepEqual(padExtent([8, 8], true), [4, 16]);
+  assert.deepEqual(padExtent([1.7e9, 1.7e9], false, 0, 10), [1.7e9 - 10, 1.7e9 + 10]);
   for (const isLog of [false, true]) {
     const [lo, hi] = padExtent([isLog ? 1e-300 : -1.7e308, 1.7e308], isLog);
     assert.ok(Number.isFinite(lo) && Number.isFinite(hi) && lo < hi);

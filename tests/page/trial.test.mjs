@@ -5,6 +5,7 @@ import { findChanges } from "../../quintain/server/page/action_forms.js";
 import { clean, joinLines, levelOf, shorten, splitFound, toBlocks } from "../../quintain/server/page/log_lines.js";
 import { countOutcomes, layOutTree, sortRung } from "../../quintain/server/page/search_layout.js";
 import { findRange, listSlots, measureUse, toSpans } from "../../quintain/server/page/timeline_layout.js";
+import { findBatches } from "../../quintain/server/page/trial_charts.js";
 import { TrialData } from "../../quintain/server/page/trial_data.js";
 import { toYaml } from "../../quintain/server/page/yaml_text.js";
 
@@ -127,6 +128,14 @@ test("training and validation of a metric share a chart, the searched one first"
   assert.deepEqual(data.listCharts(), [["accuracy", ["training/accuracy", "validation/val_accuracy"]], ["loss", ["training/loss", "validation/val_loss"]]]);
   assert.deepEqual(data.listSystem(), ["system/cpu_percent"]);
   assert.equal(data.cursor, "abcdefgh-7");
+});
+
+test("a range of time is one of batches, up to the points around it", () => {
+  const batches = Float64Array.of(10, 20, 30, 40);
+  const secs = Float64Array.of(1, 2, 3, 4);
+  assert.deepEqual(findBatches(batches, secs, [2.2, 2.8]), [20, 30]);
+  assert.deepEqual(findBatches(batches, secs, [2, 3]), [20, 30]);
+  assert.deepEqual(findBatches(batches, secs, [0, 9]), [0, 40]);
 });
 
 test("changes of a trial are taken over, those of others are not", async () => {

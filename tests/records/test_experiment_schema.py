@@ -17,6 +17,7 @@ def validator():
     return jsonschema.Draft202012Validator(schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_examples_are_valid_in_both_dialects(validator, path):
     assert list(validator.iter_errors(yaml_io.load_file(str(path)))) == []

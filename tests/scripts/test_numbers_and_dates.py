@@ -60,6 +60,7 @@ def test_both_sides_end_alike():
             assert source.endswith(".") == target.endswith(".")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "target"),
     [

@@ -130,6 +130,14 @@ def test_where_nothing_can_be_said_it_says_why(count, measure, problem):
     assert found.importances == ()
 
 
+def test_many_trials_are_not_for_fanova():
+    hparams, metrics = make_trials(600, lambda row: row["dropout"])
+
+    assert importance.evaluate(hparams, metrics, SPACE).evaluator is Evaluator.PED_ANOVA
+    found = importance.evaluate(hparams, metrics, SPACE, evaluator=Evaluator.FANOVA)
+    assert found.problem.startswith("fANOVA of 600 trials takes too long")
+
+
 def test_constants_decide_nothing():
     found = importance.evaluate({"batch_size": [32] * 9}, range(9), SPACE)
 

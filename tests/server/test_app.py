@@ -193,6 +193,7 @@ def test_answers_to_users_are_described_by_their_types(http):
     assert set(table) == {"cursor", "num_trials", "columns", "hparams", "metrics"}
 
 
+@pytest.mark.slow
 def test_small_answers_are_sent_at_once(http, url):
     """With Nagle's algorithm each of them would wait for a delayed acknowledgement."""
     http("GET", "/api/v1/experiments")

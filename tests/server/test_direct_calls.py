@@ -80,6 +80,7 @@ def test_files_are_copied_whole(over_http, calls, is_remote, tmp_path, home):
     assert (tmp_path / "code" / "model_def.py").exists()
 
 
+@pytest.mark.slow
 def test_a_deleted_checkpoint_can_not_be_copied(over_http, store, tmp_path):
     with store.transaction() as session_:
         session_.add_checkpoint(

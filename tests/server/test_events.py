@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import socket
 
 import pytest
 import urllib3
@@ -219,6 +220,29 @@ def test_who_does_not_read_is_given_up(store, master):
 
     with feed_lib.Feed(store, master.status) as feed:
         assert asyncio.run(follow_slowly(feed)) == [None, None]
+
+
+def test_the_end_of_the_server_is_not_kept_by_who_does_not_read(calls, master, store, caplog):
+    with contextlib.ExitStack() as parts:
+        client = parts.enter_context(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener = parts.enter_context(contextlib.closing(http_server.listen(0, 0)))
+        feed = feed_lib.Feed(store, master.status)
+        parts.enter_context(http_server.serve(build(calls, master, feed), listener))
+        parts.enter_context(feed)
+        cursor = find_newest(store)
+        with store.transaction() as session:
+            record = dataclasses.replace(session.get_trial(1), reason="x" * 8_000_000)
+            session.update_trial(record)
+        client.connect(listener.getsockname())
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        client.sendall(
+            f"GET /api/v1/events?cursor={cursor} HTTP/1.1\r\nHost: {host}\r\n"
+            "Authorization: Bearer the-token\r\n\r\n".encode()
+        )
+        assert client.recv(12) == b"HTTP/1.1 200"
+
+    assert [one.getMessage() for one in caplog.records if one.levelname != "INFO"] == []
 
 
 def test_the_end_of_the_feed_ends_what_is_told(follow, feed):

@@ -227,6 +227,10 @@ NOT_FOR_BROWSERS = [
     ("GET", "/api/v1/trials/1/runs/1-1/workload?wait=0"),
     ("GET", "/api/v1/trials/1/%72uns/1-1/workload?wait=0"),
     ("POST", "/api/v1/trials/%31/runs/a%0A"),
+    # Routes are found despite a line's end.
+    ("POST", "/api/v1/master/sign-in%0A"),
+    ("POST", "/api/v1/trials/1/runs%0A"),
+    ("POST", "/api/v1/trials/1%0A/runs"),
 ]
 
 

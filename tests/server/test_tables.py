@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import gzip
 import json
 import struct
@@ -75,6 +76,21 @@ def test_the_table_has_a_column_for_everything(http):
     }
     newest = table["cursor"].rpartition("-")[2]
     assert int(newest) > 0
+
+
+def test_a_table_is_read_again_once_something_of_it_has_changed(calls, store):
+    first = calls.write_table(1)
+    with store.transaction() as session:
+        session.add_experiment(dataclasses.replace(session.get_experiment(1), id=0))
+    second = calls.write_table(1)
+    with store.transaction() as session:
+        session.update_trial(dataclasses.replace(session.get_trial(1), restarts=3))
+    third = json.loads(calls.write_table(1))
+
+    assert second is first
+    assert third["columns"]["restarts"] == [3, 0, 0]
+    assert third["cursor"] != json.loads(first)["cursor"]
+    assert json.loads(calls.write_table(2))["num_trials"] == 0
 
 
 def test_commands_see_the_same_table_and_trials_with_and_without_a_master(over_http, calls):

@@ -111,12 +111,10 @@ def create(
         try:
             if not follows:
                 experiment = _create_only(
-                    begin, num_slots, threads_per_slot, shows_link=not (as_json or quiet)
+                    begin, num_slots, threads_per_slot, says_more=not (as_json or paused)
                 )
                 if as_json:
                     output.print_json(experiment)
-                elif not paused:
-                    click.echo(f"  quintain experiment describe {experiment.id}", err=True)
                 return
             from quintain.cli.experiment import foreground
 
@@ -203,7 +201,7 @@ def _create_only(
     num_slots: int | None,
     threads_per_slot: int | None,
     *,
-    shows_link: bool,
+    says_more: bool,
 ) -> experiment_lib.Experiment:
     """Creates an experiment in the running master, or in one that is started for it."""
     home = home_lib.find_home()
@@ -211,10 +209,10 @@ def _create_only(
         connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)
     with connect.open_client() as client:
         experiment = begin(client)
-        if shows_link:
-            page_links.show(
-                lambda: client.page.build_link().url, view=f"experiments/{experiment.id}"
-            )
+        if says_more:
+            click.echo(f"  quintain experiment describe {experiment.id}", err=True)
+            view = f"experiments/{experiment.id}"
+            page_links.show(lambda: client.page.build_link().url, view=view)
         return experiment
 
 

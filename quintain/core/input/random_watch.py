@@ -31,6 +31,8 @@ class RandomWatch:
         """Has not warned yet."""
         self._has_warned = False
 
+    # Called while a step is traced: AutoGraph would convert it, for a third of the tracing's time.
+    @tf.autograph.experimental.do_not_convert
     def check_traced(self) -> None:
         """Looks through what was traced into the current graph; does nothing outside of one.
 

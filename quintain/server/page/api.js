@@ -67,7 +67,8 @@ async function ask(url, options = {}) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => null);
-  const { kind, message } = told?.error ?? { kind: "HttpError", message: `The master answered ${answer.status} ${answer.statusText}.` };
+  const plain = { kind: "HttpError", message: `The master answered ${answer.status} ${answer.statusText}.` };
+  const { kind, message } = told?.error ?? plain;
   throw new ApiError(kind, message, answer.status);
 }
 

@@ -33,9 +33,10 @@ function chooseView(parts) {
 function App() {
   const route = useRoute();
   const [status, setStatus] = useState(/** @type {any} */ (null));
-  useEffect(() => subscribe({ experiment_id: watchedExperiment(route.parts), trial_id: watchedTrial(route.parts), onStatus: setStatus }),
-    [watchedExperiment(route.parts), watchedTrial(route.parts)]);
-  useKeys({ "g e": () => route.go("/experiments"), "g r": () => route.go("/runs"), "g s": () => route.go("/slots"), t: toggleTheme });
+  const [experimentId, trialId] = [watchedExperiment(route.parts), watchedTrial(route.parts)];
+  useEffect(() => subscribe({ experiment_id: experimentId, trial_id: trialId, onStatus: setStatus }), [experimentId, trialId]);
+  const goTo = (/** @type {string} */ page) => () => route.go(`/${page}`);
+  useKeys({ "g e": goTo("experiments"), "g r": goTo("runs"), "g s": goTo("slots"), t: toggleTheme });
   const [view, props] = chooseView(route.parts);
   useEffect(() => {
     if (Object.hasOwn(VIEWS, view)) document.title = `${VIEWS[view].title} · Quintain`;
@@ -49,7 +50,8 @@ function App() {
       <span class="space"></span>
       <${Slots} status=${status} />
       <${Connection} />
-      <button type="button" class="button quiet wide-only" aria-label="Dark or light" title="Dark or light (t)" onClick=${toggleTheme}>◐</button>
+      <button type="button" class="button quiet wide-only" aria-label="Dark or light" title="Dark or light (t)"
+        onClick=${toggleTheme}>◐</button>
       <${More} />
     </header>
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}

@@ -19,6 +19,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
  * @property {number} [width]  CSS pixels.
  * @property {number} [alpha]
  * @property {{lo: Float64Array, hi: Float64Array}} [band]  A spread around `y`.
+ * @property {boolean} [isNamed]  Whether it stands in the legend; yes if it does not say.
  * @property {any} [key]  Whatever the caller knows it by.
  *
  * @typedef {{series: Series, x: number, y: number, raw: number}} Hit  `raw` is the value before smoothing.
@@ -28,6 +29,8 @@ const HIT_PX = 24;
 const MAX_POINTS = 4000;
 const MAX_NAMED = 12;
 const MAX_RAW = 20;
+/** Around a point that is alone on an axis of time. */
+const SINGLE_SECS = 10;
 
 /**
  * @param {object} props
@@ -54,8 +57,8 @@ export function Chart(props) {
   const [ownZoom, setOwnZoom] = useState(/** @type {import("./plot.js").Zoom | null} */ (null));
   const zoom = props.onZoom ? (props.zoom ?? null) : ownZoom;
   const lines = useMemo(() => series.map((one) => prepare(one, xLog, smoothing)), [series, xLog, smoothing]);
-  const bounds = useMemo(() => findBounds(lines, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
-    [lines, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
+  const bounds = useMemo(() => findBounds(lines, xKind, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
+    [lines, xKind, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
   const [x0, x1, y0, y1] = zoom ?? bounds;
   const x = useMemo(() => axis(xLabel, xLog ? "log" : xKind, x0, x1), [xLabel, xLog, xKind, x0, x1]);
   const y = useMemo(() => axis(yLabel, yLog ? "log" : "number", y0, y1), [yLabel, yLog, y0, y1]);
@@ -75,14 +78,14 @@ export function Chart(props) {
   if (isEmpty) return html`<div class="plot plot-empty"><div class="plot-caption">${yLabel}</div><p>No points yet.</p></div>`;
   return html`<div class="chart">
     <${Plot}
-      x=${x} y=${y} paint=${paint} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
+      x=${x} y=${y} paint=${paint} count=${lines.length} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => lines[hit.line] && paintChosen(context, view, lines[hit.line], hit.point)}
       tooltip=${(/** @type {any} */ hit) => lines[hit.line] && tooltip(at(hit))}
       onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
-    ${props.hasLegend !== false && series.length <= MAX_NAMED && html`<${Legend} series=${series} />`}
+    ${props.hasLegend !== false && html`<${Legend} series=${series} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
     <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
       rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
@@ -91,7 +94,9 @@ export function Chart(props) {
 
 /** @param {{series: Series[]}} props */
 function Legend({ series }) {
-  return html`<ul class="chart-legend">${[...series].reverse().map((one) => html`<li>
+  const named = series.filter((one) => one.isNamed ?? true).reverse();
+  if (!named.length || named.length > MAX_NAMED) return null;
+  return html`<ul class="chart-legend">${named.map((one) => html`<li>
     <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
       stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}
   </li>`)}</ul>`;
@@ -122,10 +127,10 @@ function toPale(line) {
   return { ...line, y: line.raw, alpha: (line.alpha ?? 1) * 0.25, width: 1, band: undefined };
 }
 
-/** @param {ReturnType<typeof prepare>[]} lines @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers @param {[number, number] | null} xExtent */
-function findBounds(lines, xLog, yLog, hidesOutliers, xExtent) {
+/** @param {ReturnType<typeof prepare>[]} lines @param {string} xKind @param {boolean} xLog @param {boolean} yLog @param {boolean} hidesOutliers @param {[number, number] | null} xExtent */
+function findBounds(lines, xKind, xLog, yLog, hidesOutliers, xExtent) {
   const values = lines.flatMap((line) => (line.band ? [line.band.lo, line.band.hi, line.y] : [line.y]));
-  const across = padExtent(xExtent ?? findExtent(lines.map((line) => line.x), xLog), xLog, 0.01);
+  const across = padExtent(xExtent ?? findExtent(lines.map((line) => line.x), xLog), xLog, 0.01, xKind === "number" ? NaN : SINGLE_SECS);
   const up = padExtent(hidesOutliers ? findUsualExtent(values, yLog) : findExtent(values, yLog), yLog);
   return /** @type {import("./plot.js").Zoom} */ ([...across, ...up]);
 }

@@ -60,45 +60,46 @@ export function useSame(values) {
 export function useCurves(data, metrics, trialIds) {
   const [state, setState] = useState(/** @type {{isLoading: boolean, error: any}} */ ({ isLoading: true, error: null }));
   const [attempt, setAttempt] = useState(0);
+  // Also after the experiment was fetched anew, which forgets all curves.
+  const isMissing = metrics.some((name) => data.curves.isMissing(name, trialIds));
   useEffect(() => {
     let isOver = false;
-    setState({ isLoading: true, error: null });
+    setState({ isLoading: isMissing, error: null });
     const done = (/** @type {any} */ error) => !isOver && setState({ isLoading: false, error: error ?? null });
     data.loadCurves(metrics, trialIds).then(() => done(null), done);
     return () => void (isOver = true);
-  }, [data, attempt, data.curves, metrics.join("\n"), trialIds?.join() ?? "all"]);
-  return { ...state, retry: () => setAttempt(attempt + 1) };
+  }, [data, attempt, isMissing, metrics.join("\n"), trialIds?.join() ?? "all"]);
+  return { error: state.error, isLoading: state.isLoading || (isMissing && !state.error), retry: () => setAttempt(attempt + 1) };
 }
 
 /**
  * Fetches all points of a few curves between some batches.
  * @param {{trialId: number, metric: string, from: number, to: number, numPoints: number}[]} wanted
- * @returns {Map<string, {batches: number[], values: number[], times: number[]}>}  By trial and metric (`nameCurve`).
+ * @returns {{parts: Map<string, {batches: number[], values: number[], times: number[]}>, error: any}}  By trial and metric (`nameCurve`).
  */
 export function useFullPoints(wanted) {
   const [parts, setParts] = useState(/** @type {Map<string, any>} */ (new Map()));
+  const [error, setError] = useState(/** @type {any} */ (null));
   const thinned = wanted.length <= MAX_FULL_CURVES ? wanted.filter((one) => one.numPoints >= MIN_THINNED_POINTS) : [];
   const key = JSON.stringify(thinned.map(({ trialId, metric, from, to }) => [trialId, metric, from, to]));
   useEffect(() => {
+    setError(null);
     if (!thinned.length) {
       setParts((old) => (old.size ? new Map() : old));
       return undefined;
     }
     let isOver = false;
-    const timer = setTimeout(async () => {
-      const fetched = await Promise.all(thinned.map(async ({ trialId, metric, from, to }) => {
-        // A curve that can't be had stays as it is: thinned, but right.
-        const points = await get(`/trials/${trialId}/points`, { metric, from, to }).catch(() => null);
-        return /** @type {[string, any]} */ ([nameCurve(trialId, metric), points && toNumbers(points)]);
-      }));
-      if (!isOver) setParts(new Map(fetched.filter(([, points]) => points)));
+    const timer = setTimeout(() => {
+      const fetched = thinned.map(async ({ trialId, metric, from, to }) =>
+        /** @type {[string, any]} */ ([nameCurve(trialId, metric), toNumbers(await get(`/trials/${trialId}/points`, { metric, from, to }))]));
+      Promise.all(fetched).then((pairs) => !isOver && setParts(new Map(pairs)), (problem) => !isOver && setError(problem));
     }, ZOOM_PAUSE_MS);
     return () => {
       isOver = true;
       clearTimeout(timer);
     };
   }, [key]);
-  return parts;
+  return { parts, error };
 }
 
 /** @param {number} trialId @param {string} metric */

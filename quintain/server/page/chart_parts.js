@@ -60,3 +60,8 @@ export function Check({ label, title, checked, onChange }) {
   return html`<label class="check" title=${title}><input type="checkbox" checked=${checked}
     onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.checked)} />${label}</label>`;
 }
+
+/** @param {{color: string, dash: number[]}} props */
+export function Swatch({ color, dash }) {
+  return html`<svg class="swatch" width="18" height="8" aria-hidden="true"><line x1="0" y1="4" x2="18" y2="4" stroke=${color} stroke-width="3" stroke-dasharray=${dash.join(" ")} /></svg>`;
+}

@@ -39,6 +39,35 @@ export function dashOf(trialId) {
 }
 
 /**
+ * Returns looks by which a few trials in one chart are told apart: each its own colour where no other
+ * one has it, and dashes only when there are more trials than colours.
+ * @param {number[]} trialIds
+ * @param {boolean} isDark
+ * @returns {Map<number, {color: string, dash: number[]}>}
+ */
+export function assignLooks(trialIds, isDark) {
+  const colors = isDark ? DARK : LIGHT;
+  const looks = new Map();
+  const waiting = [...new Set(trialIds)].sort((a, b) => a - b);
+  for (let round = 0; waiting.length; round++) {
+    const free = new Set(colors.keys());
+    const turn = waiting.splice(0, colors.length);
+    const give = (/** @type {number} */ id, /** @type {number} */ hue) => {
+      free.delete(hue);
+      looks.set(id, { color: colors[hue], dash: DASHES[round % DASHES.length] });
+    };
+    const others = turn.filter((id) => {
+      const hue = wrap(id - 1, colors.length);
+      if (!free.has(hue)) return true;
+      give(id, hue);
+      return false;
+    });
+    for (const id of others) give(id, [...free][0]);
+  }
+  return looks;
+}
+
+/**
  * Returns the shades for numbers, from the lowest to the highest; the best ones stand out most from the ground.
  * @param {boolean} isDark
  * @param {boolean} isSmallerBetter

@@ -2,9 +2,9 @@
 /** Trials side by side: only the settings that differ, metrics and curves; seeds together. */
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
-import { Check } from "./chart_parts.js";
+import { Check, Swatch } from "./chart_parts.js";
 import { brief } from "./chart_table.js";
-import { colorOf, dashOf, useTheme } from "./colors.js";
+import { assignLooks, useTheme } from "./colors.js";
 import { averageLines, findSpread, groupBySettings, listDifferences } from "./comparison.js";
 import { groupMetrics, readSettings } from "./curve_choice.js";
 import { CurveControls } from "./curve_controls.js";
@@ -40,6 +40,8 @@ export function CompareView({ data, selection, setSelection, route }) {
   const isSeeded = useMemo(() => groupBySettings(data, rows).length < rows.length, [data, version, rows]);
   const isGrouped = isSeeded && route.query.cm !== "0";
   const groups = useMemo(() => listGroups(data, rows, isGrouped), [data, version, rows, isGrouped]);
+  const theme = useTheme();
+  const looks = useMemo(() => assignLooks(groups.map((group) => group.id), theme.isDark), [groups, theme]);
   const { error, retry } = useCurves(data, settings.metrics, rows.map((row) => data.ids[row]));
   const others = html`<a href=${formatPlace("/compare", { ids: data.id })}>Compare this experiment with others</a>`;
   if (!rows.length) {
@@ -57,11 +59,11 @@ export function CompareView({ data, selection, setSelection, route }) {
       <${Check} label="only what differs" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
-    <${ComparisonTable} ...${{ data, version, groups, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />
+    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />
     ${groups.length > MAX_COLUMNS && html`<p class="chart-note">The table has the first ${MAX_COLUMNS} of ${groups.length}.</p>`}
     <${CurveControls} data=${data} settings=${settings} route=${route} isCompared=${true} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
-    ${groupMetrics(settings.metrics).map(({ chart, metrics }) => html`<${GroupChart} key=${chart} ...${{ data, version, groups, chart, metrics, settings }} />`)}
+    ${groupMetrics(settings.metrics).map(({ chart, metrics }) => html`<${GroupChart} key=${chart} ...${{ data, version, groups, looks, chart, metrics, settings }} />`)}
   </section>`;
 }
 
@@ -75,8 +77,7 @@ function listGroups(data, rows, isGrouped) {
 }
 
 /** @param {any} props */
-function ComparisonTable({ data, groups, rows, hasAll, selection, setSelection }) {
-  const theme = useTheme();
+function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection }) {
   const shown = /** @type {Group[]} */ (groups.slice(0, MAX_COLUMNS));
   const differing = listDifferences(data, rows);
   const columns = hasAll ? data.columns.filter((/** @type {any} */ column) => column.source === "hparam") : differing;
@@ -88,7 +89,7 @@ function ComparisonTable({ data, groups, rows, hasAll, selection, setSelection }
   };
   return html`<div class="plain-box"><table class="plain comparison">
     <thead><tr><th></th>${shown.map((group) => html`<th scope="col" key=${group.id}>
-      <${Swatch} id=${group.id} theme=${theme} />
+      <${Swatch} ...${looks.get(group.id)} />
       ${group.rows.length > 1 ? `${group.rows.length} seeds: ` : "Trial "}${group.rows.map((row, i) => html`${i ? ", " : ""}<a href=${`#/trials/${data.ids[row]}`}>${data.ids[row]}</a>`)}
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
@@ -113,7 +114,7 @@ function MetricRow({ data, groups, name, part }) {
   const spreads = groups.map((group) => findSpread(group.rows.map((row) => values[row])));
   const sign = data.isSmallerBetter(name) ? 1 : -1;
   const best = Math.min(...spreads.map((spread) => (Number.isFinite(spread.mean) ? sign * spread.mean : Infinity)));
-  return html`<tr><th scope="row">${name} <span class="muted">${part}</span></th>
+  return html`<tr><th scope="row"><bdi>${name}</bdi> <span class="muted">${part}</span></th>
     ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
 }
 
@@ -124,26 +125,21 @@ function writeSpread(spread, group, values) {
   return `${format.number(spread.mean)} ± ${Number.isNaN(spread.deviation) ? "–" : format.number(spread.deviation, 2)} (${spread.count})`;
 }
 
-/** @param {{id: number, theme: import("./colors.js").Theme}} props */
-function Swatch({ id, theme }) {
-  return html`<svg class="swatch" width="18" height="8" aria-hidden="true"><line x1="0" y1="4" x2="18" y2="4" stroke=${colorOf(id, theme.isDark)} stroke-width="3" stroke-dasharray=${dashOf(id).join(" ")} /></svg>`;
-}
-
 /** @param {any} props */
-function GroupChart({ data, version, groups, chart, metrics, settings }) {
-  const theme = useTheme();
+function GroupChart({ data, version, groups, looks, chart, metrics, settings }) {
   const series = useMemo(() => groups.flatMap((/** @type {Group} */ group) => metrics.flatMap((/** @type {string} */ metric) => {
     const lines = group.rows.map((row) => data.curve(data.ids[row], metric)).filter((curve) => curve?.batches.length)
       .map((curve) => ({ x: curve.batches, y: curve.values }));
     if (!lines.length) return [];
     const isTraining = metrics.length > 1 && metric.startsWith("training/");
-    const looks = { color: colorOf(group.id, theme.isDark), dash: isTraining ? [5, 3] : metrics.length > 1 ? [] : dashOf(group.id), key: nameCurve(group.id, metric) };
+    const { color, dash } = looks.get(group.id);
+    const own = { color, dash: isTraining ? [5, 3] : metrics.length > 1 ? [] : dash, key: nameCurve(group.id, metric) };
     const name = metrics.length > 1 ? `${group.name}, ${metric}` : group.name;
-    if (lines.length === 1) return [{ ...looks, name, ...lines[0] }];
+    if (lines.length === 1) return [{ ...own, name, ...lines[0] }];
     const { x, mean, deviation } = averageLines(lines);
     const spread = deviation.map((value) => (Number.isNaN(value) ? 0 : value));
-    return [{ ...looks, name: `${name} (mean, n = ${lines.length})`, x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } }];
-  })), [data, version, groups, metrics.join("\n"), theme]);
+    return [{ ...own, name: `${name} (mean, n = ${lines.length})`, x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } }];
+  })).reverse(), [data, version, groups, looks, metrics.join("\n")]);
   return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
     xLog=${settings.xLog} yLog=${settings.yLog} smoothing=${settings.smoothing} hidesOutliers=${settings.hidesOutliers} height=${320} syncKey=${`compare-${data.id}`} />`;
 }

@@ -2,8 +2,9 @@
 /** Experiments side by side: their searches, the settings that differ, and how soon each became good. */
 import { get, getBuffer, subscribe } from "./api.js";
 import { Chart } from "./chart.js";
+import { Swatch } from "./chart_parts.js";
 import { brief } from "./chart_table.js";
-import { colorOf, dashOf, useTheme } from "./colors.js";
+import { assignLooks, useTheme } from "./colors.js";
 import { listDifferingPaths } from "./comparison.js";
 import { ExperimentData } from "./experiment_data.js";
 import * as format from "./format.js";
@@ -27,7 +28,7 @@ export function CompareExperimentsView({ route }) {
       ${others.length > 0 && ids.length < MAX_EXPERIMENTS && html`<label class="choice">Add <select value=""
         onChange=${(/** @type {any} */ event) => event.currentTarget.value && setIds([...ids, Number(event.currentTarget.value)])}>
         <option value="">an experiment …</option>
-        ${others.map((one) => html`<option key=${one.id} value=${one.id}>#${one.id} ${nameOf(one)}</option>`)}</select></label>`}
+        ${others.map((one) => html`<option key=${one.id} value=${one.id}>#${one.id} ${brief(nameOf(one))}</option>`)}</select></label>`}
     </div>
     ${error && html`<${Problem} error=${error} />`}
     ${!ids.length && html`<${Empty} title="No experiments are chosen"><p>${all.length ? "Add two or more above." : "There are none yet."}</p><//>`}
@@ -43,7 +44,8 @@ function Comparison({ loaded, version, onRemove }) {
   const paths = listDifferingPaths(settings).filter((path) => !HIDDEN.test(path));
   const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter(data.searchedMetric)));
   const metrics = new Set(loaded.map((data) => data.searchedMetric));
-  const series = useMemo(() => loaded.map((data) => toSeries(data, theme.isDark)), [loaded, version, theme]);
+  const looks = useMemo(() => assignLooks(loaded.map((data) => data.id), theme.isDark), [loaded, theme]);
+  const series = useMemo(() => loaded.map((data) => ({ ...toSeries(data), ...looks.get(data.id) })).reverse(), [loaded, version, looks]);
   const [numCurves, setNumCurves] = useState(0);
   useEffect(() => {
     Promise.all(loaded.map((data, i) => data.searchedMetric && best[i] >= 0 && data.loadCurves([data.searchedMetric], [data.ids[best[i]]])))
@@ -51,8 +53,8 @@ function Comparison({ loaded, version, onRemove }) {
   }, [loaded, best.join()]);
   const curves = useMemo(() => loaded.flatMap((data, i) => {
     const curve = best[i] < 0 ? null : data.curve(data.ids[best[i]], data.searchedMetric);
-    return curve ? [{ name: `#${data.id}, trial ${data.ids[best[i]]}`, x: curve.batches, y: curve.values, color: colorOf(data.id, theme.isDark), dash: dashOf(data.id) }] : [];
-  }), [loaded, version, numCurves, theme]);
+    return curve ? [{ name: `#${data.id}, trial ${data.ids[best[i]]}`, x: curve.batches, y: curve.values, ...looks.get(data.id) }] : [];
+  }).reverse(), [loaded, version, numCurves, looks]);
   /** @type {[string, (data: ExperimentData, i: number) => any][]} */
   const facts = [
     ["state", (data) => html`<${Badge} state=${data.experiment.state} />`],
@@ -67,8 +69,8 @@ function Comparison({ loaded, version, onRemove }) {
   const section = (/** @type {string} */ name) => html`<tr class="section"><th scope="rowgroup" colspan=${loaded.length + 1}>${name}</th></tr>`;
   return html`<div class="plain-box"><table class="plain comparison">
       <thead><tr><th></th>${loaded.map((data) => html`<th scope="col" key=${data.id}>
-        <svg class="swatch" width="18" height="8" aria-hidden="true"><line x1="0" y1="4" x2="18" y2="4" stroke=${colorOf(data.id, theme.isDark)} stroke-width="3" stroke-dasharray=${dashOf(data.id).join(" ")} /></svg>
-        <a href=${`#/experiments/${data.id}`}>#${data.id} ${nameOf(data.experiment)}</a>
+        <${Swatch} ...${looks.get(data.id)} />
+        <a href=${`#/experiments/${data.id}`}>#${data.id} <bdi>${brief(nameOf(data.experiment))}</bdi></a>
         <${Button} kind="quiet" label=${`Take experiment ${data.id} out`} onClick=${() => onRemove(data.id)}>✕<//></th>`)}</tr></thead>
       <tbody>${facts.map(([name, write]) => row(name, loaded.map(write)))}</tbody>
       <tbody>${section("Settings that differ")}
@@ -117,14 +119,14 @@ function useExperiments(ids) {
   return { loaded: /** @type {ExperimentData[]} */ (loaded), all, error, version };
 }
 
-/** @param {ExperimentData} data @param {boolean} isDark @returns {import("./chart.js").Series} */
-function toSeries(data, isDark) {
+/** @param {ExperimentData} data */
+function toSeries(data) {
   const ends = /** @type {Float64Array} */ (data.get("end_time"));
   const now = Date.now() / 1000;
   const times = ends.map((end) => (Number.isFinite(end) ? end : now));
   const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter(data.searchedMetric));
   const start = data.experiment.start_time;
-  return { name: `#${data.id} ${nameOf(data.experiment)}`, x: x.map((time) => time - start), y, color: colorOf(data.id, isDark), dash: dashOf(data.id) };
+  return { name: `#${data.id} ${brief(nameOf(data.experiment))}`, x: x.map((time) => time - start), y };
 }
 
 /** @param {ExperimentData} data */

@@ -61,7 +61,8 @@ export class CurveCache {
     }
   }
 
-  /** Adds a new point where the curve is kept; what is not newer than all others came before. @param {number} trialId @param {string} name @param {number} batches @param {number} value @param {number} time */
+  /** Adds a new point where the curve is kept; what is not newer than all others came before.
+   * @param {number} trialId @param {string} name @param {number} batches @param {number} value @param {number} time */
   push(trialId, name, batches, value, time) {
     const loaded = this.loaded.get(name);
     if (!loaded || (loaded !== "all" && !loaded.has(trialId))) return;

@@ -3,13 +3,13 @@
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useFullPoints, useSame, useVersion } from "./chart_data.js";
 import { ShadeLegend, TrialTip } from "./chart_parts.js";
-import { colorOf, dashOf, listShades, shadeOf, useTheme } from "./colors.js";
+import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
 import { buildScale, findExtent, findUsualExtent } from "./scales.js";
 import { lowerBound, replacePart } from "./series.js";
-import { html, useMemo } from "./vendor/preact.js";
+import { html, useMemo, useRef } from "./vendor/preact.js";
 import { Empty, Loading, Problem } from "./widgets.js";
 
 const MANY_CURVES = 300;
@@ -38,12 +38,16 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
   const tint = settings.tint || (rows.length > MAX_HUES ? "metric" : "trial");
   const shades = useMemo(() => findShades(data, rows, settings.metrics, theme.isDark), [data, rows, version, settings, theme]);
   const wanted = useMemo(() => listZoomed(data, rows, settings), [data, rows, version, settings]);
-  const parts = useFullPoints(wanted);
+  const { parts, error: zoomError } = useFullPoints(wanted);
   const charts = useMemo(() => groupMetrics(settings.metrics).map((group) => ({
     ...group, series: buildSeries({ data, rows, metrics: group.metrics, settings, selection, theme, tint, shades, parts }),
   })), [data, version, rows, settings, selection, theme, tint, shades, parts, isLoading]);
+  // While curves are fetched anew, as after the master was away, those stay that are shown.
+  const isEmpty = isLoading && charts.every(({ series }) => !series.length);
+  const kept = useRef(charts);
+  if (!isEmpty) kept.current = charts;
   const xLog = settings.xLog && settings.x !== "wall";
-  const xExtent = useMemo(() => findExtent(charts.flatMap(({ series }) => series.map((one) => one.x)), xLog), [charts, xLog]);
+  const xExtent = useMemo(() => findExtent(kept.current.flatMap(({ series }) => series.map((one) => one.x)), xLog), [kept.current, xLog]);
 
   if (!data.numRows) return html`<${Empty} title="No trials yet"><p>Curves appear with the first metrics.</p><//>`;
   if (!data.metricNames.length) return html`<${Empty} title="No metrics yet"><p>Curves appear as soon as a trial reports.</p><//>`;
@@ -55,19 +59,20 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
   return html`<section class="curves">
     <${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
+    ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
     ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
     ${!rows.length && html`<${Empty} title=${settings.show === "selected" ? "No trial is selected" : "No trial passes the filter"}>
       <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
-    ${rows.length > 0 && (isLoading && !hasAny(data, rows, settings.metrics)
+    ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
-      : charts.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, tint, xLog, xExtent, pick, route }}
-          height=${charts.length > 1 ? 280 : 420} />`))}
+      : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, xLog, xExtent, pick, route }}
+          height=${kept.current.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
 /** One chart: all metrics of a name, as of training and validation. @param {any} props */
 function MetricChart(props) {
-  const { data, chart, metrics, series, settings, tint, xLog, xExtent, pick, route, height } = props;
+  const { data, chart, metrics, series, settings, xLog, xExtent, pick, route, height } = props;
   const zoom = useMemo(() => zoomOf(settings, chart, series), [settings.range, chart, series]);
   const onZoom = (/** @type {import("./plot.js").Zoom | null} */ next) => route.setQuery({ range: writeRange(next, chart) });
   const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)}
@@ -80,7 +85,7 @@ function MetricChart(props) {
     xKind=${X_KINDS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
     xLog=${xLog} xExtent=${xExtent} yLog=${settings.yLog} smoothing=${settings.smoothing}
     hidesOutliers=${settings.hidesOutliers} zoom=${zoom} onZoom=${onZoom} onPick=${pick} tooltip=${tooltip}
-    syncKey=${`curves-${data.id}`} height=${height} hasLegend=${tint === "trial"} />`;
+    syncKey=${`curves-${data.id}`} height=${height} />`;
 }
 
 /** Returns the curves of one chart, the best and the selected ones last. @param {any} props @returns {import("./chart.js").Series[]} */
@@ -88,6 +93,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
   const isDimmed = selection.size > 0 && settings.show !== "selected";
+  const looks = tint === "trial" || isDimmed ? assignLooks(rows.length > MAX_HUES ? [...selection] : rows.map((/** @type {number} */ row) => data.ids[row]), theme.isDark) : new Map();
   /** @type {import("./chart.js").Series[]} */
   const series = [];
   const alpha = rows.length > 1000 ? 0.35 : rows.length > 100 ? 0.6 : 1;
@@ -95,7 +101,8 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
     const id = data.ids[row];
     const isChosen = selection.has(id);
     const shade = tint === "metric" ? shadeOf(shades.unit(row)) : -1;
-    const color = tint === "trial" || (isChosen && isDimmed) ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade];
+    const own = tint === "trial" || (isChosen && isDimmed) ? looks.get(id) : undefined;
+    const color = own?.color ?? (tint === "trial" ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade]);
     for (const metric of metrics) {
       const kept = data.curve(id, metric);
       if (!kept?.batches.length) continue;
@@ -106,9 +113,10 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
         x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }),
         y: curve.values,
         color,
-        dash: isTraining ? TRAINING_DASH : metrics.length === 1 && tint === "trial" && rows.length <= MAX_HUES ? dashOf(id) : [],
+        dash: isTraining ? TRAINING_DASH : metrics.length === 1 ? (own?.dash ?? []) : [],
         width: isChosen ? 2.5 : undefined,
         alpha: isDimmed && !isChosen ? alpha * 0.25 : isChosen ? 1 : alpha,
+        isNamed: isDimmed ? isChosen : tint === "trial",
         key: { id, metric },
       });
     }
@@ -171,11 +179,6 @@ function listZoomed(data, rows, settings) {
     if (last - first > x.length * 0.8) return [];
     return [{ trialId: data.ids[row], metric, from: curve.batches[first], to: curve.batches[last], numPoints: x.length }];
   }));
-}
-
-/** @param {any} data @param {number[]} rows @param {string[]} metrics */
-function hasAny(data, rows, metrics) {
-  return rows.some((row) => metrics.some((metric) => data.curve(data.ids[row], metric)));
 }
 
 /** @param {string} x @param {number} value */

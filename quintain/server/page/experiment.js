@@ -5,11 +5,12 @@ import { get, getBuffer, subscribe, watchConnection } from "./api.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
 import { ExperimentData } from "./experiment_data.js";
-import { nameOf } from "./experiments.js";
+import { Labels, nameOf } from "./experiments.js";
 import { parseFilter } from "./filter.js";
 import { FilterBar } from "./filter_bar.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
+import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
@@ -17,6 +18,7 @@ import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
 const REPAINT_MS = 100;
 const RELOAD_MS = 300;
+const DELETED = "This experiment was deleted. What is shown is what the page knew of it.";
 
 /** @type {Record<string, {label: string, module?: string, name?: string, isFiltered?: boolean}>} */
 const TABS = {
@@ -46,12 +48,13 @@ export function ExperimentView({ experimentId, route, status }) {
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
   const tab = TABS[query.tab] ? query.tab : "trials";
   const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
-  useKeys(Object.fromEntries(Object.keys(TABS).map((key, at) => [String((at + 1) % 10), () => setQuery({ tab: key }, { push: true })])));
+  const show = (/** @type {string} */ key) => () => setQuery({ tab: key }, { push: true });
+  useKeys(Object.fromEntries(Object.keys(TABS).map((key, at) => [String((at + 1) % 10), show(key)])));
   const { experiment } = data;
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
-  if (error?.status === 404 && !experiment) return html`<${Empty} title=${`There is no experiment ${experimentId}`}><p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
+  if (error?.status === 404 && !experiment) return html`<${NoExperiment} id=${experimentId} />`;
   if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
@@ -59,28 +62,39 @@ export function ExperimentView({ experimentId, route, status }) {
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
-  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: key === "trials" ? format.number(numTrials) : key === "compare" && selection.size ? format.number(selection.size) : undefined }));
+  /** @type {Record<string, string | undefined>} */
+  const counts = { trials: format.number(numTrials), compare: selection.size ? format.number(selection.size) : undefined };
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: counts[key] }));
+  const { module, name, isFiltered } = TABS[tab];
   return html`
     <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
     ${error && html`<${Problem} error=${error} retry=${load} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
-    ${TABS[tab].isFiltered && html`<${FilterBar} ...${props} numVisible=${visible.length} numTrials=${numTrials} problem=${filter.problem} states=${states}>
+    ${isFiltered && html`<${FilterBar} ...${{ ...props, numVisible: visible.length, numTrials, problem: filter.problem, states }}>
       ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
     ${tab === "trials"
       ? html`<${TrialsTab} ...${props} visible=${visible} />`
-      : html`<section class="tab-body" key=${tab}><${LazyView} module=${TABS[tab].module} name=${TABS[tab].name} props=${props} /></section>`}`;
+      : html`<section class="tab-body" key=${tab}><${LazyView} module=${module} name=${name} props=${props} /></section>`}`;
+}
+
+/** @param {{id: number}} props */
+function NoExperiment({ id }) {
+  return html`<${Empty} title=${`There is no experiment ${id}`}>
+    <p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
 }
 
 /** @param {{experiment: any, data: ExperimentData, version: number, status: any, props: any}} all */
 function Header({ experiment, data, version, status, props }) {
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
+  const waiting = now?.waiting_trials.length ?? 0;
+  const parent = experiment.parent_id;
   const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
     <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
     <${Badge} state=${experiment.state} />
     ${experiment.is_archived && html`<span class="label">archived</span>`}
-    ${(experiment.labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span>`)}
+    <${Labels} labels=${experiment.labels} />
     <span class="space"></span>
     <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} />
     <dl class="facts">
@@ -88,11 +102,12 @@ function Header({ experiment, data, version, status, props }) {
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
         : html`<div><dt>progress</dt><dd><${Progress} share=${now?.progress ?? experiment.progress} /></dd></div>
           <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
-          <div><dt>running</dt><dd>${now ? `${now.running_trials.length}${now.waiting_trials.length ? `, ${now.waiting_trials.length} waiting` : ""}` : 0}</dd></div>`}
-      ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt><dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
+          <div><dt>running</dt><dd>${now?.running_trials.length ?? 0}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
+      ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt>
+        <dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
       <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
-      ${experiment.parent_id && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${experiment.parent_id}`}>#${experiment.parent_id}</a></dd></div>`}
+      ${parent && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${parent}`}>#${parent}</a></dd></div>`}
     </dl>
     ${experiment.reason && html`<div class="problem reason">${format.short(experiment.reason, 2000)}</div>`}
   </div>`;
@@ -133,7 +148,7 @@ function useExperimentData(id) {
       reload = setTimeout(load, RELOAD_MS);
     };
     const onChanges = (/** @type {any} */ changes) => {
-      if (changes.deleted_experiments?.includes(id)) setError(new Error("This experiment was deleted. What is shown is what the page knew of it."));
+      if (changes.deleted_experiments?.includes(id)) setError(new Error(DELETED));
       if (data.applyChanges(changes)) loadSoon();
     };
     load();
@@ -169,11 +184,6 @@ function readFilter(data, where, lastGood) {
 /** The trial with the best value of the searched metric. @param {ExperimentData} data */
 function findBest(data) {
   const values = /** @type {Float64Array} */ (data.get("best_metric"));
-  const isSmaller = data.experiment?.config?.searcher?.smaller_is_better ?? true;
-  let best = -1;
-  for (let row = 0; row < values.length; row += 1) {
-    if (Number.isNaN(values[row])) continue;
-    if (best < 0 || (isSmaller ? values[row] < values[best] : values[row] > values[best])) best = row;
-  }
-  return best < 0 ? null : { id: data.ids[best], value: values[best] };
+  const row = findBestRow(values, data.isSmallerBetter(data.searchedMetric));
+  return row < 0 ? null : { id: data.ids[row], value: values[row] };
 }

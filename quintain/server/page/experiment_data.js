@@ -8,7 +8,8 @@ import { flatten, readSpace } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
 /** @typedef {import("./curve_cache.js").Curve} Curve */
-/** @typedef {{get: (path: string, params?: any) => Promise<any>, getBuffer: (path: string, params?: any) => Promise<ArrayBuffer>}} Source */
+/** @typedef {{get: (path: string, params?: any) => Promise<any>,
+ *   getBuffer: (path: string, params?: any) => Promise<ArrayBuffer>}} Source */
 
 /** @type {Column[]} */
 const TRIAL_COLUMNS = [
@@ -193,7 +194,8 @@ export class ExperimentData {
   #updateExperiment(summary) {
     const { config, ...rest } = summary;
     const old = this.experiment?.config ?? {};
-    this.experiment = { ...this.experiment, ...rest, config: { ...old, ...config, searcher: { ...old.searcher, ...config?.searcher } } };
+    const searcher = { ...old.searcher, ...config?.searcher };
+    this.experiment = { ...this.experiment, ...rest, config: { ...old, ...config, searcher } };
   }
 
   /** Says in the labels which metric is meant. */
@@ -210,7 +212,8 @@ export class ExperimentData {
       if (key !== "duration") this.arrays.set(key, new ColumnArray(kind, table.columns[key] ?? Array(this.numRows).fill(null)));
     }
     const { start_time: starts, end_time: ends } = table.columns;
-    this.arrays.set("duration", new ColumnArray("duration", Array.from({ length: this.numRows }, (_, row) => lasted(starts?.[row], ends?.[row]))));
+    const durations = Array.from({ length: this.numRows }, (_, row) => lasted(starts?.[row], ends?.[row]));
+    this.arrays.set("duration", new ColumnArray("duration", durations));
     table.columns.id.forEach((/** @type {number} */ id, /** @type {number} */ row) => this.rows.set(id, row));
     const order = new Map(this.hparams.map(({ path }, at) => [path, at]));
     const paths = Object.keys(table.hparams).sort((a, b) => (order.get(a) ?? 1e9) - (order.get(b) ?? 1e9));

@@ -38,47 +38,65 @@ export function ExperimentsView({ route, status }) {
   const numArchived = experiments.filter((one) => one.is_archived).length;
   return html`
     <div class="page-head"><h1>Experiments</h1><span class="space"></span>
-      <input ref=${search} type="search" class="search" placeholder="Find by name, label or search  ( / )" aria-label="Find experiments"
-        value=${route.query.find ?? ""} onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
+      <input ref=${search} type="search" class="search" aria-label="Find experiments"
+        placeholder="Find by name, label or search  ( / )" value=${route.query.find ?? ""}
+        onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
       <label class="check"><input type="checkbox" checked=${isArchivedShown}
         onChange=${() => route.setQuery({ archived: isArchivedShown ? null : "1" })} />archived${numArchived ? ` (${numArchived})` : ""}</label>
     </div>
     ${shown.length
       ? html`<div class="plain-box"><table class="plain experiments">
-          <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th><th>Progress</th><th class="number">Trials</th>
-            <th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
-          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one} eta=${etas.get(one.id)} isActive=${at === active}
-            isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
-        </table></div>
-        ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>Show more of ${format.number(shown.length)} experiments<//></p>`}
-        ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
-          <${Button} kind="quiet" label="Let go of the selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`
-      : html`<${Empty} title="Nothing fits"><p>${route.query.find ? html`No experiment has “${route.query.find}” in its name, labels or search.` : "All experiments are archived."}</p><//>`}`;
+          <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th>
+            <th>Progress</th><th class="number">Trials</th><th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
+          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
+            eta=${etas.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
+        </table></div>`
+      : html`<${Empty} title="Nothing fits"><p>${route.query.find
+        ? `No experiment has “${route.query.find}” in its name, labels or search.`
+        : "All experiments are archived."}</p><//>`}
+    ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>
+      Show more of ${format.number(shown.length)} experiments<//></p>`}
+    ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected
+      <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
+      <${Button} kind="quiet" label="Let go of the selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`;
 }
 
-/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean, isSelected: boolean, toggle: (id: number) => void}} props */
+/** @param {{labels: string[] | undefined}} props */
+export function Labels({ labels }) {
+  return (labels ?? []).map((label) => html`<span key=${label} class="label" title=${format.short(label)}>
+    ${format.short(label, 40)}</span> `);
+}
+
+/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean, isSelected: boolean,
+ *   toggle: (id: number) => void}} props */
 function Line({ experiment, eta, isActive, isSelected, toggle }) {
   const { id, state, progress, labels, config, start_time: start, end_time: end } = experiment;
   const counts = experiment.num_trials ?? {};
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const isOver = end !== null && end !== undefined;
   return html`<tr class=${isActive ? "active" : ""}>
-    <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)} aria-label=${`Select experiment ${id}`} /></td>
+    <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
+      aria-label=${`Select experiment ${id}`} /></td>
     <td class="number">${id}</td>
     <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
     <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
-    <td>${isOver ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>` : html`<${Progress} share=${progress} />
+    <td>${isOver
+      ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>`
+      : html`<${Progress} share=${progress} />
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
-    <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
-    <td class="number">${format.number(experiment.best_metric)}<div class="muted small">${config?.searcher?.metric}</div></td>
+    <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
+      counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
+    <td class="number">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
+      <div class="muted small">${config?.searcher?.metric}</div>`}</td>
     <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
-    <td class="labels">${(labels ?? []).map((/** @type {string} */ label) => html`<span key=${label} class="label" title=${format.short(label)}>${format.short(label, 40)}</span> `)}</td>
+    <td class="labels"><${Labels} labels=${labels} /></td>
     <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
 }
 
 function NoExperiments() {
   return html`<${Empty} title="No experiments yet">
-    <p>An experiment is one search over hyperparameters. Write what to search into a file, say <code>search.yaml</code>, and run</p>
+    <p>An experiment is one search over hyperparameters. Write what to search into a file, say <code>search.yaml</code>,
+      and run</p>
     <pre><code>quintain experiment create search.yaml .</code></pre>
     <p>It appears here at once. Single trainings by <code>quintain train</code> are under <a href="#/runs">runs</a>.</p><//>`;
 }
@@ -130,7 +148,8 @@ export function merge(old, changes) {
 export function choose(experiments, { find = "", archived }) {
   const wanted = find.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (/** @type {any} */ one) => {
-    const words = [one.id, nameOf(one), one.config?.name, one.config?.searcher?.name, one.state, ...(one.labels ?? [])].join(" ").toLowerCase();
+    const searched = [one.id, nameOf(one), one.config?.name, one.config?.searcher?.name, one.state, ...(one.labels ?? [])];
+    const words = searched.join(" ").toLowerCase();
     return (archived === "1" || !one.is_archived) && wanted.every((word) => words.includes(word));
   };
   return experiments.filter(fits).sort((a, b) => b.id - a.id);
@@ -143,5 +162,6 @@ export function nameOf(experiment, most = 200) {
 
 /** @param {Record<string, number>} counts */
 export function describeCounts(counts) {
-  return Object.entries(counts).filter(([, count]) => count).map(([state, count]) => `${count} ${state.toLowerCase()}`).join(", ");
+  const there = Object.entries(counts).filter(([, count]) => count);
+  return there.map(([state, count]) => `${count} ${state.toLowerCase()}`).join(", ");
 }

@@ -10,7 +10,14 @@ import { toNumber } from "./format.js";
 
 const MAX_LENGTH = 4000;
 const MAX_DEPTH = 50;
-const TOKEN = /\s*(?:(?<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\p{L}\p{N}_./:+-]))|(?<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<name>`[^`]+`)|(?<sign><=|>=|==|!=|&&|\|\||[<>=!~(),])|(?<word>[+-]?[\p{L}\p{N}_][\p{L}\p{N}_./:+-]*))/uy;
+const KINDS = [
+  /(?<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\p{L}\p{N}_./:+-]))/u,
+  /(?<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')/u,
+  /(?<name>`[^`]+`)/u,
+  /(?<sign><=|>=|==|!=|&&|\|\||[<>=!~(),])/u,
+  /(?<word>[+-]?[\p{L}\p{N}_][\p{L}\p{N}_./:+-]*)/u,
+];
+const TOKEN = new RegExp(`\\s*(?:${KINDS.map((kind) => kind.source).join("|")})`, "uy");
 const NUMBER = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?$/;
 /** @type {Record<string, string>} */
 const SIGNS = { and: "&&", or: "||", not: "!", in: "in" };
@@ -18,7 +25,10 @@ const SIGNS = { and: "&&", or: "||", not: "!", in: "in" };
 const ORDERS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 const COMPARISONS = new Set([...Object.keys(ORDERS), "==", "=", "!=", "~"]);
 /** @type {Record<string, number>} */
-const NUMBERS = { nan: NaN, inf: Infinity, "+inf": Infinity, "-inf": -Infinity, infinity: Infinity, "+infinity": Infinity, "-infinity": -Infinity };
+const NUMBERS = {
+  nan: NaN, inf: Infinity, "+inf": Infinity, "-inf": -Infinity,
+  infinity: Infinity, "+infinity": Infinity, "-infinity": -Infinity,
+};
 /** @type {Record<string, string>} */
 const ALIASES = { best: "best_metric", latest: "latest_metric", batches: "total_batches" };
 const FORMS = ["{}", "hparams.{}", "{}.best", "validation/{}.best", "validation/{}", "training/{}.best", "training/{}"];
@@ -61,7 +71,9 @@ function tokenize(text) {
     if (!match) {
       const start = at + text.slice(at).search(/\S/);
       const mark = text[start];
-      throw new FilterError(start + 1, "\"'`".includes(mark) ? `${show(text.slice(start, start + 20))} has no closing ${mark}.` : `${show(mark)} means nothing here.`);
+      const isOpen = "\"'`".includes(mark);
+      const problem = isOpen ? `${show(text.slice(start, start + 20))} has no closing ${mark}.` : `${show(mark)} means nothing here.`;
+      throw new FilterError(start + 1, problem);
     }
     tokens.push(toToken(/** @type {Record<string, string>} */ (match.groups), at + match[0].length));
     at += match[0].length;
@@ -188,7 +200,7 @@ class Parser {
 function buildTest(sign, written) {
   const text = written.toLowerCase();
   const number = Object.hasOwn(NUMBERS, text) ? NUMBERS[text] : NUMBER.test(text) ? Number(text) : null;
-  if (sign === "~") return (value) => value !== null && value !== undefined && typeof value !== "number" && toText(value).includes(text);
+  if (sign === "~") return (value) => (value ?? null) !== null && typeof value !== "number" && toText(value).includes(text);
   const isNegated = sign === "!=";
   const order = ORDERS[sign];
   return (given) => {

@@ -1,6 +1,9 @@
 // @ts-check
 // Numbers, sizes and times as text.
 
+/** Signs that are not seen, and turn or move what is. */
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g;
+
 /** Returns a number as JSON carries it: NaN and infinities are texts there. NaN for what is none.
  * @param {unknown} value @returns {number} */
 export function toNumber(value) {
@@ -98,7 +101,7 @@ export function text(value) {
 export function short(value, most = 200) {
   const whole = text(value);
   const part = whole.length > most ? whole.slice(0, most) + "…" : whole;
-  return part.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, (found) => (/^\s+$/.test(found) ? " " : "�"));
+  return part.replace(UNSEEN, (found) => (/^\s+$/.test(found) ? " " : "�"));
 }
 
 /** Returns a value of a column as text, by the kind of the column.

@@ -27,7 +27,8 @@ export function flatten(hparams, prefix = "") {
 /** @param {string} path @param {Record<string, any>} leaf @returns {Hparam} */
 function toHparam(path, leaf) {
   // Rounded, as 10 ** -4 is 0.00009999999999999999 in some browsers.
-  const power = (/** @type {number} */ bound) => (leaf.type === "log" ? Number(((leaf.base ?? 10) ** bound).toPrecision(15)) : bound);
+  const power = (/** @type {number} */ bound) =>
+    leaf.type === "log" ? Number(((leaf.base ?? 10) ** bound).toPrecision(15)) : bound;
   const vals = leaf.type === "const" ? [leaf.val] : leaf.vals ?? [];
   return { path, kind: leaf.type, min: power(leaf.minval ?? NaN), max: power(leaf.maxval ?? NaN), vals };
 }

@@ -111,7 +111,8 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
   if (!shown) return html`<${Loading} />`;
   if (!shown.lines.length) return html`<${Nothing} filter=${filter} />`;
   const onScroll = () => {
-    const element = /** @type {HTMLElement} */ (box.current);
+    const element = box.current;
+    if (!element) return;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX;
     if (isAtEnd) setNumNew(0);
     if (isAtEnd !== pinned.current) setPinned(isAtEnd);

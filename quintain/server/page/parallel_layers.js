@@ -25,7 +25,7 @@ const SLOW_FRAME_MS = 34;
 const MAX_HAIRLINE_ROWS = 300;
 
 /**
- * Two canvases over each other: the lower one keeps the lines of all rows and becomes pale while there
+ * Two canvases over each other, each with how many lines it has in `data-drawn` when all are drawn: the lower one keeps the lines of all rows and becomes pale while there
  * is a brush; the upper one has the rows that the brush keeps. Those are drawn in several frames, the
  * best first and the others beneath them, so that a brush follows the pointer however many there are.
  */
@@ -53,6 +53,7 @@ export class ParallelLayers {
       canvas.height = Math.round(layout.height * layout.ratio);
     }
     paintRows(prepare(this.all, layout), layout, lines, rows, looksOf(rows.length));
+    this.all.dataset.drawn = String(rows.length);
   }
 
   /**
@@ -65,6 +66,7 @@ export class ParallelLayers {
     if (!this.layout) return;
     const context = prepare(this.kept, this.layout);
     context.clearRect(0, 0, this.layout.width, this.layout.height);
+    delete this.kept.dataset.drawn;
     if (!rows) return;
     context.globalCompositeOperation = "destination-over";
     this.#showBefore(rows, rows.length, performance.now() - QUICK_FRAME_MS);
@@ -87,6 +89,7 @@ export class ParallelLayers {
     if (!layout || !lines) return;
     paintRows(/** @type {CanvasRenderingContext2D} */ (this.kept.getContext("2d")), layout, lines, part, looksOf(rows.length));
     if (start > 0) this.frame = requestAnimationFrame(() => this.#showBefore(rows, start, now));
+    else this.kept.dataset.drawn = String(rows.length);
   }
 }
 

@@ -38,6 +38,7 @@ const CHARACTER_PX = 6.6;
  * @param {PlotAxis} props.x
  * @param {PlotAxis} props.y
  * @param {(context: CanvasRenderingContext2D, view: View) => void} props.paint  A new function paints anew.
+ * @param {number} [props.count]  How many things it draws; programs see by `data-drawn` of the canvas that they are drawn.
  * @param {(view: View, px: number, py: number) => Hit | null} [props.locate]  What is at a place.
  * @param {(context: CanvasRenderingContext2D, view: View, hit: Hit) => void} [props.paintHit]
  * @param {(hit: Hit) => any} [props.tooltip]
@@ -218,6 +219,7 @@ function paintInside(plot, current) {
   ctx.scale(bbox.width / view.width, bbox.height / view.height);
   current.props.paint(ctx, view);
   ctx.restore();
+  ctx.canvas.dataset.drawn = String(current.props.count ?? "");
 }
 
 /** Paints what is pointed at on a canvas of its own, so that the rest stays. @param {any} plot @param {any} current @param {any} hit */

@@ -86,9 +86,10 @@ function drawSample(lists, isLog) {
  * @param {[number, number] | null} extent
  * @param {boolean} isLog
  * @param {number} ratio  Part of the extent that is added at each end.
+ * @param {number} [room]  What is added around a single value, if not a tenth of it.
  * @returns {[number, number]}
  */
-export function padExtent(extent, isLog, ratio = 0.04) {
+export function padExtent(extent, isLog, ratio = 0.04, room = NaN) {
   if (!extent) return isLog ? [0.1, 1] : [0, 1];
   let [lo, hi] = extent;
   if (isLog) {
@@ -97,7 +98,7 @@ export function padExtent(extent, isLog, ratio = 0.04) {
     return [Math.max(lo * 10 ** -pad, Number.MIN_VALUE), Math.min(hi * 10 ** pad, Number.MAX_VALUE)];
   }
   if (lo === hi) {
-    const pad = Math.abs(lo) / 10 || 1;
+    const pad = room || Math.abs(lo) / 10 || 1;
     return [lo - pad, hi + pad];
   }
   const pad = hi * ratio - lo * ratio;

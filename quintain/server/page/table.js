@@ -8,7 +8,7 @@ import * as format from "./format.js";
 const ROW = 30;
 const HEAD = 34;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 118, duration: 96, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 118, duration: 112, time: 150, text: 140 };
 const CHECK = 40;
 /** Where the table was left, so that the way back from a trial leads there. */
 const left = { place: "", top: 0 };
@@ -19,7 +19,8 @@ const SCROLLBAR = 18;
  *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
- *   phases: Map<number, string>, active: number, onActive: (at: number) => void, hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
+ *   phases: Map<number, string>, active: number, onActive: (at: number) => void,
+ *   hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
@@ -47,7 +48,6 @@ export function VirtualTable(props) {
   };
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
-  const layout = columns.map((column) => (isFixed(column) ? `${widthOf(column)}px` : `minmax(${widthOf(column)}px, 1fr)`)).join(" ");
   const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !selection.has(data.ids[rows[at]]);
@@ -59,13 +59,21 @@ export function VirtualTable(props) {
   Object.assign(actions.current, { toggle, onActive, hrefOf, onOpen });
   const shown = [];
   for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
-    shown.push(h(Row, { key: at % numShown, at, row: rows[at], data, columns, version: props.version, isSelected: selection.has(data.ids[rows[at]]),
-      phase: phases.get(data.ids[rows[at]]), isActive: at === active, actions: actions.current }));
+    const row = rows[at];
+    const id = data.ids[row];
+    shown.push(h(Row, { key: at % numShown, at, row, data, columns, version: props.version, isSelected: selection.has(id),
+      phase: phases.get(id), isActive: at === active, actions: actions.current }));
   }
-  return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
-      aria-multiselectable="true" tabindex="0" aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
-      onScroll=${onScroll} style=${{ "--layout": `${CHECK}px ${layout}`, "--width": `${width}px`, "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px` }}>
-    <${Head} data=${data} rows=${rows} columns=${columns} sort=${sort} onSort=${onSort} selection=${selection} onSelect=${onSelect} />
+  const style = {
+    "--layout": `${CHECK}px ${columns.map(layOut).join(" ")}`,
+    "--width": `${width}px`,
+    "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px`,
+  };
+  return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-multiselectable="true" tabindex="0"
+      aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
+      aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
+      onScroll=${onScroll} style=${style}>
+    <${Head} ...${{ data, rows, columns, sort, onSort, selection, onSelect }} />
     <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
   </div>`;
 }
@@ -81,13 +89,15 @@ function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
   });
   const toggleAll = () => onSelect(Array.from(rows, (row) => data.ids[row]), !isAll);
   return html`<div class="grid-head" role="rowgroup"><div class="grid-row" role="row" aria-rowindex="1">
-    <div class="grid-cell check" role="columnheader"><input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
+    <div class="grid-cell check" role="columnheader">
+      <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
     ${columns.map((/** @type {Column} */ column) => {
       const isSorted = sort.key === column.key;
       return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
-        <button type="button" title=${`${column.label}: sort`} onClick=${() => onSort(column.key)}><span class="grid-label">${column.label}</span>${
-          isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
+        <button type="button" title=${`${format.short(column.label)}: sort`} onClick=${() => onSort(column.key)}>
+          <span class="grid-label">${format.short(column.label)}</span>
+          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
     })}</div></div>`;
 }
 
@@ -101,13 +111,17 @@ class Row extends Component {
   render() {
     const { at, row, data, columns, phase, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
-    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
+    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) =>
+      drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
     const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
-    return h("div", { class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`, role: "row", id: `row-${at}`, "aria-rowindex": at + 2,
-      "aria-selected": String(isSelected), style: { transform: `translateY(${at * ROW}px)` },
-      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(id) },
-    h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
+    const props = {
+      class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`,
+      role: "row", id: `row-${at}`, "aria-rowindex": at + 2, "aria-selected": String(isSelected),
+      style: { transform: `translateY(${at * ROW}px)` },
+      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(id),
+    };
+    return h("div", props, h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
   }
 }
 
@@ -119,10 +133,12 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
     const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
-    return h("div", props, h("span", { class: `badge state-${state}`, title: format.short(data.value("reason", row), 1000) || undefined }, state));
+    const reason = format.short(data.value("reason", row), 1000);
+    return h("div", props, h("span", { class: `badge state-${state}`, title: reason || undefined }, state));
   }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
-  return h("div", { ...props, title: column.kind === "text" || column.kind === "number" ? format.short(value, 1000) || undefined : undefined }, text);
+  const isWhole = column.kind !== "text" && column.kind !== "number";
+  return h("div", { ...props, title: isWhole ? undefined : format.short(value, 1000) || undefined }, text);
 }
 
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */
@@ -140,9 +156,10 @@ function widthOf(column) {
   return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 44));
 }
 
-/** Whether a column stays narrow where there is room. @param {Column} column */
-function isFixed(column) {
-  return column.key === "id" || column.kind === "state";
+/** Width of a column for the grid: most become wider where there is room. @param {Column} column */
+function layOut(column) {
+  const width = `${widthOf(column)}px`;
+  return column.key === "id" || column.kind === "state" ? width : `minmax(${width}, 1fr)`;
 }
 
 /** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at */

@@ -55,9 +55,9 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
   useEffect(() => setZoom(null), [axis, isLog]);
   useEffect(() => {
     setDetails({});
-    if (!zoom || axis !== "batches") return undefined;
+    if (!zoom) return undefined;
     const stop = new AbortController();
-    fetchDetails(data.id, names, zoom, stop.signal).then(setDetails, (error) => error.name !== "AbortError" && toast(error.message, "bad"));
+    fetchDetails(data, names, axis, zoom, stop.signal).then(setDetails, (error) => error.name !== "AbortError" && toast(error.message, "bad"));
     return () => stop.abort();
   }, [zoom, axis]);
   const curves = names.map((name) => details[name] ?? data.curve(name));
@@ -74,16 +74,27 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
     smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} syncKey="trial-${axis}" height=${220} hasLegend=${true} /></div>`;
 }
 
-/** @param {number} trialId @param {string[]} names @param {number[]} zoom @param {AbortSignal} signal */
-async function fetchDetails(trialId, names, [from, to], signal) {
-  const found = await Promise.all(names.map((name) =>
-    get(`/trials/${trialId}/points`, { metric: name, from: Math.floor(from), to: Math.ceil(to) }, { signal })));
+/** @param {TrialData} data @param {string[]} names @param {keyof typeof AXES} axis @param {number[]} zoom @param {AbortSignal} signal */
+async function fetchDetails(data, names, axis, zoom, signal) {
+  const found = await Promise.all(names.map((name) => {
+    const curve = data.curve(name);
+    const [from, to] = curve ? findBatches(curve.batches, findPlaces(curve, axis, data.trial.start_time), zoom) : [0, 0];
+    return get(`/trials/${data.id}/points`, { metric: name, from, to }, { signal });
+  }));
   return Object.fromEntries(names.map((name, at) => [name, toCurve(found[at])]));
 }
 
 /** @param {{batches: number[], values: (number | string)[], times: number[]}} points @returns {Curve} */
 function toCurve({ batches, values, times }) {
   return { batches: Float64Array.from(batches), values: Float64Array.from(values, Number), times: Float64Array.from(times) };
+}
+
+/** Returns the batches of the last point before a range, and of the first one after it.
+ * @param {Float64Array} batches @param {Float64Array} places @param {number[]} range @returns {[number, number]} */
+export function findBatches(batches, places, [lo, hi]) {
+  const before = places.findLastIndex((place) => place <= lo);
+  const after = places.findIndex((place) => place >= hi);
+  return [batches[before] ?? 0, batches[after] ?? batches[batches.length - 1] ?? 0];
 }
 
 /** @param {Curve} curve @param {keyof typeof AXES} axis @param {number | null} start */

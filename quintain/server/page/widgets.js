@@ -3,7 +3,8 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { percent } from "./format.js";
 
-/** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean, label?: string, pressed?: boolean, type?: string, children?: any}} props */
+/** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
+ *   label?: string, pressed?: boolean, type?: string, children?: any}} props */
 export function Button({ onClick, kind = "plain", title, disabled, label, pressed, type = "button", children }) {
   return html`<button type=${type} class="button ${kind}" onClick=${onClick} title=${title} disabled=${disabled}
     aria-label=${label} aria-pressed=${pressed === undefined ? undefined : String(pressed)}>${children}</button>`;
@@ -11,13 +12,15 @@ export function Button({ onClick, kind = "plain", title, disabled, label, presse
 
 /** The state of an experiment or trial, told by colour and word. @param {{state: string}} props */
 export function Badge({ state }) {
-  return html`<span class="badge state-${String(state).toLowerCase().replace(/^stopping_.*/, "stopping")}">${String(state).toLowerCase().replace("_", " ")}</span>`;
+  const name = String(state).toLowerCase();
+  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping")}">${name.replace("_", " ")}</span>`;
 }
 
 /** @param {{share: number, label?: string}} props */
 export function Progress({ share, label = "progress" }) {
   const width = Math.max(0, Math.min(1, share || 0));
-  return html`<span class="progress" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.floor(width * 100)}>
+  return html`<span class="progress" role="progressbar" aria-label=${label}
+      aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.floor(width * 100)}>
     <span class="progress-track"><span class="progress-bar" style=${{ width: `${width * 100}%` }}></span></span>
     <span class="progress-text">${percent(width)}</span></span>`;
 }
@@ -38,7 +41,9 @@ export function Problem({ error, retry }) {
     ${retry && html`<${Button} onClick=${retry}>Try again<//>`}</div>`;
 }
 
-/** Links that look like tabs. @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string, label?: string}} props */
+/** Links that look like tabs.
+ * @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string,
+ *   label?: string}} props */
 export function Tabs({ tabs, current, hrefOf, label = "views" }) {
   return html`<nav class="tabs" aria-label=${label}>${tabs.map(({ key, label: name, count }) => html`
     <a key=${key} href=${hrefOf(key)} class="tab" aria-current=${key === current ? "page" : undefined}>${name}${
@@ -68,7 +73,8 @@ export function Menu({ label, title, kind = "plain", align = "left", children })
     };
   }, [isOpen]);
   return html`<span class="menu" ref=${box}>
-    <button type="button" class="button ${kind}" title=${title} aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${label}<span class="caret" aria-hidden="true"></span></button>
+    <button type="button" class="button ${kind}" title=${title} aria-expanded=${String(isOpen)}
+      onClick=${() => setOpen(!isOpen)}>${label}<span class="caret" aria-hidden="true"></span></button>
     ${isOpen && html`<div class="menu-box ${align}">${typeof children === "function" ? children(close) : children}</div>`}
   </span>`;
 }

@@ -5,7 +5,7 @@ from typing import Annotated
 import fastapi
 
 from quintain.records import importance, log, log_levels, trial_table
-from quintain.server import answers, direct_calls, log_pages, responses, tables
+from quintain.server import answers, direct_calls, log_pages, responses
 
 Names = Annotated[list[str], fastapi.Query()]
 
@@ -17,7 +17,7 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     @router.get("/experiments/{experiment_id}/table", response_model=answers.Table)
     def get_table(experiment_id: int) -> fastapi.Response:
         """Returns all trials as columns."""
-        text = tables.write_table(calls.get_table(experiment_id))
+        text = calls.write_table(experiment_id)
         return fastapi.Response(text, media_type="application/json")
 
     @router.get("/experiments/{experiment_id}/table.csv", response_class=fastapi.Response)

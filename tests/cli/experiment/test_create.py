@@ -131,7 +131,8 @@ def test_code_has_to_be_given_where_it_is_needed(quintain, calls_fake, config, t
 
     config.write_text(CONFIG.replace("model_def:Digits", "experiment:translation/local"))
     code, _, stderr = quintain("experiment", "create", config, "--detach")
-    assert (code, stderr) == (0, "  quintain experiment describe 4\n")
+    assert code == 0
+    assert stderr == "  quintain experiment describe 4\nTo see it in a browser:\n  quintain ui\n"
 
 
 def test_test_runs_are_local(quintain, calls_fake, config, model_dir):

@@ -1,8 +1,12 @@
-"""A real dispatcher with two real workers, in this process."""
+"""A real dispatcher with two real workers, in a process of their own."""
 
 import dataclasses
 import itertools
+import json
+import pathlib
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -14,7 +18,10 @@ from quintain.core import input_reader
 from quintain.core.input import data_service, input_watch
 from quintain.core.saving import checkpoint_state
 
+PROGRAM = pathlib.Path(__file__).parents[2] / "programs" / "data_service.py"
 NUM_RECORDS = 30
+
+pytestmark = pytest.mark.slow
 
 
 @dataclasses.dataclass
@@ -24,14 +31,20 @@ class RoundRobinConfig(cfg.DataConfig):
 
 @pytest.fixture(scope="module")
 def service():
-    """Address of a dispatcher with two workers."""
-    dispatcher = tf.data.experimental.service.DispatchServer()
-    config = tf.data.experimental.service.WorkerConfig(
-        dispatcher_address=dispatcher.target.partition("://")[2]
-    )
-    workers = [tf.data.experimental.service.WorkerServer(config) for _ in range(2)]
-    yield dispatcher.target
-    del workers, dispatcher
+    """Address of a dispatcher with two workers.
+
+    They are killed: in this process they would wait at their end, for minutes, for the iterators
+    that still ask them.
+    """
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAM)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        yield json.loads(process.stdout.readline())
+        process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +85,6 @@ def _draw(dataset, num):
     return [batch.numpy().tolist() for batch in itertools.islice(dataset, num)]
 
 
-@pytest.mark.slow
 def test_training_gets_all_data_in_a_random_order_without_end(make_params):
     params = make_params(tf_data_service_job_name="order")
 
@@ -82,7 +94,6 @@ def test_training_gets_all_data_in_a_random_order_without_end(make_params):
     assert {len(batch) for batch in batches} == {4}
 
 
-@pytest.mark.slow
 def test_the_order_does_not_follow_the_seed_that_workers_would_share(make_params):
     def draw(name):
         tf.random.set_seed(0)
@@ -110,7 +121,6 @@ def test_workers_of_a_run_share_an_evaluation(make_params):
     assert sorted(itertools.chain(*numbers)) == list(range(NUM_RECORDS))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before_batching", [False, True])
 def test_parallel_trainers_share_batches(make_params, before_batching):
     fields = {
@@ -207,7 +217,6 @@ def test_a_service_is_named_but_not_asked_when_training_stands_still(make_params
     ]
 
 
-@pytest.mark.slow
 def test_a_run_on_a_service_is_saved_and_goes_on_with_other_batches(make_params, caplog):
     def build_position(iterator, num_batches):
         return checkpoint_state.DataPosition(

@@ -168,6 +168,7 @@ def test_a_long_step_with_ready_input_is_no_stall(make_dataset, caplog):
     assert "gives no batch" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [True, False])
 def test_a_busy_process_gives_its_input_as_long_as_the_step_had(monkeypatch, caplog, is_busy):
     monkeypatch.setattr(time, "process_time", time.monotonic if is_busy else lambda: 7.0)

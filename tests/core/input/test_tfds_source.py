@@ -52,6 +52,7 @@ def _context(num_pipelines, pipeline):
     return tf.distribute.InputContext(num_pipelines, pipeline, num_pipelines)
 
 
+@pytest.mark.slow
 def test_evaluation_sees_every_example_once_and_in_the_same_order(make_params, tiny):
     numbers = _numbers(make_params(global_batch_size=3))
 
@@ -85,6 +86,7 @@ def test_cached_training_sees_every_example_in_every_epoch(make_params, tiny):
     assert numbers[:20] != numbers[20:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_pipelines", "cache"), [(2, False), (4, False), (2, True), (4, True), (7, True)]
 )
@@ -100,6 +102,7 @@ def test_workers_train_on_their_own_examples(make_params, tiny, num_pipelines, c
     assert sum(map(len, seen)) == tiny.NUM_TRAIN
 
 
+@pytest.mark.slow
 def test_more_workers_than_files_share_out_the_examples_of_an_endless_stream(make_params):
     params = make_params(is_training=True, global_batch_size=7, shuffle_buffer_size=0)
 
@@ -109,6 +112,7 @@ def test_more_workers_than_files_share_out_the_examples_of_an_endless_stream(mak
     assert shares == [whole[i::7] for i in range(7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_pipelines", [2, 7])
 def test_workers_share_evaluation_without_gap_or_overlap(make_params, tiny, num_pipelines):
     params = make_params(global_batch_size=num_pipelines * 2)
@@ -135,6 +139,7 @@ def test_a_skipped_feature_stays_encoded(make_params):
     assert tf.io.decode_png(batch["image"][0])[0, 0, 0] == tf.cast(batch["number"][0], tf.uint8)
 
 
+@pytest.mark.slow
 def test_entries_are_mixed_by_weight(make_params):
     params = make_params(
         tfds_name={

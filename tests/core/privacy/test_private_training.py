@@ -194,6 +194,7 @@ def test_what_privacy_does_not_go_with_is_an_error(line_params, overrides, messa
         train(params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime",
     [
@@ -215,6 +216,7 @@ def test_precision_and_compilation_change_little(line_params, runtime):
         np.testing.assert_allclose(ours, theirs, atol=atol)
 
 
+@pytest.mark.slow
 def test_epsilon_is_logged_with_training_and_evaluation(line_params, caplog):
     params = line_params(
         make_private({"clipping_norm": 1.0, "noise_multiplier": 2.0, "num_examples": 64})
@@ -232,6 +234,7 @@ def test_epsilon_is_logged_with_training_and_evaluation(line_params, caplog):
     assert "The batches are shuffled, not drawn by chance" in caplog.text
 
 
+@pytest.mark.slow
 def test_target_epsilon_is_reached_at_the_last_step_and_the_resumed_run_agrees(
     line_params, tmp_path
 ):
@@ -252,6 +255,7 @@ def test_target_epsilon_is_reached_at_the_last_step_and_the_resumed_run_agrees(
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_run_on_random_batches_goes_on_exactly_after_an_interruption(
     line_params, tmp_path, monkeypatch
 ):

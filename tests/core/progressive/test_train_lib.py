@@ -54,6 +54,7 @@ def whole(whole_dir, experiment):
     return whole_dir
 
 
+@pytest.mark.slow
 def test_no_loop_crosses_a_stage_and_the_rate_goes_on(tmp_path, experiment):
     reporter = Collector()
 
@@ -74,6 +75,7 @@ def test_no_loop_crosses_a_stage_and_the_rate_goes_on(tmp_path, experiment):
 
 
 # In the first stage, at the end of it, in the second, at the end of it, and in the last.
+@pytest.mark.slow
 @pytest.mark.parametrize(("loop_steps", "stop"), [(3, 3), (7, 7), (4, 11), (15, 15), (4, 19)])
 def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
     tmp_path, experiment, whole, loop_steps, stop
@@ -106,6 +108,7 @@ def test_every_checkpoint_holds_the_model_of_its_stage(whole):
     assert widths == {5: {2}, 12: {4}, 20: {8}, 25: {8}}
 
 
+@pytest.mark.slow
 def test_an_evaluation_uses_the_data_of_the_stage(tmp_path, experiment):
     reporter = Collector()
     params = experiment({"trainer": {"validation_interval": 5}})
@@ -138,6 +141,7 @@ def test_only_the_last_stage_is_exported_and_fits_the_plain_task(tmp_path, exper
     assert np.any(model.get_weights()[2] != 0)
 
 
+@pytest.mark.slow
 def test_a_registered_experiment_runs_from_its_config_alone(tmp_path, experiment):
     params = experiment({"trainer": {"train_steps": 20}})
 

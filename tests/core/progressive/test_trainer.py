@@ -83,6 +83,7 @@ def test_a_loop_over_the_end_of_a_stage_is_done_in_two_parts():
     assert int(one.global_step) == 5
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_later_stage_builds_that_stage_before_it_is_read(tmp_path):
     one = build_trainer()
     train(one, 4)
@@ -98,6 +99,7 @@ def test_a_checkpoint_of_a_later_stage_builds_that_stage_before_it_is_read(tmp_p
     assert other.model.get_weights()[0].tolist() == one.model.get_weights()[0].tolist()
 
 
+@pytest.mark.slow
 def test_going_back_to_an_earlier_stage_works_as_well(tmp_path):
     one = build_trainer()
     train(one, 1)
@@ -137,6 +139,7 @@ def test_data_that_stays_goes_on_where_it_is(changes_dataset):
     assert (one.train_iterator is iterator) == (not changes_dataset)
 
 
+@pytest.mark.slow
 def test_evaluation_follows_the_stage():
     one = build_trainer()
     before = one.evaluate(tf.constant(-1))
@@ -147,6 +150,7 @@ def test_evaluation_follows_the_stage():
     assert float(after["validation_loss"]) < float(before["validation_loss"])
 
 
+@pytest.mark.slow
 def test_small_models_are_exported_too_if_asked_for(tmp_path):
     one = build_trainer(tmp_path, train_steps=4, max_to_keep=9)
 

@@ -171,6 +171,7 @@ def test_an_output_that_the_run_would_go_on_from_is_refused(run):
             checkpoint_average.average_checkpoints(paths, str(output))
 
 
+@pytest.mark.slow
 def test_what_a_run_evaluates_is_averaged_too(line_params, tmp_path):
     params = line_params(
         {

@@ -23,12 +23,14 @@ def model_dir(tmp_path, line_params):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_longer_without_asking(model_dir, line_params):
     result = train(line_params({"trainer": {"train_steps": 10, "max_to_keep": 2}}), model_dir)
 
     assert result.step == 10
 
 
+@pytest.mark.slow
 def test_other_settings_are_shown_and_refused(model_dir, line_params):
     rate = {"learning_rate": {"constant": {"learning_rate": 0.5}}}
     params = line_params({"trainer": {"train_steps": 10, "optimizer_config": rate}})
@@ -42,6 +44,7 @@ def test_other_settings_are_shown_and_refused(model_dir, line_params):
     assert not (model_dir / "params.yaml.1").exists()
 
 
+@pytest.mark.slow
 def test_a_change_can_be_allowed_and_the_former_settings_are_kept(model_dir, line_params):
     params = line_params({"trainer": {"train_steps": 10}, "task": {"dropout_rate": 0.2}})
 
@@ -71,6 +74,7 @@ def test_all_workers_of_a_cluster_end_when_the_chief_refuses(monkeypatch):
     train_lib.check_on_chief(strategy, lambda: pytest.fail("the chief checks"))
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_may_change(tmp_path, line_params):
     run_files.serialize_config(line_params(), str(tmp_path), experiment="test/line")
     params = line_params({"trainer": {"train_steps": 5}, "task": {"dropout_rate": 0.2}})
@@ -78,6 +82,7 @@ def test_a_run_without_a_checkpoint_may_change(tmp_path, line_params):
     assert train(params, tmp_path).step == 5
 
 
+@pytest.mark.slow
 def test_an_evaluation_never_asks(model_dir, line_params):
     params = line_params({"trainer": {"train_steps": 5}, "task": {"dropout_rate": 0.2}})
 
@@ -86,6 +91,7 @@ def test_an_evaluation_never_asks(model_dir, line_params):
     assert result.step == 5
 
 
+@pytest.mark.slow
 def test_the_name_under_which_the_former_settings_will_be_kept_is_told(model_dir, line_params):
     train(line_params({"trainer": {"train_steps": 10}}), model_dir)  # keeps params.yaml.1
     params = line_params({"trainer": {"train_steps": 15}, "task": {"dropout_rate": 0.2}})

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from quintain.core import task_factory, train_lib
 from quintain.core.devices import distribution
 from quintain.core.saving import training_log
@@ -55,6 +57,7 @@ def run(params, model_dir):
     train_lib.run_experiment(strategy, task, "train", params, str(model_dir))
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_from_an_earlier_checkpoint_has_each_step_once(tmp_path, line_params):
     run(line_params({"trainer": {"train_steps": 20}}), tmp_path)
     for path in tmp_path.glob("ckpt-20*"):

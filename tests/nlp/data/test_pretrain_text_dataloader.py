@@ -172,6 +172,7 @@ def test_characters_may_lie_across_the_pieces_that_are_read(make_params, tmp_pat
     assert len(list(load(make_params(input_path=str(tmp_path / "a.txt"))))) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [

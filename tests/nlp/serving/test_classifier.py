@@ -33,6 +33,7 @@ def test_an_export_predicts_as_the_run_does(run, export):
     assert len({one.score for one in found}) > 3
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_all_classes_the_largest_first(run):
     for found in run.classify(TEXTS):
         assert set(found.probabilities) == {"de", "en", "fr"}
@@ -130,6 +131,7 @@ def test_what_is_for_translation_only_is_refused(classifier_dir, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_export_can_not_be_chosen(export):
     with pytest.raises(errors.ConfigError, match="an export has its weights"):
         classifier.Classifier.load(export, checkpoint="ckpt-1")

@@ -33,6 +33,7 @@ def test_an_export_translates_as_the_run_does(run, export):
     assert exported.count_tokens(SENTENCES) == run.count_tokens(SENTENCES)
 
 
+@pytest.mark.slow
 def test_signatures_take_and_give_text(run, export):
     model = tf.saved_model.load(export)
     expected = run.translate(SENTENCES)
@@ -50,6 +51,7 @@ def test_signatures_take_and_give_text(run, export):
     assert nothing["outputs"].shape == [0]
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_is_an_error(export):
     serve = tf.saved_model.load(export).signatures["serving_default"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="more than 20 tokens"):
@@ -65,6 +67,7 @@ def test_an_export_says_what_it_is(export, model_dir):
     assert content["decoding"]["num_outputs"] == 2
 
 
+@pytest.mark.slow
 def test_an_export_searches_as_it_was_exported_to(export):
     exported = translator.Translator.load(export)
     with pytest.raises(errors.ConfigError, match="beam_size: an exported model"):
@@ -75,6 +78,7 @@ def test_an_export_searches_as_it_was_exported_to(export):
         translator.Translator.load(export, checkpoint="ckpt-1")
 
 
+@pytest.mark.slow
 def test_another_checkpoint_gives_other_weights(model_dir, export, tmp_path):
     first = exporter.export_run(model_dir, str(tmp_path / "x"), checkpoint=f"{model_dir}/ckpt-1")
     assert translator.Translator.load(first).translate(SENTENCES) != translator.Translator.load(
@@ -110,6 +114,7 @@ def test_a_directory_without_an_export_is_an_error(tmp_path):
         translator.Translator.from_export(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_served_translation_has_its_alternatives(export, run):
     model = served_model.load(export)
     model.warm_up()
@@ -129,6 +134,7 @@ def damage(export, tmp_path, name, content):
     return str(directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [None, b"", b"\x00\x01garbage"])
 @pytest.mark.parametrize(
     "name",
@@ -150,6 +156,7 @@ def test_a_damaged_description_is_an_error(export, tmp_path, content):
         translator.Translator.load(directory)
 
 
+@pytest.mark.slow
 def test_an_export_is_replaced_as_a_whole(model_dir, export, tmp_path):
     directory = shutil.copytree(export, tmp_path / "model")
 
@@ -159,6 +166,7 @@ def test_an_export_is_replaced_as_a_whole(model_dir, export, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_what_somebody_has_put_into_an_export_is_kept_when_it_is_replaced(
     model_dir, export, tmp_path
 ):
@@ -173,6 +181,7 @@ def test_what_somebody_has_put_into_an_export_is_kept_when_it_is_replaced(
     assert translator.Translator.load(str(directory)).translate(["red"]) != []
 
 
+@pytest.mark.slow
 def test_a_damaged_export_can_be_replaced(model_dir, export, tmp_path):
     directory = damage(export, tmp_path, "saved_model.pb", None)
 
@@ -189,6 +198,7 @@ def test_a_model_of_others_is_left_as_it_is(model_dir, tmp_path):
     assert (tmp_path / "saved_model.pb").read_bytes() == b"theirs"
 
 
+@pytest.mark.slow
 def test_the_limit_of_an_export_holds(export, model_dir):
     exported = translator.Translator.load(export)
     with pytest.raises(translator.SourceTooLongError, match="expected at most 20"):
@@ -201,6 +211,7 @@ def test_the_limit_of_an_export_holds(export, model_dir):
     assert len(translator.Translator.load(model_dir).translate(long, max_source_length=5000)) == 1
 
 
+@pytest.mark.slow
 def test_an_export_takes_no_seed(export):
     with pytest.raises(errors.ConfigError, match="seed: an exported model draws as it likes"):
         translator.Translator.load(export).translate(["red"], seed=3)
@@ -211,6 +222,7 @@ def test_half_a_surrogate_pair_is_no_text(run):
         run.translate(["red", "\udcff"])
 
 
+@pytest.mark.slow
 def test_a_score_that_json_lacks_is_none(export, monkeypatch):
     lost = [[translator.Translation("", float("-inf"))]]
     model = served_model.load(export)

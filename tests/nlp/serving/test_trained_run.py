@@ -16,11 +16,13 @@ def load(directory, **arguments):
     return trained_run.load(str(directory), exporter.KINDS, **arguments)
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoint_is_taken_unless_another_is_given(model_dir):
     assert load(model_dir).checkpoint == f"{model_dir}/ckpt-2"
     assert load(model_dir, checkpoint=f"{model_dir}/ckpt-1").checkpoint == f"{model_dir}/ckpt-1"
 
 
+@pytest.mark.slow
 def test_the_task_is_that_of_the_run(model_dir, classifier_dir):
     assert isinstance(load(model_dir).task, translation.TranslationTask)
     assert isinstance(load(classifier_dir).task, sentence_prediction.SentencePredictionTask)

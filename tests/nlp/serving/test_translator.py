@@ -13,6 +13,7 @@ def trained(model_dir):
     return translator.Translator.from_model_dir(model_dir)
 
 
+@pytest.mark.slow
 def test_translations_come_in_the_order_of_the_sentences(trained):
     together = trained.translate(_SENTENCES)
 
@@ -55,6 +56,7 @@ def test_the_search_is_traced_once_for_all_shapes(trained):
     assert search.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoint_is_used_unless_another_is_given(model_dir, trained):
     older = translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-1")
     newer = translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-2")
@@ -63,6 +65,7 @@ def test_the_newest_checkpoint_is_used_unless_another_is_given(model_dir, traine
     assert older.translate(_SENTENCES) != trained.translate(_SENTENCES)
 
 
+@pytest.mark.slow
 def test_the_search_can_be_changed(model_dir):
     greedy = translator.Translator.from_model_dir(model_dir, beam_size=1, alpha=0.0)
 
@@ -84,6 +87,7 @@ def test_a_checkpoint_that_is_not_there_is_an_error(model_dir):
         translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-9")
 
 
+@pytest.mark.slow
 def test_options_change_the_search(trained):
     usual = trained.translate(_SENTENCES)
 
@@ -93,6 +97,7 @@ def test_options_change_the_search(trained):
     assert long[2] == ""
 
 
+@pytest.mark.slow
 def test_the_best_of_several_is_the_one_found_alone(trained):
     several = trained.translate_with_scores(_SENTENCES, num_outputs=3)
 
@@ -103,6 +108,7 @@ def test_the_best_of_several_is_the_one_found_alone(trained):
     assert several[2] == [translator.Translation("", 0.0)]
 
 
+@pytest.mark.slow
 def test_translations_start_with_their_prefix(trained):
     found = trained.translate(["red house", "blue", "tree"], prefixes=["grüner", "", "rotes Haus"])
 
@@ -111,6 +117,7 @@ def test_translations_start_with_their_prefix(trained):
     assert found[2].startswith("rotes Haus")
 
 
+@pytest.mark.slow
 def test_equal_seeds_draw_equal_translations(trained):
     first, second, other = (
         trained.translate(_SENTENCES, sampling_temperature=1.5, seed=seed) for seed in (1, 1, 2)

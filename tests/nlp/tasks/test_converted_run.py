@@ -90,6 +90,7 @@ def test_a_classifier_becomes_a_run_that_computes_the_same(convert, tmp_path):
         np.testing.assert_allclose(logits, results["logits"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_translation_model_becomes_a_run_that_finds_the_same(convert, tmp_path, vocabulary):
     code, stdout, stderr = convert(
         "translation", "translation/local", make_translation_settings(vocabulary)

@@ -129,6 +129,7 @@ def test_yaml_gives_sizes_and_gin_gives_internals():
         assert isinstance(block.feed_forward, gated_feedforward.GatedFeedforward)
 
 
+@pytest.mark.slow
 def test_the_example_of_yaml_and_gin_trains(tmp_path, capsys):
     flags = ["--experiment=bert/pretraining", f"--model_dir={tmp_path}", "--quiet"]
 
@@ -164,6 +165,7 @@ def test_starting_from_another_vocabulary_is_an_error(tmp_path):
         task.initialize(None)
 
 
+@pytest.mark.slow
 def test_pretraining_learns(tmp_path):
     config = exp_factory.get_exp_config("bert/local")
     keras.utils.set_random_seed(0)

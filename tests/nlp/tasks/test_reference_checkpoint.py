@@ -115,6 +115,7 @@ def test_a_classifier_computes_what_the_reference_computed(name, use_encoder_poo
     np.testing.assert_allclose(model(make_batch(results)), results["logits"], **TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "use_bias"), [("translation", False), ("translation_bias", True)])
 def test_a_translation_model_computes_and_finds_what_the_reference_did(name, use_bias):
     model = build_translation(use_bias=use_bias)

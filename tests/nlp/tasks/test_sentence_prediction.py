@@ -250,6 +250,7 @@ def text_task(tmp_path, vocab_file):
     )
 
 
+@pytest.mark.slow
 def test_text_is_predicted_as_data_is(text_task, tmp_path):
     model = text_task.build_model()
     (batch,) = text_task.build_inputs(text_task.task_config.train_data)
@@ -268,6 +269,7 @@ def test_text_is_predicted_as_data_is(text_task, tmp_path):
     assert (tmp_path / "run" / "vocabulary.model").exists()
 
 
+@pytest.mark.slow
 def test_data_sets_are_predicted_in_the_order_of_their_ids(tmp_path, vocab_file):
     rows = ["text\tlanguage\texample_id", *(f"{text}\t0\t{2 - i}" for i, text in enumerate(TEXTS))]
     (tmp_path / "a.tsv").write_text("\n".join(rows))

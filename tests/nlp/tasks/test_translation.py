@@ -145,6 +145,7 @@ def test_auxiliary_losses_are_added(task):
     assert float(with_aux - task.build_losses(labels, logits)) == pytest.approx(2.5)
 
 
+@pytest.mark.slow
 def test_train_step_equals_the_steps_written_out_by_hand(task, model, batch):
     twin = task.build_model()
     twin(batch)
@@ -163,6 +164,7 @@ def test_train_step_equals_the_steps_written_out_by_hand(task, model, batch):
         np.testing.assert_allclose(actual.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_train_steps_learn_a_batch_by_heart(task, model, batch):
     optimizer = keras.optimizers.Adam(0.01)
     optimizer.build(model.trainable_variables)
@@ -193,6 +195,7 @@ def test_items_are_pairs_and_tokens_without_padding(task):
     assert {name: int(count) for name, count in counts.items()} == {"examples": 2, "tokens": 8}
 
 
+@pytest.mark.slow
 def test_validation_step_reports_loss_and_translations_and_leaves_its_inputs_alone(
     task, model, validation_batches
 ):
@@ -208,6 +211,7 @@ def test_validation_step_reports_loss_and_translations_and_leaves_its_inputs_alo
     np.testing.assert_array_equal(logs["unique_ids"], inputs["unique_id"])
 
 
+@pytest.mark.slow
 def test_validation_step_finds_the_translations_that_inference_finds(
     task, model, validation_batches
 ):
@@ -360,6 +364,7 @@ def test_without_vocabulary_or_directory_the_error_names_both_remedies(config):
         task.build_model()
 
 
+@pytest.mark.slow
 def test_private_step_clips_each_pair_whatever_the_bucket(config, task, batch):
     private = config.replace()
     private.differential_privacy_config = cfg.DifferentialPrivacyConfig(clipping_norm=0.01)
@@ -441,6 +446,7 @@ def test_logits_of_separate_vocabularies_come_from_the_targets_embedding(parted)
     assert tf.reduce_max(tf.abs(before[..., -1])) > 0.0
 
 
+@pytest.mark.slow
 def test_evaluation_and_training_of_separate_vocabularies_work(parted):
     model = parted.build_model()
     optimizer = keras.optimizers.SGD(0.1)

@@ -104,6 +104,7 @@ def _count_sources(params, num_batches):
     return counts
 
 
+@pytest.mark.slow
 def test_pairs_are_drawn_by_weight_from_sources_of_every_kind(make_params):
     counts = _count_sources(make_params(), 150)
 
@@ -114,6 +115,7 @@ def test_pairs_are_drawn_by_weight_from_sources_of_every_kind(make_params):
         assert abs(counts[name] / total - share) < 4 * (share * (1 - share) / total) ** 0.5
 
 
+@pytest.mark.slow
 def test_a_list_is_a_mixture_of_equal_weights(make_params, mixture):
     entries = [{**mixture[name], "weight": 1} for name in ("tsv", "records")]
 
@@ -122,6 +124,7 @@ def test_a_list_is_a_mixture_of_equal_weights(make_params, mixture):
     assert abs(counts["tsv"] / counts.total() - 0.5) < 4 * (0.25 / counts.total()) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make_params):
     first, second, other = (_take(_load(make_params(seed=seed)), 5) for seed in (3, 3, 4))
 
@@ -129,6 +132,7 @@ def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make_param
     assert first != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("static_batch", [False, True])
 def test_a_restored_iterator_of_a_fresh_dataset_goes_on_exactly(
     make_params, tmp_path, static_batch
@@ -145,6 +149,7 @@ def test_a_restored_iterator_of_a_fresh_dataset_goes_on_exactly(
     assert _take(restored, 25) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("static_batch", [False, True])
 def test_batches_keep_to_the_buckets(make_params, static_batch):
     plan = length_buckets.plan(40, 640, is_static=static_batch)
@@ -169,6 +174,7 @@ def test_evaluation_reads_every_source_once_in_order(make_params):
     assert ids == list(range(400))
 
 
+@pytest.mark.slow
 def test_workers_draw_from_their_own_part(make_params, mixture):
     params = make_params(mixture=[mixture["tsv"]], global_batch_size=1280)
     seen = []

@@ -103,6 +103,7 @@ def test_training_leaves_out_empty_sides_that_evaluation_keeps(make_tfds_params)
     assert ("", "leer") in wmt_dataloader.read_pairs(params.replace(is_training=False))
 
 
+@pytest.mark.slow
 def test_training_on_an_entry_streams_its_pairs(make_tfds_params):
     seen = set(_read_back(make_tfds_params(), 60))
 
@@ -132,6 +133,7 @@ def test_a_wrong_language_or_split_is_an_error(make_tfds_params, fields, message
         _load(make_tfds_params(**fields))
 
 
+@pytest.mark.slow
 def test_sources_are_mixed_by_weight(make_params, mixture):
     pairs = _read_back(make_params(input_path=mixture), 300)
 
@@ -160,6 +162,7 @@ def test_a_wrong_line_of_a_mixture_is_named(make_params, mixture, tmp_path):
         _load(make_params(input_path=mixture))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 5])
 @pytest.mark.parametrize("is_mixture", [False, True])
 def test_an_interrupted_run_goes_on_with_the_same_batches(
@@ -189,6 +192,7 @@ def service():
     del worker, dispatcher
 
 
+@pytest.mark.slow
 def test_a_service_reads_the_text_which_is_tokenised_here(make_params, directory, service):
     params = make_params(
         input_path=str(directory / "pairs.tsv"),
@@ -214,6 +218,7 @@ def test_a_service_is_not_used_for_evaluation_and_says_so(make_params, directory
     assert "evaluation pairs are held in memory" in caplog.text
 
 
+@pytest.mark.slow
 def test_blank_lines_of_any_kind_are_left_out_of_a_stream(make_params, mixture, tmp_path):
     rows = [f"{source}\t{target}" for source, target in _PAIRS]
     blank = ["", "  ", "\u2028", "\x85", "\r", "\t"]
