@@ -10,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -23,8 +24,12 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_configure():
-    """Lets what tests start hear the signals that `&` in a script and `nohup` have them ignore."""
+def pytest_configure(config):
+    """Gives tests a home directory, and the signals that `&` in a script and `nohup` take away."""
+    home = tempfile.TemporaryDirectory(prefix="quintain-home-")
+    config.add_cleanup(home.cleanup)
+    # Trainings note their directories there.
+    os.environ["QUINTAIN_HOME"] = home.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

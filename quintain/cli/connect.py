@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -77,11 +77,14 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
 
 
 @contextlib.contextmanager
-def open_client(*, start: bool = True) -> Iterator["master_client.MasterClient"]:
+def open_client(
+    *, start: bool = True, run_dirs: Sequence[str] = ()
+) -> Iterator["master_client.MasterClient"]:
     """Gives a client of the master, which is started in the background if none runs.
 
     Args:
         start: Whether to start one.
+        run_dirs: Directories whose runs its page shows, if it is started here.
 
     Raises:
         MasterUnreachableError: If none runs and none is to be started, or it does not start.
@@ -93,7 +96,7 @@ def open_client(*, start: bool = True) -> Iterator["master_client.MasterClient"]
             raise errors.MasterUnreachableError(
                 f"No master runs for {home.path}; start one with `quintain master`."
             )
-        found = start_in_background(home)
+        found = start_in_background(home, run_dirs=run_dirs)
         click.echo(
             f"Started a master in the background (process {found.pid}); it ends by itself when "
             "there is nothing to do.",
@@ -111,7 +114,11 @@ def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "master_clie
 
 
 def start_in_background(
-    home: home_lib.Home, *, num_slots: int | None = None, threads_per_slot: int | None = None
+    home: home_lib.Home,
+    *,
+    num_slots: int | None = None,
+    threads_per_slot: int | None = None,
+    run_dirs: Sequence[str] = (),
 ) -> master_file.MasterFile:
     """Starts a master that outlives this command, and returns where it is.
 
@@ -121,6 +128,7 @@ def start_in_background(
         home: The home directory.
         num_slots: Trials that run at once; what fits the machine if None.
         threads_per_slot: CPU threads of each; an equal share of all if None.
+        run_dirs: Directories whose runs of `quintain train` its page shows.
 
     Raises:
         MasterUnreachableError: If it ends at once, or does not answer; with its last words.
@@ -130,6 +138,8 @@ def start_in_background(
         arguments += ["--slots", str(num_slots)]
     if threads_per_slot is not None:
         arguments += ["--threads_per_slot", str(threads_per_slot)]
+    for directory in run_dirs:
+        arguments += ["--runs", directory]
     home.create()
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:

@@ -41,9 +41,14 @@ COMMANDS: Final = {
         "quintain.cli.serve_model:serve_model",
         "Answer texts over HTTP with a trained model.",
     ),
+    "tensorboard": (
+        "quintain.cli.tensorboard:tensorboard",
+        "Show trials and runs in TensorBoard.",
+    ),
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
     "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
+    "ui": ("quintain.cli.ui:ui", "Open the page: watch searches and runs, and steer them."),
 }
 
 EXIT_BAD_INPUT: Final = 2
@@ -65,6 +70,7 @@ def cli() -> None:
     quintain train --experiment=translation/local --model_dir=runs/local
     quintain translate --model_dir=runs/local "the third of May"
     quintain experiment create adaptive.yaml model_dir/
+    quintain ui
     quintain config list
     """
 

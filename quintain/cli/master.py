@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options, output, standard_streams
+from quintain.cli import connect, logs, options, output, page_links, standard_streams
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
 from quintain.records import master_status
+from quintain.web import request_checks
 
 if TYPE_CHECKING:
     from quintain.server import daemon
@@ -70,6 +71,14 @@ def master(context: click.Context) -> None:
     is_flag=True,
     help="Start though the database knows nothing of the checkpoints that are there.",
 )
+@options.runs_option
+@click.option(
+    "--allowed_host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="Further name under which browsers ask, such as that of a proxy. Repeatable.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 @options.traceback_option
 def start(
@@ -78,6 +87,8 @@ def start(
     port: int = 0,
     idle_timeout: float | None = None,
     new_database: bool = False,
+    run_dirs: tuple[str, ...] = (),
+    allowed_hosts: tuple[str, ...] = (),
     verbose: bool = False,
 ) -> None:
     """Run the master in the foreground, until SIGTERM or Ctrl-C.
@@ -86,6 +97,7 @@ def start(
     their processes to the next master. If the terminal is closed, it goes on in the background and
     writes to logs/master.log in the home directory.
     """
+    hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     home = home_lib.find_home()
     home.create()
     log_path = home.logs / "master.log"
@@ -95,7 +107,12 @@ def start(
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
     with daemon.MasterServer(
-        home, slots=slots, port=port, accept_new_database=new_database
+        home,
+        slots=slots,
+        port=port,
+        accept_new_database=new_database,
+        run_dirs=run_dirs,
+        allowed_hosts=hosts,
     ) as server:
         _stop_on_signals(server, log_path)
         click.echo(
@@ -103,6 +120,7 @@ def start(
             f"{len(slots)} slot{'s' if len(slots) != 1 else ''}.",
             err=True,
         )
+        page_links.show(lambda: server.sign_in.build_link(stays=True))
         if server.wait(idle_timeout_secs=idle_timeout):
             click.echo("Stopping; trials save themselves.", err=True)
             server.drain()
@@ -133,6 +151,8 @@ def status(as_json: bool) -> None:
     with connect.open_client(start=False) as client:
         info = client.get_info()
         found = client.get_status()
+        if not as_json:
+            page_links.show(lambda: client.page.build_link().url)
     if as_json:
         output.print_json({"master": info, "status": found})
         return

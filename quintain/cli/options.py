@@ -1,5 +1,6 @@
 """Flags that several commands share."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,6 +72,28 @@ def slot_options(command: F) -> F:
         metavar="N",
         help="Trials that run at once. By default one for each GPU, or shares of the CPU.",
     )(command)
+
+
+def runs_option(command: F) -> F:
+    """Adds `--runs`, given as absolute paths."""
+    return click.option(
+        "--runs",
+        "run_dirs",
+        multiple=True,
+        metavar="DIR",
+        callback=_check_directories,
+        help="Directory whose runs of `quintain train` the page shows. Repeatable.",
+    )(command)
+
+
+def _check_directories(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    del context, option
+    for path in given:
+        if not os.path.isdir(path):
+            raise errors.ConfigError(f"--runs: got {path!r}, expected a directory.")
+    return tuple(map(os.path.abspath, given))
 
 
 def traceback_option(command: F) -> F:

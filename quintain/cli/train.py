@@ -140,12 +140,13 @@ def train(
         _train_locally(mode, model_dir, dry_run, flags, **settings, **sizes)
         return
 
-    from quintain.cli import local_cluster, standard_streams
+    from quintain.cli import local_cluster, run_environment, standard_streams
     from quintain.cli.display import closing_lines, screens, training_display
 
     standard_streams.outlive_readers()
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
+    environment = run_environment.Environment()
     is_quiet = quiet or as_json
     screen = screens.open_screen(
         is_quiet=is_quiet, refreshes_per_sec=training_display.REFRESHES_PER_SEC
@@ -179,6 +180,7 @@ def train(
             enable_async_checkpointing=enable_async_checkpointing,
             reporter=train_reporter.TrainReporter(display, labels),
             profile=profile_range,
+            on_start=lambda: environment.record(parsed, str(model_dir)),
         )
         if mode == _FINETUNE_MODE:
             finetune_logs = _finetune(

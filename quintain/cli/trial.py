@@ -1,9 +1,10 @@
 """`quintain trial`: shows and steers the points of searches."""
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -137,10 +138,9 @@ def show_logs(
     as_csv: bool,
 ) -> None:
     """Show what a trial wrote."""
-    which: dict[str, Any] = {
-        "source": None if source is None else log.LogSource(source),
-        "contains": grep,
-    }
+    which = log.LogFilter(
+        limit=_PAGE, source=None if source is None else log.LogSource(source), contains=grep
+    )
     if follow and (as_json or as_csv):
         raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
     if as_json or as_csv:
@@ -149,10 +149,8 @@ def show_logs(
         return
     last_id = 0
     if tail is not None:
-        count = tail
-        rows = connect.ask(
-            lambda calls: calls.list_logs(trial_id, last=count, limit=max(count, 1), **which)
-        )
+        newest = _choose_newest(which, tail)
+        rows = connect.ask(lambda calls: calls.list_logs(trial_id, newest))
         last_id = _print_lines(rows, last_id, with_times=timestamps)
     while tail is None or follow:
         has_ended = connect.ask(lambda calls: calls.get_trial(trial_id)).state.is_terminal
@@ -170,21 +168,26 @@ _LOG_COLUMNS: Final[tuple[output.Column[log.LogRow], ...]] = (
 
 
 def _read_all(
-    calls: calls_lib.Calls, trial_id: int, tail: int | None, which: dict[str, Any]
+    calls: calls_lib.Calls, trial_id: int, tail: int | None, which: log.LogFilter
 ) -> list[log.LogRow]:
     if tail is not None:
-        return calls.list_logs(trial_id, last=tail, limit=max(tail, 1), **which)
+        return calls.list_logs(trial_id, _choose_newest(which, tail))
     rows: list[log.LogRow] = []
-    while page := calls.list_logs(trial_id, after=rows[-1].id if rows else 0, limit=_PAGE, **which):
+    while page := calls.list_logs(trial_id, which):
         rows += page
+        which = dataclasses.replace(which, after=page[-1].id)
     return rows
 
 
-def _print_new(trial_id: int, last_id: int, which: dict[str, Any], *, with_times: bool) -> int:
+def _choose_newest(which: log.LogFilter, count: int) -> log.LogFilter:
+    return dataclasses.replace(which, last=count, limit=max(count, 1))
+
+
+def _print_new(trial_id: int, last_id: int, which: log.LogFilter, *, with_times: bool) -> int:
     """Prints all lines after a number and returns the number of the last one."""
 
     def read(calls: calls_lib.Calls) -> list[log.LogRow]:
-        return calls.list_logs(trial_id, after=last_id, limit=_PAGE, **which)
+        return calls.list_logs(trial_id, dataclasses.replace(which, after=last_id))
 
     while page := connect.ask(read):
         last_id = _print_lines(page, last_id, with_times=with_times)
@@ -205,7 +208,7 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 @click.option(
     "--group",
     type=click.Choice([group.value for group in metric.MetricGroup]),
-    help="Training or validation; both by default.",
+    help="What they are about; training and validation by default.",
 )
 @click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
@@ -282,3 +285,24 @@ def rerun(trial_id: int, as_json: bool) -> None:
         output.print_json(experiment)
         return
     click.echo(f"Created experiment {experiment.id}, which runs trial {trial_id} again.")
+
+
+@trial.command("continue", cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
+    r"""Create an experiment of one trial that begins with the newest checkpoint of this one.
+
+    It trains as many batches as this one has.
+
+    \b
+    quintain trial continue 7 --set searcher.max_length=1000
+    """
+    with connect.open_client() as client:
+        experiment = client.continue_trial(trial_id, assignments)
+    if as_json:
+        output.print_json(experiment)
+        return
+    click.echo(f"Created experiment {experiment.id}, which goes on with trial {trial_id}.")

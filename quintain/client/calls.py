@@ -7,7 +7,15 @@ from typing import Any
 
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
-from quintain.records import log, master_status, metric, states
+from quintain.records import (
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    states,
+    trial_table,
+)
 from quintain.records import trial as trial_lib
 
 
@@ -39,6 +47,10 @@ class Calls(abc.ABC):
         """Returns an experiment."""
 
     @abc.abstractmethod
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        """Returns where an experiment comes from; `NotFoundError` also where nobody said it."""
+
+    @abc.abstractmethod
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
         """Returns what happened to an experiment, in order."""
 
@@ -52,6 +64,32 @@ class Calls(abc.ABC):
         """Returns trials, of one experiment or of all, by number."""
 
     @abc.abstractmethod
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        """Returns trials of an experiment that an expression chooses, in some order."""
+
+    @abc.abstractmethod
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        """Returns all trials of an experiment as columns."""
+
+    @abc.abstractmethod
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        """Returns how much each hyperparameter decides about a metric.
+
+        Args:
+            experiment_id: The experiment.
+            metric_name: The metric; the searched one if empty.
+            evaluator: How it is measured.
+        """
+
+    @abc.abstractmethod
     def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         """Returns a trial."""
 
@@ -63,7 +101,13 @@ class Calls(abc.ABC):
         group: metric.MetricGroup | None = None,
         after_batches: int = -1,
     ) -> list[metric.MetricRow]:
-        """Returns the metrics of a trial, in the order of its batches."""
+        """Returns the metrics of a trial, in the order of its batches.
+
+        Args:
+            trial_id: The trial.
+            group: What they are about; None for training and validation.
+            after_batches: Only those of more batches.
+        """
 
     @abc.abstractmethod
     def list_batch_metrics(
@@ -77,26 +121,8 @@ class Calls(abc.ABC):
         """
 
     @abc.abstractmethod
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        """Returns lines that a trial wrote, in order.
-
-        Args:
-            trial_id: The trial.
-            after: Only lines with larger numbers.
-            limit: At most so many.
-            source: Only lines from there.
-            contains: Only lines with this text.
-            last: Only the last so many of them.
-        """
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        """Returns lines that a trial wrote, in order."""
 
     @abc.abstractmethod
     def list_checkpoints(

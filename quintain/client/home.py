@@ -54,6 +54,16 @@ class Home:
         return self.path / "server.json"
 
     @property
+    def sessions_file(self) -> pathlib.Path:
+        """Key of the cookies by which browsers are signed in."""
+        return self.path / "sessions.json"
+
+    @property
+    def opening_file(self) -> pathlib.Path:
+        """Leads a browser to the page, so that nobody sees the link among its arguments."""
+        return self.path / "open-page.html"
+
+    @property
     def socket(self) -> pathlib.Path:
         """Where the running master answers commands and trials of this machine."""
         return self.path / "master.sock"
@@ -116,6 +126,7 @@ class Home:
             pathlib.Path(f"{database}-wal"),
             pathlib.Path(f"{database}-shm"),
             self.server_file,
+            self.sessions_file,
             self.resume_file,
             self.path / master_lock.FILE_NAME,
             self.path / master_file.FILE_NAME,

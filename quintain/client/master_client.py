@@ -8,10 +8,19 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, connection, fetched_files
+from quintain.client import calls, connection, fetched_files, page_calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import codec, log, master_status, metric, states
+from quintain.records import (
+    codec,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 
@@ -67,6 +76,11 @@ class MasterClient(calls.Calls):
         """
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
+    @property
+    def page(self) -> page_calls.PageCalls:
+        """What is about the page of the master."""
+        return page_calls.PageCalls(self._connection)
+
     @override
     def get_status(self) -> master_status.MasterStatus:
         return self._get(master_status.MasterStatus, "/master/status")
@@ -94,6 +108,10 @@ class MasterClient(calls.Calls):
         return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
 
     @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        return self._get(provenance.Provenance, f"/experiments/{experiment_id}/provenance")
+
+    @override
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
         return self._get(list[dict[str, Any]], f"/experiments/{experiment_id}/events", after=after)
 
@@ -106,6 +124,32 @@ class MasterClient(calls.Calls):
     ) -> list[trial_lib.TrialRecord]:
         return self._get(
             list[trial_lib.TrialRecord], "/trials", experiment_id=experiment_id, state=state_names
+        )
+
+    @override
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        path = f"/experiments/{experiment_id}/trials"
+        return self._get(list[trial_lib.TrialRecord], path, **vars(selection))
+
+    @override
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        return self._get(trial_table.TrialTable, f"/experiments/{experiment_id}/table")
+
+    @override
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        return self._get(
+            importance.Importances,
+            f"/experiments/{experiment_id}/importance",
+            metric=metric_name,
+            evaluator=evaluator,
         )
 
     @override
@@ -138,25 +182,8 @@ class MasterClient(calls.Calls):
         )
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        return self._get(
-            list[log.LogRow],
-            f"/trials/{trial_id}/logs",
-            after=after,
-            limit=limit,
-            source=source,
-            contains=contains,
-            last=last,
-        )
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        return self._get(list[log.LogRow], f"/trials/{trial_id}/logs", **vars(which))
 
     @override
     def list_checkpoints(
@@ -201,6 +228,7 @@ class MasterClient(calls.Calls):
         overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
+        origin: provenance.Provenance | None = None,
     ) -> experiment_lib.Experiment:
         """Creates an experiment.
 
@@ -211,6 +239,7 @@ class MasterClient(calls.Calls):
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
             activate: Whether it starts at once; paused otherwise.
+            origin: Where it comes from; None if nobody says it.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -222,6 +251,7 @@ class MasterClient(calls.Calls):
             "overrides": list(overrides),
             "parent_id": parent_id,
             "activate": activate,
+            "provenance": codec.to_plain(origin),
         }
         return self._post(experiment_lib.Experiment, "/experiments", body)
 
@@ -289,6 +319,14 @@ class MasterClient(calls.Calls):
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
         return self._post(experiment_lib.Experiment, f"/trials/{trial_id}/rerun")
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of another."""
+        return self._post(
+            experiment_lib.Experiment,
+            f"/trials/{trial_id}/continue",
+            {"overrides": list(overrides)},
+        )
 
     def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""

@@ -289,7 +289,8 @@ class ExperimentRunner:
         """
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
-        with self._strategy.scope():
+        ending = cluster.leaving_together(self._strategy, orbit.Interrupted)
+        with self._strategy.scope(), ending:
             if self._mode is run_mode.Mode.CONTINUOUS_EVAL:
                 logs = self._controller.evaluate_continuously(
                     steps=config.validation_steps,

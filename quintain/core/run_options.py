@@ -47,6 +47,9 @@ class RunOptions:
     interruption: orbit.Interruption | None = None
     """Stops the run between two steps, with a checkpoint."""
 
+    on_start: Callable[[], None] | None = None
+    """Called once, on the chief, when the settings of a training are written."""
+
     profile: step_profile.StepRange | None = None
     """Steps to profile, into the model directory."""
 

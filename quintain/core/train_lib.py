@@ -205,6 +205,8 @@ def train_from_config(
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
             write_config(params, model_dir, experiment=experiment, imports=imports)
+            if options.on_start is not None:
+                options.on_start()
         try:
             _, logs = runner.run()
         finally:
@@ -281,9 +283,10 @@ def check_on_chief(strategy: tf.distribute.Strategy, check: Callable[[], None]) 
             check()
         except errors.ConfigError as error:
             problem = error
-    text = cluster.from_chief(strategy, None if problem is None else str(problem))
-    if text is not None:
-        raise errors.ConfigError(text) from problem
+    with cluster.leaving_together(strategy, errors.ConfigError):
+        text = cluster.from_chief(strategy, None if problem is None else str(problem))
+        if text is not None:
+            raise errors.ConfigError(text) from problem
 
 
 def watch_signals(

@@ -170,6 +170,8 @@ def run_from_config(
         )
         params = train_lib.fix_seed(params, model_dir, distribution.build_strategy(params.runtime))
         train_lib.write_config(params, model_dir, experiment=experiment, imports=imports)
+        if options.on_start is not None:
+            options.on_start()
         interruption = stack.enter_context(train_lib.watch_signals(params.trainer))
         options = dataclasses.replace(options, interruption=interruption)
         return _finetune_all(params, model_dir, pretrain_steps, options)

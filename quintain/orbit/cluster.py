@@ -146,6 +146,33 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
     gather(strategy, b"")
 
 
+@contextlib.contextmanager
+def leaving_together(
+    strategy: tf.distribute.Strategy, *common: type[BaseException]
+) -> Iterator[None]:
+    """Keeps this worker until the others have what its last collective gave them.
+
+    A worker has a result when its own part of it came, which others may still be fetching from it:
+    were its process to end then, they would find it lost.
+
+    Args:
+        strategy: Strategy of the cluster.
+        *common: Exceptions that are raised on all workers, if they are on one.
+    """
+    try:
+        yield
+    except common:
+        _wait_for_all(strategy)
+        raise
+    _wait_for_all(strategy)
+
+
+def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    # Who is gone already came this far, too.
+    with contextlib.suppress(*_LOST_WORKER_ERRORS):
+        barrier(strategy)
+
+
 def _is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and bool(
         strategy.extended._in_multi_worker_mode()

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-_TEXTS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""The texts of numbers that are not finite."""
 
 
 def to_plain(value: object) -> Any:
@@ -73,5 +74,5 @@ def _read(kind: Any, value: Any) -> Any:
         element = typing.get_args(kind)[1]
         return {name: _read(element, part) for name, part in value.items()}
     if kind is float:
-        return _TEXTS[value] if isinstance(value, str) else float(value)
+        return NOT_FINITE[value] if isinstance(value, str) else float(value)
     return value

@@ -2,8 +2,9 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -12,6 +13,8 @@ from quintain.config import base_config
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
+
+_WEBHOOK: Final = re.compile(r"https?://[!-~]+")
 
 
 @dataclasses.dataclass
@@ -212,3 +215,36 @@ class ProfilingConfig(base_config.Config):
                 f"got {self.end_after_batch}, expected at least "
                 f"begin_on_batch={self.begin_on_batch}.",
             )
+
+
+@dataclasses.dataclass
+class AlertConfig(base_config.Config):
+    """A command that is run, or an address that is told, when the experiment ends."""
+
+    on: list[Literal["completed", "error", "canceled"]] = dataclasses.field(
+        default_factory=lambda: ["completed", "error", "canceled"]
+    )
+    """How it has to end."""
+
+    command: str | None = None
+    """Command for `sh`. It is given what happened as JSON on its standard input, and as variables
+    such as `QUINTAIN_EXPERIMENT_STATE`."""
+
+    webhook: str | None = None
+    """Address (`https://...`) that is sent the same JSON by POST."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what can't be done."""
+        if (self.command is None) == (self.webhook is None):
+            got = "none" if self.command is None else "both"
+            yield "command", f"got {got} of command and webhook, expected one of them."
+        if self.command is not None and (not self.command.strip() or "\0" in self.command):
+            yield "command", f"got {errors.show(self.command)}, expected a command for sh."
+        if self.webhook is not None and not _WEBHOOK.fullmatch(self.webhook):
+            yield (
+                "webhook",
+                f"got {errors.show(self.webhook)}, expected an address such as "
+                "https://example.org/hook.",
+            )
+        if not self.on:
+            yield "on", "got [], expected some of completed, error and canceled."

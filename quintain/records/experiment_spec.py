@@ -113,6 +113,9 @@ class ExperimentSpec(base_config.Config):
     )
     """Kept for old configs; trials write no profiles by themselves."""
 
+    alerts: list[sections.AlertConfig] = dataclasses.field(default_factory=list)
+    """Whom to tell when the experiment ends."""
+
     debug: bool = False
     """Whether trials log more."""
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from typing import Final
 
 
 class LogSource(enum.StrEnum):
@@ -15,6 +16,43 @@ class LogSource(enum.StrEnum):
 
     MASTER = "master"
     """The master, about the trial."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LogFilter:
+    """Which lines are wanted. They come in the order in which they were stored."""
+
+    after: int = 0
+    """Number of a line: only later ones."""
+
+    before: int | None = None
+    """Number of a line: only earlier ones, and of these the newest."""
+
+    limit: int = 1000
+    """Most lines."""
+
+    last: int | None = None
+    """Only so many of the newest that fit."""
+
+    source: LogSource | None = None
+    """Only lines from there."""
+
+    contains: str | None = None
+    """Only lines with this text, in this case."""
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the newest of the lines that fit are wanted, not the oldest."""
+        return self.last is not None or self.before is not None
+
+    @property
+    def num_wanted(self) -> int:
+        """Lines at most."""
+        return self.limit if self.last is None else min(self.limit, self.last)
+
+
+ALL: Final = LogFilter()
+"""The first lines of all."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,3 +89,17 @@ class MasterInfo:
 
     is_embedded: bool = False
     """Whether it lives in a command that follows its own experiment."""
+
+    run_dirs: tuple[str, ...] = ()
+    """Directories whose runs of `quintain train` it shows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PageLink:
+    """A link that opens the page of a master once."""
+
+    url: str
+    """The link."""
+
+    is_for_one_user: bool
+    """Whether the master takes it from connections of its own user only."""

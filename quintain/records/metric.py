@@ -14,6 +14,10 @@ class MetricGroup(enum.StrEnum):
     VALIDATION = "validation"
     """One pass through the validation data."""
 
+    SYSTEM = "system"
+    """What the trial's process took of its machine. It is no result of training: it is listed only
+    where it is asked for, and stays when a trial is rolled back."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MetricRow:
@@ -23,7 +27,7 @@ class MetricRow:
     """The trial."""
 
     group: MetricGroup
-    """Training or validation."""
+    """What they are about."""
 
     total_batches: int
     """Batches that the trial had trained on."""

@@ -1,4 +1,4 @@
-"""Processes of trials as the store keeps them, so that a restarted master finds them again."""
+"""Processes of trials as the store keeps them: for a restarted master, and what ran where."""
 
 import dataclasses
 import enum
@@ -43,3 +43,26 @@ class Run:
 
     start_time: float
     """Seconds since the epoch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """When one start of a trial held its slots; it is kept when the process has ended."""
+
+    launch_id: str
+    """Name of the start."""
+
+    trial_id: int
+    """The trial."""
+
+    experiment_id: int
+    """The experiment."""
+
+    slots: tuple[int, ...]
+    """Numbers of the slots."""
+
+    start_time: float
+    """Seconds since the epoch."""
+
+    end_time: float | None = None
+    """Seconds since the epoch, when the master knew of the end; None while it runs."""

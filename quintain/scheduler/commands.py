@@ -12,6 +12,7 @@ from quintain.records import (
     deletion,
     experiment,
     experiment_spec,
+    provenance,
     searcher_config,
     states,
     trial,
@@ -52,6 +53,7 @@ class Commands:
         overrides: Sequence[str] = (),
         parent_id: int | None = None,
         activate: bool = True,
+        origin: provenance.Provenance | None = None,
     ) -> experiment.Experiment:
         """Creates an experiment and copies the user's code.
 
@@ -63,18 +65,33 @@ class Commands:
             overrides: `path=value` each; they win over the config.
             parent_id: Experiment that it was forked from.
             activate: Whether it starts at once; else it is paused.
+            origin: Where it comes from; None if nobody said it.
 
         Raises:
             ConfigError: Listing all that is wrong.
         """
         config = new_experiments.read_config(config_text, source, overrides)
         return new_experiments.create(
-            self._core, config, config_text, model_dir, parent_id=parent_id, activate=activate
+            self._core,
+            config,
+            config_text,
+            model_dir,
+            parent_id=parent_id,
+            activate=activate,
+            origin=origin,
         )
 
     def rerun_trial(self, trial_id: int) -> experiment.Experiment:
         """Creates an experiment of one trial, with the hyperparameters and seed of this one."""
         return new_experiments.rerun(self._core, trial_id)
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of this one.
+
+        Raises:
+            ConfigError: If there is no such checkpoint, or an override is wrong.
+        """
+        return new_experiments.continue_trial(self._core, trial_id, overrides)
 
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
@@ -84,7 +101,12 @@ class Commands:
         text = config_text if config_text is not None else owner.original_config
         config = new_experiments.read_config(text, f"experiment {experiment_id}", overrides)
         return new_experiments.create(
-            self._core, config, text, pathlib.Path(owner.model_dir), parent_id=experiment_id
+            self._core,
+            config,
+            text,
+            pathlib.Path(owner.model_dir),
+            parent_id=experiment_id,
+            origin=new_experiments.inherit_provenance(owner),
         )
 
     # Experiments that are there.

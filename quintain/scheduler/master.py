@@ -15,7 +15,15 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import master_status, run, states
-from quintain.scheduler import commands, eta, launch_tokens, recovery, scheduling, worker_calls
+from quintain.scheduler import (
+    commands,
+    eta,
+    launch_tokens,
+    recovery,
+    scheduling,
+    usage_sampling,
+    worker_calls,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots as slots_lib
@@ -79,6 +87,7 @@ class Master:
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self.commands = commands.Commands(self._core, self._processes)
+        self._usage = usage_sampling.UsageSampler(self._core, slots)
         self._accept_new_database = accept_new_database
         self._threads: list[threading.Thread] = []
         self._is_stopped = threading.Event()
@@ -94,7 +103,11 @@ class Master:
         self.recover()
         self._is_stopped.clear()
         self._core.deletions.wake.set()
-        for name, work in (("scheduler", self._run), ("deletions", self._run_deletions)):
+        for name, work in (
+            ("scheduler", self._run),
+            ("deletions", self._run_deletions),
+            ("usage", self._run_usage),
+        ):
             thread = threading.Thread(target=work, name=f"quintain-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -167,6 +180,15 @@ class Master:
             with self._core.condition:
                 deletions.wake.clear()
             deletions.run()
+
+    def _run_usage(self) -> None:
+        """Notes what trials use of the machine; it may take long, and nobody waits for it."""
+        while not self._is_stopped.wait(usage_sampling.TICK_SECS):
+            try:
+                self._usage.sample()
+            except Exception:
+                # Trials go on without it.
+                logger.exception("What trials use could not be noted.")
 
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""

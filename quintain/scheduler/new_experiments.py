@@ -1,15 +1,25 @@
 """Makes new experiments: reads their configs, copies the code of their users, and starts them."""
 
 import dataclasses
+import json
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
-from quintain.records import checkpoint, experiment, experiment_spec, searcher_config, states
+from quintain.records import (
+    checkpoint,
+    codec,
+    experiment,
+    experiment_spec,
+    provenance,
+    searcher_config,
+    states,
+    trial,
+)
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, model_files
 from quintain.search import search_factory
@@ -57,6 +67,7 @@ def create(
     parent_id: int | None = None,
     activate: bool = True,
     trial_seed: int | None = None,
+    origin: provenance.Provenance | None = None,
 ) -> experiment.Experiment:
     """Creates an experiment and copies the user's code.
 
@@ -69,6 +80,7 @@ def create(
         parent_id: Experiment that it was made from.
         activate: Whether it starts at once; else it is paused.
         trial_seed: Seed of all trials, or None if each draws its own.
+        origin: Where it comes from, which is kept beside the code; None if nobody said it.
     """
     with faults.explaining_search():
         machine = experiment_machine.ExperimentMachine(config)
@@ -92,6 +104,9 @@ def create(
             model_files.copy_model_dir(
                 model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
             )
+        if origin is not None:
+            text_of_origin = json.dumps(codec.to_plain(origin), indent=1)
+            durable_files.replace(scratch / provenance.FILE_NAME, text_of_origin)
         with core.condition:
             start: dict[str, Any] = {
                 "kind": "start",
@@ -168,23 +183,67 @@ def _find_source(core: core_lib.Core, config: searcher_config.SearcherConfig) ->
 
 def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
     """Creates an experiment of one trial, with the hyperparameters and seed of another one."""
+    former, owner = _read_trial(core, trial_id)
+    searcher = experiment_spec.parse(owner.config).searcher
+    source = {
+        "source_trial_id": searcher.source_trial_id,
+        "source_checkpoint_uuid": searcher.source_checkpoint_uuid,
+    }
+    plain = _build_single(former, owner, source)
+    plain["description"] = f"Trial {trial_id} again"
+    return _create_again(core, former, owner, plain)
+
+
+def continue_trial(
+    core: core_lib.Core, trial_id: int, overrides: Sequence[str]
+) -> experiment.Experiment:
+    """Creates an experiment of one trial that begins with the newest checkpoint of another one.
+
+    It has the hyperparameters and seed of that one, and trains as long again.
+
+    Args:
+        core: Gets the experiment.
+        trial_id: The other trial.
+        overrides: `path=value` each; they win over the config.
+    """
+    former, owner = _read_trial(core, trial_id)
+    source = {"source_trial_id": trial_id, "source_checkpoint_uuid": None}
+    plain = _build_single(former, owner, source)
+    plain["description"] = f"Trial {trial_id} continued"
+    return _create_again(core, former, owner, override(plain, overrides))
+
+
+def _read_trial(
+    core: core_lib.Core, trial_id: int
+) -> tuple[trial.TrialRecord, experiment.Experiment]:
     with core.store.reading() as session:
         former = session.get_trial(trial_id)
-        owner = session.get_experiment(former.experiment_id)
+        return former, session.get_experiment(former.experiment_id)
+
+
+def _build_single(
+    former: trial.TrialRecord, owner: experiment.Experiment, source: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the config of an experiment that trains just this point of a search."""
     config = experiment_spec.parse(owner.config)
-    unit = config.searcher.batches_per_unit
-    longest = getattr(config.searcher, "max_length", 0) * unit
-    plain = dict(owner.config)
-    plain["hyperparameters"] = _freeze(former.hparams)
-    plain["searcher"] = {
+    longest = getattr(config.searcher, "max_length", 0) * config.searcher.batches_per_unit
+    length = former.total_batches or longest or config.scheduling_unit
+    searcher = {
         "name": "single",
         "metric": config.searcher.metric,
         "smaller_is_better": config.searcher.smaller_is_better,
-        "source_trial_id": config.searcher.source_trial_id,
-        "source_checkpoint_uuid": config.searcher.source_checkpoint_uuid,
-        "max_length": {"batches": former.total_batches or longest or config.scheduling_unit},
+        **source,
+        "max_length": {"batches": length},
     }
-    plain["description"] = f"Trial {trial_id} again"
+    return {**owner.config, "hyperparameters": _freeze(former.hparams), "searcher": searcher}
+
+
+def _create_again(
+    core: core_lib.Core,
+    former: trial.TrialRecord,
+    owner: experiment.Experiment,
+    plain: Mapping[str, Any],
+) -> experiment.Experiment:
     return create(
         core,
         experiment_spec.parse(plain),
@@ -192,7 +251,14 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
         pathlib.Path(owner.model_dir),
         parent_id=owner.id,
         trial_seed=former.seed,
+        origin=inherit_provenance(owner),
     )
+
+
+def inherit_provenance(owner: experiment.Experiment) -> provenance.Provenance | None:
+    """Returns the provenance of an experiment that takes over the code of another one."""
+    former = provenance.load(owner.model_dir)
+    return None if former is None else dataclasses.replace(former, forked_from=owner.id)
 
 
 def _freeze(hparams: Mapping[str, Any]) -> dict[str, Any]:

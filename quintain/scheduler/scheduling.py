@@ -279,7 +279,11 @@ class Scheduling:
                 requests = held.get(experiment_id, [])
                 if entry.machine.state is states.ExperimentState.ACTIVE:
                     count = entry.config.resources.slots_per_trial
-                    for trial_id in entry.next_waiting(len(self._slots) + 1, core.runs, now):
+                    # With those that run, so that whoever gets a slot does not seem to want more
+                    # than before: it would be served later, and lose the slot again.
+                    holding = [each for each in requests if each.num_slots and not each.is_ending]
+                    most = len(self._slots) + 1 - len(holding)
+                    for trial_id in entry.next_waiting(most, core.runs, now):
                         wanted[trial_id] = entry
                         requests.append(policy.Request(trial_id, count))
                 if requests:

@@ -44,6 +44,11 @@ class SearchDriver:
     # What it is.
 
     @property
+    def method(self) -> base_search.SearchMethod:
+        """The search method, to be looked at."""
+        return self._search.method
+
+    @property
     def is_over(self) -> bool:
         """Whether the method has nothing more to ask."""
         return self._search.is_over

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import override
 
-from quintain.search import asha, base_search, halving
+from quintain.search import asha, base_search, halving, rungs
 from quintain.search import space as space_lib
 
 
@@ -80,6 +80,10 @@ class Tournament(base_search.SearchMethod):
         share = self.weights[0] + max_trials - self.max_trials
         self.weights = (share, *self.weights[1:])
         return self._own(first, first.extend(share))
+
+    @override
+    def list_brackets(self) -> list[Sequence[rungs.Rung]]:
+        return [bracket for search in self.searches for bracket in search.list_brackets()]
 
     @override
     def left(self) -> float:

@@ -8,6 +8,7 @@ Source:
 """
 
 import abc
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 import numpy as np
@@ -67,6 +68,10 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
     @override
     def start(self) -> list[base_search.Operation]:
         return self._create_up_to(min(self._limit, self.max_trials))
+
+    @override
+    def list_brackets(self) -> list[Sequence[rungs.Rung]]:
+        return [self.rungs]
 
     @property
     def _limit(self) -> int:

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from quintain import errors
+from quintain.search import rungs
 from quintain.search import space as space_lib
 
 WORST_METRIC: Final = math.inf
@@ -188,6 +189,10 @@ class SearchMethod(abc.ABC):
             length: Units to train it for in all.
         """
         raise NotImplementedError((request_id, length))
+
+    def list_brackets(self) -> list[Sequence[rungs.Rung]]:
+        """Returns the rungs of each bracket, to be shown; a method without rungs has none."""
+        return []
 
     @abc.abstractmethod
     def left(self) -> float:

@@ -4,6 +4,7 @@ Source:
     Bergstra et al., 2011 (https://papers.nips.cc/paper/4443), as Optuna implements it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,10 @@ class TpeSearch(base_search.SearchMethod):
         ):
             operations += self._create_next()
         return operations
+
+    @override
+    def list_brackets(self) -> list[Sequence[rungs.Rung]]:
+        return [self._rungs] if len(self._rungs) > 1 else []
 
     @override
     def left(self) -> float:

@@ -132,6 +132,10 @@ class HalvingSearch(base_search.SearchMethod):
         return self._on_result(request_id, base_search.WORST_METRIC)
 
     @override
+    def list_brackets(self) -> list[Sequence[rungs.Rung]]:
+        return [self.rungs]
+
+    @override
     def left(self) -> float:
         return sum(
             (plan.num_trials - len(rung.metrics)) * self._rung_cost(index)

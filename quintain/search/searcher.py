@@ -73,6 +73,11 @@ class Searcher:
         self._num_trained = 0
 
     @property
+    def method(self) -> base_search.SearchMethod:
+        """The search method, to be looked at."""
+        return self._method
+
+    @property
     def open_trials(self) -> list[str]:
         """Trials that were created and have not ended, in the order of their creation."""
         return list(self._open)

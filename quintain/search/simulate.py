@@ -5,8 +5,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from quintain.records import experiment_spec
-from quintain.search import base_search, searcher
+from quintain.search import base_search, search_factory, searcher
 
 MAX_EVENTS: Final = 5_000_000
 """Events after which a simulation is taken for one that never ends."""
@@ -41,6 +43,58 @@ class Simulation:
     def total_length(self) -> int:
         """Units of training of all trials together."""
         return sum(self.lengths.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """How much a search would be."""
+
+    done: Simulation
+    """What was simulated of it."""
+
+    num_trials: int
+    """Trials."""
+
+    total_length: int
+    """Units of training of all trials together."""
+
+    is_extrapolated: bool
+    """Whether both follow from its first trials alone."""
+
+    @property
+    def max_concurrent_trials(self) -> int:
+        """Largest number of trials that would be open at once."""
+        is_all = self.done.max_open == len(self.done.lengths)
+        return self.num_trials if is_all else self.done.max_open
+
+
+def estimate(
+    config: experiment_spec.ExperimentSpec,
+    max_trials: int,
+    is_enough: Callable[[Simulation], bool],
+) -> Estimate:
+    """Runs the search of a config with random metrics, or its beginning if it is long.
+
+    Args:
+        config: The config.
+        max_trials: Trials to simulate at most, or about so many.
+        is_enough: Asked again and again whether to stop there.
+    """
+    random = np.random.RandomState(config.reproducibility.experiment_seed)
+    small = shrink(config, max_trials)
+    done = simulate(
+        search_factory.build_searcher(small),
+        lambda *_: float(random.random_sample()),
+        is_enough=is_enough,
+    )
+    is_extrapolated = small is not config or not done.is_over
+    total = done.total_length
+    if is_extrapolated:
+        total = round(search_factory.build_searcher(config).left(0))
+    num_trials = round(len(done.lengths) * total / max(done.total_length, 1))
+    if is_extrapolated and hasattr(config.searcher, "max_trials"):
+        num_trials = config.searcher.max_trials
+    return Estimate(done, num_trials, total, is_extrapolated)
 
 
 def shrink(

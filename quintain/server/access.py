@@ -1,25 +1,39 @@
-"""Who may ask a master for what: its user for everything, a trial's process for its own work."""
+"""Who may ask a master for what: its user for everything, a trial's process for its own work.
 
+The user's browser shows a cookie in place of the token. It sends it whoever makes it ask, so that
+such a request has to come from the page itself: from no other site, and from no other port of this
+machine, which browsers take for the same site.
+"""
+
+import re
 import secrets
 from typing import Final
 
-from starlette import types
+from starlette import datastructures, types
 
 from quintain.scheduler import launch_tokens
 from quintain.server import responses
+from quintain.server import sign_in as sign_in_lib
 from quintain.web import connections
 
 LAUNCH: Final = "launch"
 """Name in the state of a request (`scope["state"]`): the (trial, launch) whose token it carries."""
 
+SESSION: Final = "session"
+"""Name in the state of a request: the session whose cookie it carries in place of a token."""
+
 _SCHEME: Final = "bearer "
+_READS: Final = ("GET", "HEAD")
+_NOT_BY_COOKIE: Final = re.compile(r"/master/sign-in$|/trials/[^/]*/runs(/|$)")
+"""Paths that no page asks for: where links to it come from, and the work of trials' processes.
+They end as those of routes do: there may be a line's end behind."""
 
 
 class TokenCheck:
     """Turns away requests that do not carry a token, or not one for what they ask.
 
     The user's token opens everything. The token of a launch opens the addresses of this launch,
-    and nothing else.
+    and nothing else. The cookie of a browser opens what people ask for.
     """
 
     def __init__(
@@ -29,6 +43,7 @@ class TokenCheck:
         token: str,
         launch_key: launch_tokens.LaunchKey,
         prefix: str,
+        sign_in: sign_in_lib.SignIn,
     ) -> None:
         """Stores its settings.
 
@@ -37,47 +52,100 @@ class TokenCheck:
             token: The user's token.
             launch_key: Knows the tokens of launches.
             prefix: What the paths of all addresses begin with.
+            sign_in: Knows the cookies of browsers.
         """
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
         self._prefix = prefix
+        self._sign_in = sign_in
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = _read_token(scope)
-        launch = self._launch_key.find_launch(given)
-        app = self._app
-        if launch is not None:
+        given, launch, session, refusal = _read_token(scope), None, None, None
+        if given is None:
+            session = self._sign_in.find_session(scope)
+            refusal = _NO_TOKEN if session is None else self._find_problem(scope)
+        elif (launch := self._launch_key.find_launch(given)) is not None:
             if not self._is_own(scope["path"], launch):
-                app = responses.to_error(
-                    "UnauthorizedError",
-                    f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only.",
-                    responses.FORBIDDEN,
+                refusal = _forbid(
+                    f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
                 )
         elif not secrets.compare_digest(given.encode(), self._token):
-            app = responses.to_error(
-                "UnauthorizedError",
-                "The request carries no token, or not that of this master; master.json in the home "
-                "directory has it.",
-                responses.UNAUTHORIZED,
-                {"WWW-Authenticate": "Bearer"},
-            )
-        state = {**scope.get("state", {}), LAUNCH: launch}
-        if app is self._app:
-            state[connections.KNOWN] = True
+            refusal = _NO_TOKEN
         # In place: the connection looks at it, too.
-        scope.setdefault("state", {}).update(state)
-        await app(scope, receive, send)
+        state = scope.setdefault("state", {})
+        state.update({LAUNCH: launch, SESSION: session})
+        if refusal is None:
+            state[connections.KNOWN] = True
+        if refusal is not None:
+            await refusal(scope, receive, send)
+        elif session is not None:
+            with self._sign_in.answering():
+                await self._app(scope, receive, self._end_with_session(scope, send))
+        else:
+            await self._app(scope, receive, send)
+
+    def _end_with_session(self, scope: types.Scope, send: types.Send) -> types.Send:
+        """Returns what sends a long answer, such as events, no longer than its session lasts."""
+        has_ended = False
+
+        async def send_or_end(message: types.Message) -> None:
+            nonlocal has_ended
+            if has_ended:
+                return
+            if message.get("more_body") and self._sign_in.find_session(scope) is None:
+                has_ended = True
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return send_or_end
+
+    def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
+        """Returns the answer to a request by cookie that the page would not send."""
+        if _NOT_BY_COOKIE.match(scope["path"].removeprefix(self._prefix)):
+            return _forbid("A browser that is signed in may not ask for this.")
+        if self._sign_in.is_other_user(scope):
+            return _forbid("The connection is another user's than the master's.")
+        if not sign_in_lib.is_same_site(scope):
+            return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
+        if scope["method"] in _READS:
+            return None
+        headers = datastructures.Headers(scope=scope)
+        origins, host = headers.getlist("origin"), headers.get("host", "")
+        # Whether a proxy is asked by HTTPS is not known here.
+        schemes = ("http", "https") if host.lower() in self._sign_in.hosts else ("http",)
+        if origins in [[f"{scheme}://{host}"] for scheme in schemes]:
+            return None
+        return _forbid(
+            f"Origin: got {', '.join(origins)[:200]!r}, expected 'http://{host}'; only the page "
+            "itself may change something."
+        )
 
     def _is_own(self, path: str, launch: tuple[int, str]) -> bool:
         runs = f"{self._prefix}/trials/{launch[0]}/runs"
         return path == runs or path.startswith(f"{runs}/{launch[1]}/")
 
 
-def _read_token(scope: types.Scope) -> str:
-    text = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-    return text[len(_SCHEME) :] if text[: len(_SCHEME)].lower() == _SCHEME else ""
+_NO_TOKEN: Final = responses.to_error(
+    "UnauthorizedError",
+    "The request carries no token, or not that of this master; master.json in the home directory "
+    "has it. `quintain ui` signs a browser in.",
+    responses.UNAUTHORIZED,
+    {"WWW-Authenticate": "Bearer"},
+)
+
+
+def _forbid(message: str) -> types.ASGIApp:
+    return responses.to_error("UnauthorizedError", message, responses.FORBIDDEN)
+
+
+def _read_token(scope: types.Scope) -> str | None:
+    """Returns the token of a request, or None if it names none, not even a wrong one."""
+    given = dict(scope["headers"]).get(b"authorization")
+    text = (given or b"").decode("latin-1")
+    token = text[len(_SCHEME) :] if text[: len(_SCHEME)].lower() == _SCHEME else ""
+    return None if given is None else token

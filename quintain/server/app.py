@@ -1,9 +1,11 @@
 """The HTTP interface of a master: REST below `/api/v1`, for users and for the processes of trials.
 
-Requests carry a token as `Authorization: Bearer TOKEN`; `access` says whose is good for what.
+Requests carry a token as `Authorization: Bearer TOKEN`, or the cookie of a browser; `access` says
+whose is good for what. The page is below a path of its own; see `page_files`.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
+import pathlib
 from collections.abc import Callable
 from typing import Final
 
@@ -12,13 +14,29 @@ from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
+from quintain.client import home as home_lib
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, direct_calls, responses
-from quintain.server.routes import checkpoints, experiments, trials, workers
+from quintain.server import access, answers, direct_calls, page_files, responses
+from quintain.server import feed as feed_lib
+from quintain.server import sessions as sessions_lib
+from quintain.server import sign_in as sign_in_lib
+from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.routes import (
+    checkpoints,
+    events,
+    experiments,
+    runs,
+    tables,
+    tensorboard,
+    timeline,
+    trials,
+    workers,
+)
 from quintain.server.routes import master as master_routes
-from quintain.web import request_checks
+from quintain.server.routes import sign_in as sign_in_routes
+from quintain.web import answer_headers, compression, request_checks
 
 PREFIX: Final = "/api/v1"
 
@@ -28,6 +46,10 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_RESULT_BYTES: Final = 64 * 2**20
 """Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
 
+_COMPRESSED: Final = (
+    *("application/json", "text/csv"),
+    *("text/html", "text/css", "text/javascript", "image/svg+xml"),
+)
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
@@ -40,6 +62,9 @@ def build_app(
     launch_key: launch_tokens.LaunchKey,
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
+    sign_in: sign_in_lib.SignIn | None = None,
+    feed: feed_lib.Feed | None = None,
+    tensorboards: tensorboards_lib.TensorBoards | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -52,16 +77,26 @@ def build_app(
         stop: Asks the process to stop and returns at once; the argument says whether trials save
             themselves first.
         is_stopping: Whether the process is about to stop.
+        sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        feed: Knows what changes; without it there is no `/events`.
+        tensorboards: Starts them for the page; some that are never closed if None.
     """
+    sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
+    home = home_lib.Home(pathlib.Path(info.home))
+    tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    run_index = runs.build_index(info)
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
+        description="Numbers that are not finite are the texts `NaN`, `Infinity`, `-Infinity`.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        openapi_url=f"{PREFIX}/openapi.json",
     )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.handle_os_error)
+    app.add_exception_handler(Exception, responses.handle_fault)
     app.add_exception_handler(exceptions.RequestValidationError, responses.handle_bad_request)
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
@@ -72,17 +107,32 @@ def build_app(
         find_max_bytes=_find_max_bytes,
         max_held_bytes=_MAX_HELD_BYTES,
     )
-    app.add_middleware(access.TokenCheck, token=token, launch_key=launch_key, prefix=PREFIX)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse)
+    app.add_middleware(
+        access.TokenCheck,
+        token=token,
+        launch_key=launch_key,
+        prefix=PREFIX,
+        sign_in=sign_in,
+    )
+    app.add_middleware(page_files.Page, sign_in=sign_in)
+    app.add_middleware(compression.Compression, types=_COMPRESSED)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
+    app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
         master_routes.build_router(calls, info, stop),
+        sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands),
+        runs.build_router(run_index),
+        tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
+        timeline.build_router(calls),
+        tables.build_router(calls),
+        *([] if feed is None else [events.build_router(calls, feed)]),
     ):
-        app.include_router(router, prefix=PREFIX)
+        app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
     return app
 
 

@@ -20,8 +20,12 @@ from quintain.scheduler import launch_tokens, process_launcher
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
+from quintain.server import alerts, direct_calls, http_server
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, http_server
+from quintain.server import feed as feed_lib
+from quintain.server import sessions as sessions_lib
+from quintain.server import sign_in as sign_in_lib
+from quintain.server import tensorboards as tensorboards_lib
 from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
@@ -51,6 +55,8 @@ class MasterServer:
         is_embedded: bool = False,
         launcher: launcher_lib.Launcher | None = None,
         accept_new_database: bool = False,
+        run_dirs: Sequence[str] = (),
+        allowed_hosts: Sequence[str] = (),
     ) -> None:
         """Stores its settings.
 
@@ -62,12 +68,16 @@ class MasterServer:
             launcher: Starts processes, and is closed with the server; a `ProcessLauncher` if None.
             accept_new_database: Whether the database becomes this home's even if it knows nothing
                 of the checkpoints that are there.
+            run_dirs: Directories whose runs of `quintain train` its page shows.
+            allowed_hosts: Names of proxies under which it is asked.
         """
         self._home = home
         self._slots = tuple(slots)
         self._port = port
         self._is_embedded = is_embedded
         self._accept_new_database = accept_new_database
+        self._run_dirs = tuple(run_dirs)
+        self._allowed_hosts = tuple(allowed_hosts)
         self._launcher = launcher
         self._parts = contextlib.ExitStack()
         self._stop_request = threading.Event()
@@ -105,6 +115,11 @@ class MasterServer:
     def url(self) -> str:
         """Address over TCP, as browsers take it."""
         return self._url
+
+    @property
+    def sign_in(self) -> sign_in_lib.SignIn:
+        """Makes links to the page."""
+        return self._sign_in
 
     @property
     def file(self) -> master_file.MasterFile:
@@ -149,15 +164,15 @@ class MasterServer:
         """Waits until somebody asks to stop, and returns whether trials are to be drained.
 
         Args:
-            idle_timeout_secs: Stop after so many seconds in which no experiment was active; never
-                if None.
+            idle_timeout_secs: Stop after so many seconds in which no experiment was active and
+                nobody had the page open; never if None.
         """
         idle_since_secs = time.monotonic()
         # In pieces, because signals are handled between two of them only.
         while not self._stop_request.wait(_IDLE_CHECK_SECS):
             if idle_timeout_secs is None:
                 continue
-            if self.has_work():
+            if self.has_work() or self._sign_in.is_page_open:
                 idle_since_secs = time.monotonic()
             elif time.monotonic() - idle_since_secs > idle_timeout_secs:
                 logger.info("Nothing to do for %.0f s; the master ends.", idle_timeout_secs)
@@ -189,6 +204,8 @@ class MasterServer:
         )
         _write_secrets(self._home, port, launch_key)
         self._url = f"http://{http_server.HOST}:{port}"
+        sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=port)
+        self._sign_in = sign_in_lib.SignIn(self._url, sessions, hosts=self._allowed_hosts)
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or _build_launcher()
@@ -211,8 +228,14 @@ class MasterServer:
         self._master.start()
         parts.callback(self._master.stop)
         self._resume()
-        app = self._build_app(launch_key)
+        parts.enter_context(alerts.Alerts(store, self._home))
+        self._tensorboards = tensorboards_lib.TensorBoards(self._home)
+        parts.callback(self._tensorboards.close)
+        feed = feed_lib.Feed(store, self._master.status)
+        app = self._build_app(launch_key, feed)
         parts.enter_context(http_server.serve(app, listener, local_listener))
+        # It ends first, and with it the answers that go on for ever.
+        parts.enter_context(feed)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
@@ -234,7 +257,9 @@ class MasterServer:
                     self._master.commands.apply(experiment_id, "activate")
         self._home.resume_file.unlink(missing_ok=True)
 
-    def _build_app(self, launch_key: launch_tokens.LaunchKey) -> fastapi.FastAPI:
+    def _build_app(
+        self, launch_key: launch_tokens.LaunchKey, feed: feed_lib.Feed
+    ) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
             version=quintain.__version__,
             home=str(self._home.path),
@@ -242,6 +267,7 @@ class MasterServer:
             pid=self._file.pid,
             start_time=self._start_time,
             is_embedded=self._is_embedded,
+            run_dirs=self._run_dirs,
         )
         return app_lib.build_app(
             self._calls,
@@ -251,6 +277,9 @@ class MasterServer:
             launch_key=launch_key,
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
+            sign_in=self._sign_in,
+            feed=feed,
+            tensorboards=self._tensorboards,
         )
 
 

@@ -1,5 +1,6 @@
 """What users read, answered from the store."""
 
+import functools
 import pathlib
 import typing
 from collections.abc import Callable, Sequence
@@ -11,13 +12,24 @@ from quintain import errors
 from quintain.client import calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import (
+    curve,
+    importance,
+    log,
+    master_status,
+    metric,
+    provenance,
+    run,
+    states,
+    trial_table,
+)
 from quintain.records import experiment as experiment_lib
-from quintain.records import log, master_status, metric, states
 from quintain.records import trial as trial_lib
-from quintain.server import checkpoint_files
+from quintain.server import checkpoint_files, log_pages, summaries, tables
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
+    from quintain.server import search_view
     from quintain.store import reading
 
 _MIN_PREFIX = 4
@@ -42,6 +54,8 @@ class DirectCalls(calls.Calls):
         self._store = store
         self._home = home
         self._find_status = find_status
+        self._tables = tables.WrittenTables()
+        self._search_views: search_view.SearchViews | None = None
 
     @override
     def get_status(self) -> master_status.MasterStatus:
@@ -61,6 +75,20 @@ class DirectCalls(calls.Calls):
                 states=tuple(state_names),
                 labels=tuple(labels),
             )
+
+    def summarise_experiments(
+        self,
+        *,
+        include_archived: bool = False,
+        state_names: Sequence[states.ExperimentState] = (),
+        labels: Sequence[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Returns summaries of what `list_experiments` returns."""
+        with self._store.reading() as session:
+            found = session.list_experiments(
+                include_archived=include_archived, states=tuple(state_names), labels=tuple(labels)
+            )
+            return summaries.build(session, found)
 
     @override
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
@@ -84,6 +112,132 @@ class DirectCalls(calls.Calls):
             if experiment_id is not None:
                 session.get_experiment(experiment_id)
             return session.list_trials(experiment_id, states=tuple(state_names))
+
+    @override
+    def select_trials(
+        self, experiment_id: int, selection: trial_table.Selection
+    ) -> list[trial_lib.TrialRecord]:
+        return self.select_and_count(experiment_id, selection)[0]
+
+    def select_and_count(
+        self,
+        experiment_id: int,
+        selection: trial_table.Selection,
+        state_names: Sequence[states.TrialState] = (),
+    ) -> tuple[list[trial_lib.TrialRecord], int]:
+        """Returns what `select_trials` does, and how many there would be without a limit.
+
+        Args:
+            experiment_id: The experiment.
+            selection: Which trials.
+            state_names: Only those in one of these states; all if empty.
+        """
+        with self._store.reading() as session:
+            experiment = session.get_experiment(experiment_id)
+            if not selection.where and not selection.sort:
+                trials = session.list_trials(experiment_id, states=tuple(state_names))
+                return list(selection.cut(trials)), len(trials)
+            table = tables.read_table(session, experiment)
+            chosen = [
+                row
+                for row in table.select(selection.where, selection.sort)
+                if not state_names or table.columns["state"][row] in state_names
+            ]
+            ids = [table.columns["id"][row] for row in selection.cut(chosen)]
+            found = {one.id: one for one in session.list_trials(experiment_id, ids=ids)}
+        return [found[trial_id] for trial_id in ids], len(chosen)
+
+    @override
+    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+        with self._store.reading() as session:
+            return tables.read_table(session, session.get_experiment(experiment_id))
+
+    def write_table(self, experiment_id: int) -> bytes:
+        """Returns what `get_table` does, as JSON; it may be one that is still true."""
+        with self._store.reading() as session:
+            return self._tables.write(session, session.get_experiment(experiment_id))
+
+    def read_curves(
+        self, experiment_id: int, metrics: Sequence[str], trial_ids: Sequence[int]
+    ) -> bytes:
+        """Returns curves of an experiment in the page's format; see `tables.read_curves`."""
+        with self._store.reading() as session:
+            session.get_experiment(experiment_id)
+            return tables.read_curves(session, experiment_id, metrics, trial_ids)
+
+    @override
+    def get_importances(
+        self,
+        experiment_id: int,
+        *,
+        metric_name: str = "",
+        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
+    ) -> importance.Importances:
+        # They take longer to import than what most commands read.
+        from quintain.search import importance as importance_lib  # noqa: PLC0415
+        from quintain.search import space  # noqa: PLC0415
+
+        with self._store.reading() as session:
+            experiment = session.get_experiment(experiment_id)
+            table = tables.read_table(session, experiment)
+        name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
+        found = table.metrics[tables.find_metric(name, table)]
+        values = getattr(found, found.best_is)
+        return importance_lib.evaluate(
+            table.hparams,
+            [None if value is None else float(value) for value in values],
+            space.Space.parse(experiment.config.get("hyperparameters", {})),
+            evaluator=evaluator,
+            smaller_is_better=found.best_is == "min",
+        )
+
+    def list_points(
+        self, trial_id: int, metric_name: str, first: int | None, last: int | None
+    ) -> dict[str, Any]:
+        """Returns all points of a metric of a trial, as `batches`, `values` and `times`.
+
+        Args:
+            trial_id: The trial.
+            metric_name: The metric, as `group/name`.
+            first: Least number of batches; None for no bound.
+            last: Largest number of batches; None for no bound.
+        """
+        group, name = tables.parse_metric(metric_name)
+        with self._store.reading() as session:
+            session.get_trial(trial_id)
+            after = -1 if first is None else first - 1
+            rows = session.list_metrics(trial_id, group=group, after_batches=after)
+        points = [
+            (row.total_batches, value, row.time)
+            for row in rows
+            if (value := curve.to_number(row.metrics.get(name))) is not None
+            and (last is None or row.total_batches <= last)
+        ]
+        columns = [list(column) for column in zip(*points, strict=True)] or [[], [], []]
+        return dict(zip(("batches", "values", "times"), columns, strict=True))
+
+    def get_search(self, experiment_id: int) -> dict[str, Any]:
+        """Returns what the search of an experiment knows; see `search_view`."""
+        # It imports what commands that only read need not wait for.
+        from quintain.server import search_view  # noqa: PLC0415
+
+        if self._search_views is None:
+            self._search_views = search_view.SearchViews()
+        with self._store.reading() as session:
+            return self._search_views.build(session, experiment_id)
+
+    def page_logs(
+        self, page: log_pages.Page, *, trial_id: int | None = None, experiment_id: int | None = None
+    ) -> list[log.LogRow]:
+        """Returns lines of a trial, or of all trials of an experiment."""
+        with self._store.reading() as session:
+            if trial_id is not None:
+                session.get_trial(trial_id)
+                read = functools.partial(session.list_logs, trial_id)
+            else:
+                session.get_experiment(experiment_id or 0)
+                read = functools.partial(session.list_experiment_logs, experiment_id or 0)
+            return log_pages.read(read, page)
 
     @override
     def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
@@ -116,21 +270,10 @@ class DirectCalls(calls.Calls):
         ]
 
     @override
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
         with self._store.reading() as session:
             session.get_trial(trial_id)
-            return session.list_logs(
-                trial_id, after=after, limit=limit, source=source, contains=contains, last=last
-            )
+            return session.list_logs(trial_id, which)
 
     @override
     def list_checkpoints(
@@ -176,6 +319,30 @@ class DirectCalls(calls.Calls):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         source = self.find_model_dir(experiment_id)
         return checkpoint_files.copy_files(source, checkpoint_files.list_files(source), directory)
+
+    @override
+    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+        found = provenance.load(self.get_experiment(experiment_id).model_dir)
+        if found is None:
+            raise errors.NotFoundError(
+                f"experiment {experiment_id}: it is not known where it comes from; it was created "
+                "by a program that did not say it, or by an earlier version."
+            )
+        return found
+
+    def list_spans(
+        self, experiment_id: int | None = None, *, since: float | None = None
+    ) -> list[run.Span]:
+        """Returns when trials held slots, in the order in which they got them.
+
+        Args:
+            experiment_id: The experiment; None for all.
+            since: Only those that had not ended then; seconds since the epoch.
+        """
+        with self._store.reading() as session:
+            if experiment_id is not None:
+                session.get_experiment(experiment_id)
+            return session.list_spans(experiment_id, since=since)
 
     def find_checkpoint_dir(self, uuid: str) -> pathlib.Path:
         """Returns the directory of a checkpoint.

@@ -23,6 +23,8 @@ _NETWORK_SHARE: Final = 0.25
 _CLIENT_SHARE: Final = 0.25
 _START_SECS: Final = 20.0
 _STOP_SECS: Final = 10.0
+_GRACE_SECS: Final = 5
+"""Time in which requests may end that are worked on when the server stops."""
 
 
 def listen(port: int, former_port: int) -> socket.socket:
@@ -80,7 +82,9 @@ def serve(
         limits or connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
         lifespan="off",
-        timeout_graceful_shutdown=1,
+        # Who connects is who connects, whatever they say.
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_SECS,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(

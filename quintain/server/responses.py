@@ -25,6 +25,18 @@ _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
 )
 """The first class that an error belongs to decides."""
 
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What all answers of a master carry, unless they say otherwise themselves."""
+
 STRICT_FIELDS: Final = pydantic.ConfigDict(extra="forbid")
 """Refuses bodies with fields that there are not."""
 
@@ -97,6 +109,16 @@ def handle_os_error(_: fastapi.Request, error: Exception) -> fastapi.Response:
     if error.errno not in _BAD_NAMES:
         raise error
     return to_error("ConfigError", f"{error.strerror}: {str(error.filename)[:_MOST_SHOWN]}", 400)
+
+
+def handle_fault(_: fastapi.Request, error: Exception) -> fastapi.Response:
+    """Answers a request that met a fault of the master, which is logged as well."""
+    return to_error(
+        "QuintainError",
+        f"The master failed ({type(error).__name__}); its log says where.",
+        500,
+        HEADERS,
+    )
 
 
 def refuse(status_code: int, message: str) -> fastapi.Response:

@@ -1,7 +1,7 @@
 """How records are kept in columns: one for each field, of the same name.
 
-Numbers and texts are kept as they are, members of enumerations as their texts, and all else as
-compact JSON. This needs no library of databases, so that what only reads need not import one.
+Numbers, texts and bytes are kept as they are, members of enumerations as their texts, and all else
+as compact JSON. This needs no library of databases, so that what only reads need not import one.
 """
 
 import dataclasses
@@ -12,24 +12,38 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from quintain.records import checkpoint, codec, deletion, experiment, log, metric, run, trial
+from quintain.records import (
+    change,
+    checkpoint,
+    codec,
+    curve,
+    deletion,
+    experiment,
+    log,
+    metric,
+    run,
+    trial,
+)
 
 TABLES: Final[dict[type[Any], str]] = {
     experiment.Experiment: "experiments",
     trial.TrialRecord: "trials",
     metric.MetricRow: "metrics",
+    curve.Curve: "curves",
     checkpoint.Checkpoint: "checkpoints",
     log.LogRow: "logs",
     run.Run: "runs",
+    run.Span: "spans",
+    change.Change: "changes",
     deletion.Deletion: "deletions",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0002"
+REVISION: Final = "0003"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-_PLAIN: Final = frozenset({int, str})
+_PLAIN: Final = frozenset({int, str, bytes})
 
 R = TypeVar("R")
 
@@ -54,7 +68,7 @@ def to_column(value: Any) -> Any:
     """Returns what a column holds of the value of a field."""
     if isinstance(value, enum.Enum):
         return value.value
-    if value is None or isinstance(value, int | float | str):
+    if value is None or isinstance(value, int | float | str | bytes):
         return value
     return to_json(value)
 

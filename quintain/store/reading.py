@@ -1,40 +1,27 @@
-"""What can be read in one transaction of a database.
-
-The queries are texts, so that they can be asked through the standard library's `sqlite3` as well as
-through SQLAlchemy, whose import takes longer than what most commands read.
-"""
+"""What can be read in one transaction of a database."""
 
 import abc
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import Any
 
-from quintain import errors
-from quintain.records import checkpoint, deletion, experiment, log, metric, run, states, trial
-from quintain.store import columns
+from quintain.records import (
+    change,
+    checkpoint,
+    deletion,
+    experiment,
+    log,
+    metric,
+    run,
+    states,
+    trial,
+)
+from quintain.store import queries, table_reading
 
-R = TypeVar("R")
 
-Select = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
-"""Asks a query with values for its `:names`, and returns rows."""
-
-
-class Reader:
+class Reader(table_reading.TableReader):
     """Reads records, all as they were at one moment."""
-
-    def __init__(self, select: Select, *, is_sqlite: bool, failure: type[Exception]) -> None:
-        """Stores how to ask.
-
-        Args:
-            select: Asks a query.
-            is_sqlite: Whether the database is SQLite, which knows more of deleted experiments.
-            failure: What is raised by texts that are damaged, and by databases that can't be read.
-        """
-        self._select = select
-        self._is_sqlite = is_sqlite
-        self._failure = failure
-        self._damage = (ValueError, TypeError, AttributeError, KeyError, failure)
 
     # Experiments
 
@@ -64,7 +51,7 @@ class Reader:
             states: States to list; empty for all.
             labels: Labels that an experiment must have, all of them.
         """
-        where = _Where()
+        where = queries.Where()
         if not include_archived:
             where.add("NOT is_archived")
         where.add_any("state", states)
@@ -82,11 +69,7 @@ class Reader:
 
         Numbers of deleted experiments are only known to SQLite.
         """
-        known = self._find_value("SELECT max(id) FROM experiments") or 0
-        if self._is_sqlite:
-            query = "SELECT seq FROM sqlite_sequence WHERE name = 'experiments'"
-            known = max(known, self._find_value(query) or 0)
-        return int(known)
+        return self._find_last_id("experiments")
 
     # Trials
 
@@ -99,16 +82,23 @@ class Reader:
         return self._get(trial.TrialRecord, "id", trial_id)
 
     def list_trials(
-        self, experiment_id: int | None = None, *, states: Collection[states.TrialState] = ()
+        self,
+        experiment_id: int | None = None,
+        *,
+        states: Collection[states.TrialState] = (),
+        ids: Collection[int] | None = None,
     ) -> list[trial.TrialRecord]:
         """Returns trials in the order of their ids.
 
         Args:
             experiment_id: The experiment; None for all.
             states: States to list; empty for all.
+            ids: Trials to list, as far as there are any; None for all.
         """
-        where = _Where(experiment_id=experiment_id)
+        where = queries.Where(experiment_id=experiment_id)
         where.add_any("state", states)
+        if ids is not None:  # They may be more than a query can have values.
+            where.add(f"id IN ({', '.join(str(int(each)) for each in ids) or 'NULL'})")
         return self._list(trial.TrialRecord, where, "ORDER BY id")
 
     # Events
@@ -120,10 +110,18 @@ class Reader:
             experiment_id: The experiment.
             after: Number of an event; only later ones are listed.
         """
-        where = _Where(experiment_id=experiment_id)
+        where = queries.Where(experiment_id=experiment_id)
         where.add("id > :after", after=after)
         rows = self._select(f"SELECT event FROM events {where} ORDER BY id", where.values)
         return [json.loads(event) for (event,) in rows]
+
+    def list_numbered_events(
+        self, experiment_id: int, *, after: int = 0
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Returns what `list_events` does, each with its number."""
+        query = "SELECT id, event FROM events WHERE experiment_id = :id AND id > :after ORDER BY id"
+        rows = self._select(query, {"id": experiment_id, "after": after})
+        return [(number, json.loads(event)) for number, event in rows]
 
     # Metrics
 
@@ -134,12 +132,25 @@ class Reader:
 
         Args:
             trial_id: The trial.
-            group: Training or validation; None for both.
+            group: What they were measured on; None for training and validation.
             after_batches: Only metrics of more batches are listed.
         """
-        where = _Where(trial_id=trial_id, group=group)
+        where = queries.Where(trial_id=trial_id, group=group)
+        if group is None:
+            where.add('"group" != :system', system=metric.MetricGroup.SYSTEM.value)
         where.add("total_batches > :after", after=after_batches)
         return self._list(metric.MetricRow, where, "ORDER BY total_batches, id")
+
+    def list_metrics_since(self, trial_id: int, first_row_id: int) -> list[metric.MetricRow]:
+        """Returns metrics of a trial, of all groups, in the order in which they were stored.
+
+        Args:
+            trial_id: The trial.
+            first_row_id: Number of the first row, as a change refers to it.
+        """
+        where = queries.Where(trial_id=trial_id)
+        where.add("id >= :first", first=first_row_id)
+        return self._list(metric.MetricRow, where, "ORDER BY id")
 
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
@@ -150,7 +161,7 @@ class Reader:
             trial_id: The trial.
             after_batches: Only workloads that ended after more batches are listed.
         """
-        where = _Where(trial_id=trial_id)
+        where = queries.Where(trial_id=trial_id)
         where.add("total_batches > :after", after=after_batches)
         query = f"SELECT total_batches, batch_metrics FROM batch_metrics {where}"
         rows = self._select(f"{query} ORDER BY total_batches, id", where.values)
@@ -180,7 +191,7 @@ class Reader:
             trial_id: The trial; None for all.
             states: States to list; empty for all.
         """
-        where = _Where(experiment_id=experiment_id, trial_id=trial_id)
+        where = queries.Where(experiment_id=experiment_id, trial_id=trial_id)
         where.add_any("state", states)
         return self._list(checkpoint.Checkpoint, where, "ORDER BY trial_id, total_batches, time")
 
@@ -190,41 +201,82 @@ class Reader:
 
     # Logs
 
-    def list_logs(
-        self,
-        trial_id: int,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        source: log.LogSource | None = None,
-        contains: str | None = None,
-        last: int | None = None,
-    ) -> list[log.LogRow]:
-        """Returns lines of a trial in order.
+    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+        """Returns lines of a trial."""
+        return self._list_logs(queries.Where(trial_id=trial_id), which)
 
-        Args:
-            trial_id: The trial.
-            after: Number of a line; only later ones are listed.
-            limit: Most lines to return.
-            source: Where they must come from; None for all.
-            contains: Text that they must contain, in this case; None for all.
-            last: If given, only so many of the newest lines that fit are listed.
-        """
-        where = _Where(trial_id=trial_id, source=source)
-        where.add("id > :after", after=after)
-        if contains:
-            where.add("instr(text, :contains) > 0", contains=contains)
-        where.values["limit"] = limit if last is None else min(last, limit)
-        if last is None:
-            return self._list(log.LogRow, where, "ORDER BY id LIMIT :limit")
-        return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+    def list_experiment_logs(
+        self, experiment_id: int, which: log.LogFilter = log.ALL
+    ) -> list[log.LogRow]:
+        """Returns lines of all trials of an experiment."""
+        trials = "FROM trials WHERE experiment_id = :experiment_id"
+        # The lines are looked through in their order, which ends with the page: from the first to
+        # the last line of the experiment, which are found trial by trial.
+        first, last = (
+            f"(SELECT {end}((SELECT {end}(id) FROM logs WHERE trial_id = trials.id)) {trials})"
+            for end in ("min", "max")
+        )
+        where = queries.Where()
+        where.add(f"id BETWEEN {first} AND {last}", experiment_id=experiment_id)
+        where.add(f"+trial_id IN (SELECT id {trials})")
+        return self._list_logs(where, which)
+
+    def _list_logs(self, where: queries.Where, which: log.LogFilter) -> list[log.LogRow]:
+        where.add("id > :after", after=which.after)
+        if which.before is not None:
+            where.add("id < :before", before=which.before)
+        if which.source is not None:
+            where.add("source = :source", source=which.source.value)
+        if which.contains:
+            where.add("instr(text, :contains) > 0", contains=which.contains)
+        where.values["limit"] = which.num_wanted
+        if which.is_backward:
+            return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+        return self._list(log.LogRow, where, "ORDER BY id LIMIT :limit")
 
     # Processes
 
     def list_runs(self, *, trial_id: int | None = None) -> list[run.Run]:
         """Returns the processes of a trial, or of all, in the order of trials."""
-        where = _Where(trial_id=trial_id)
+        where = queries.Where(trial_id=trial_id)
         return self._list(run.Run, where, "ORDER BY trial_id, launch_id")
+
+    def list_spans(
+        self, experiment_id: int | None = None, since: float | None = None
+    ) -> list[run.Span]:
+        """Returns which processes held which slots, in the order of their starts.
+
+        Args:
+            experiment_id: The experiment; None for all.
+            since: Seconds since the epoch; if given, spans that had ended by then are left out.
+        """
+        where = queries.Where(experiment_id=experiment_id)
+        if since is not None:
+            where.add("(end_time IS NULL OR end_time > :since)", since=since)
+        return self._list(run.Span, where, "ORDER BY start_time, launch_id")
+
+    # Changes
+
+    def list_changes(self, after: int, limit: int = 1000) -> list[change.Change]:
+        """Returns the changes after one, in order.
+
+        Args:
+            after: Number of a change.
+            limit: Most changes to return.
+        """
+        where = queries.Where()
+        where.add("id > :after", after=after)
+        where.values["limit"] = limit
+        return self._list(change.Change, where, "ORDER BY id LIMIT :limit")
+
+    def get_change_bounds(self) -> tuple[int, int]:
+        """Returns the numbers after which all changes are kept, and of the newest there ever was.
+
+        Whoever knows of changes up to a number between them, or one of them, misses none.
+        """
+        newest = self._find_last_id("changes")
+        oldest = self._find_value("SELECT min(id) FROM changes")
+        return (newest if oldest is None else oldest - 1), newest
 
     # The home, and what is to be deleted in it
 
@@ -235,41 +287,7 @@ class Reader:
 
     def list_deletions(self) -> list[deletion.Deletion]:
         """Returns what is to be deleted, in the order in which it was noted."""
-        return self._list(deletion.Deletion, _Where(), "ORDER BY id")
-
-    # All kinds
-
-    def _list(self, kind: type[R], where: "_Where", order: str) -> list[R]:
-        # `group` is a word of SQL.
-        names = ", ".join(f'"{name}"' for name in columns.list_names(kind))
-        query = f"SELECT {names} FROM {columns.TABLES[kind]} {where} {order}"
-        return [columns.to_record(kind, row) for row in self._select(query, where.values)]
-
-    def _get(self, kind: type[R], key: str, value: Any) -> R:
-        found = self._list(kind, _Where(**{key: value}), "")
-        if not found:
-            raise self._missing(kind, key, value)
-        return found[0]
-
-    def _find_value(self, query: str, values: Mapping[str, Any] | None = None) -> Any:
-        """Returns the first value of the first row, or None if there is no row."""
-        return next((row[0] for row in self._select(query, values or {})), None)
-
-    def _check_damage(self, error: Exception) -> None:
-        """Raises an error again that is about the database, not about the value that was read."""
-        if isinstance(error, self._failure) and "decode to UTF-8" not in str(error):
-            raise error
-
-    def _missing(self, kind: type[Any], key: str, value: Any) -> errors.NotFoundError:
-        table = columns.TABLES[kind]
-        if isinstance(value, str):
-            query = f"SELECT {key} FROM {table} WHERE {key} LIKE :like LIMIT 3"
-            near = [row[0] for row in self._select(query, {"like": f"{value[:4] or '-'}%"})]
-            hint = f"similar ones: {', '.join(near)}" if near else "no UUID begins like it"
-        else:
-            newest = self._find_value(f"SELECT max({key}) FROM {table}")
-            hint = f"the newest is {newest}" if newest else "there are none yet"
-        return errors.NotFoundError(f"There is no {table.removesuffix('s')} {value}; {hint}.")
+        return self._list(deletion.Deletion, queries.Where(), "ORDER BY id")
 
 
 def _describe_damaged(experiment_id: int, error: Exception) -> experiment.Experiment:
@@ -298,34 +316,3 @@ class ReadableStore(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Closes all connections."""
-
-
-class _Where:
-    """The conditions of a query, with their values.
-
-    Args:
-        **equal: What columns must be equal to; None for anything.
-    """
-
-    def __init__(self, **equal: Any) -> None:
-        self.values: dict[str, Any] = {}
-        self._conditions: list[str] = []
-        for name, value in equal.items():
-            if value is not None:
-                self.add(f'"{name}" = :{name}', **{name: columns.to_column(value)})
-
-    def add(self, condition: str, **values: Any) -> None:
-        """Adds a condition."""
-        self._conditions.append(condition)
-        self.values.update(values)
-
-    def add_any(self, name: str, allowed: Collection[str]) -> None:
-        """Adds that a column is one of some texts, if there are any."""
-        if allowed:
-            values = {
-                f"{name}{number}": columns.to_column(text) for number, text in enumerate(allowed)
-            }
-            self.add(f"{name} IN ({', '.join(f':{key}' for key in values)})", **values)
-
-    def __str__(self) -> str:
-        return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""

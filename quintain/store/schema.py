@@ -100,6 +100,22 @@ METRICS: Final = sa.Table(
     sa.Index(None, "trial_id", "total_batches"),
 )
 
+CURVES: Final = sa.Table(
+    "curves",
+    METADATA,
+    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False),
+    sa.Column("trial_id", sa.Integer, _owner("trials"), primary_key=True),
+    sa.Column("group", sa.String(32), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("num_points", sa.BigInteger, nullable=False),
+    sa.Column("last", Number, nullable=False),
+    sa.Column("min", Number, nullable=False),
+    sa.Column("max", Number, nullable=False),
+    sa.Column("last_batches", sa.BigInteger, nullable=False),
+    sa.Column("points", sa.LargeBinary, nullable=False),
+    sa.Index(None, "experiment_id", "trial_id"),
+)
+
 BATCH_METRICS: Final = sa.Table(
     "batch_metrics",
     METADATA,
@@ -145,6 +161,30 @@ RUNS: Final = sa.Table(
     sa.Column("state", sa.String(32), nullable=False),
     sa.Column("identity", sa.Text),
     sa.Column("start_time", sa.Double, nullable=False),
+)
+
+SPANS: Final = sa.Table(
+    "spans",
+    METADATA,
+    sa.Column("launch_id", sa.String(64), primary_key=True),
+    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False, index=True),
+    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
+    sa.Column("slots", sa.Text, nullable=False),
+    sa.Column("start_time", sa.Double, nullable=False),
+    sa.Column("end_time", sa.Double),
+)
+
+CHANGES: Final = sa.Table(
+    "changes",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(32), nullable=False),
+    # No foreign keys: that an experiment was deleted is a change, too.
+    sa.Column("experiment_id", sa.Integer, nullable=False),
+    sa.Column("trial_id", sa.Integer),
+    sa.Column("ref", sa.Text),
+    # A number that was given twice would hide a change.
+    sqlite_autoincrement=True,
 )
 
 HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", sa.String(64), primary_key=True))

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import sqlalchemy as sa
@@ -28,6 +28,15 @@ class Store(reading.ReadableStore):
         self._engine = engine
         self._waits = waits
         self._writing = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Lets a listener know of each transaction that left changes, once it is committed.
+
+        Args:
+            listener: Is called in the thread that wrote; it returns at once, and raises nothing.
+        """
+        self._listeners.append(listener)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[session.Session]:
@@ -40,7 +49,12 @@ class Store(reading.ReadableStore):
         with self._writing, self._explained(), self._engine.connect() as connection:
             options = connection.execution_options(quintain_writes=True)
             with options.begin():
-                yield session.Session(connection)
+                writing = session.Session(connection)
+                yield writing
+                has_changed = writing.write_changes()
+        if has_changed:
+            for listener in self._listeners:
+                listener()
 
     @override
     @contextlib.contextmanager

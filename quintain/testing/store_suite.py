@@ -7,70 +7,36 @@ class TestMyStore(store_suite.StoreSuite):
 """
 
 import dataclasses
+import functools
 import math
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import checkpoint, experiment, log, metric, run, states, trial
+from quintain.records import (
+    checkpoint,
+    log,
+    metric,
+    run,
+    states,
+    trial,
+)
+from quintain.testing import store_case, store_change_suite, store_curve_suite
 
 
-def new_experiment(**fields: object) -> experiment.Experiment:
-    """Returns an experiment that has no id yet."""
-    record = experiment.Experiment(
-        id=0,
-        state=states.ExperimentState.ACTIVE,
-        config={"searcher": {"name": "single"}},
-        original_config="searcher: {name: single}",
-        model_dir="/models/1",
-    )
-    return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
-
-
-def new_trial(experiment_id: int, **fields: object) -> trial.TrialRecord:
-    """Returns a trial that has no id yet."""
-    record = trial.TrialRecord(
-        id=0,
-        experiment_id=experiment_id,
-        request_id="first",
-        state=states.TrialState.ACTIVE,
-        hparams={"units": 8, "rates": [0.1, 0.2]},
-        seed=2**31 - 1,
-    )
-    return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
-
-
-class StoreSuite:
+class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
     """Tests of a store; a subclass gives the fixture `url`."""
-
-    @pytest.fixture
-    def url(self) -> str:
-        """Returns the URL of an empty database."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def store(self, url: str) -> Iterator[stores.Store]:
-        """Gives the store of the database."""
-        opened = stores.open_store(url)
-        yield opened
-        opened.close()
-
-    @pytest.fixture
-    def trial_id(self, store: stores.Store) -> int:
-        """Returns the id of a trial of a new experiment."""
-        with store.transaction() as session:
-            owner = session.add_experiment(new_experiment())
-            return session.add_trial(new_trial(owner.id)).id
 
     def test_experiments_come_back_as_they_were_stored(self, store: stores.Store) -> None:
         """All fields survive; ids are given in order."""
-        record = new_experiment(labels=("a", "b"), config={"x": [1, 2.5, None, {"y": "z"}]})
+        record = store_case.new_experiment(
+            labels=("a", "b"), config={"x": [1, 2.5, None, {"y": "z"}]}
+        )
         with store.transaction() as session:
             first = session.add_experiment(record)
-            second = session.add_experiment(new_experiment())
+            second = session.add_experiment(store_case.new_experiment())
         assert first == dataclasses.replace(record, id=first.id)
         assert second.id > first.id
         with store.reading() as session:
@@ -80,7 +46,7 @@ class StoreSuite:
     def test_experiments_can_be_changed(self, store: stores.Store) -> None:
         """The whole record is replaced."""
         with store.transaction() as session:
-            record = session.add_experiment(new_experiment())
+            record = session.add_experiment(store_case.new_experiment())
             changed = dataclasses.replace(
                 record, state=states.ExperimentState.COMPLETED, end_time=3.0, progress=1.0
             )
@@ -91,11 +57,11 @@ class StoreSuite:
     def test_lists_of_experiments_can_be_narrowed(self, store: stores.Store) -> None:
         """By state, by labels, and archived ones are left out."""
         with store.transaction() as session:
-            active = session.add_experiment(new_experiment(labels=("a", "b")))
+            active = session.add_experiment(store_case.new_experiment(labels=("a", "b")))
             paused = session.add_experiment(
-                new_experiment(labels=("b",), state=states.ExperimentState.PAUSED)
+                store_case.new_experiment(labels=("b",), state=states.ExperimentState.PAUSED)
             )
-            archived = session.add_experiment(new_experiment(is_archived=True))
+            archived = session.add_experiment(store_case.new_experiment(is_archived=True))
         with store.reading() as session:
             assert session.list_experiments() == [active, paused]
             assert session.list_experiments(include_archived=True) == [active, paused, archived]
@@ -115,7 +81,7 @@ class StoreSuite:
             with pytest.raises(errors.NotFoundError, match="no experiment 77"):
                 session.delete_experiment(77)
             with pytest.raises(errors.NotFoundError, match="no experiment 78"):
-                session.update_experiment(new_experiment(id=78))
+                session.update_experiment(store_case.new_experiment(id=78))
             owner = session.get_trial(trial_id).experiment_id
             session.add_checkpoint(checkpoint.Checkpoint("abcd-1", trial_id, owner, 1))
             with pytest.raises(errors.NotFoundError, match="similar ones: abcd-1"):
@@ -160,11 +126,11 @@ class StoreSuite:
         rows = [
             metric.MetricRow(trial_id, group, total, {"loss": 1 / total}, 32, 1.5)
             for total in (10, 20, 30)
-            for group in metric.MetricGroup
+            for group in (metric.MetricGroup.TRAINING, metric.MetricGroup.VALIDATION)
         ]
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
-            other = session.add_trial(new_trial(owner)).id
+            other = session.add_trial(store_case.new_trial(owner)).id
             session.add_metrics(rows)
             session.add_metrics([dataclasses.replace(row, trial_id=other) for row in rows])
             for total in (10, 20, 30):
@@ -225,12 +191,45 @@ class StoreSuite:
             assert [dataclasses.replace(row, id=0) for row in found] == rows
             ids = [row.id for row in found]
             assert ids == sorted(set(ids))
-            assert session.list_logs(trial_id, after=ids[3], limit=2) == found[4:6]
-            assert session.list_logs(trial_id, last=2) == found[-2:]
-            assert session.list_logs(trial_id, source=log.LogSource.STDERR) == found[1::3]
-            assert session.list_logs(trial_id, contains="e 4 100%_") == [found[4]]
-            assert session.list_logs(trial_id, contains="%") == found
+            assert session.list_logs(trial_id, log.LogFilter(after=ids[3], limit=2)) == found[4:6]
+            assert session.list_logs(trial_id, log.LogFilter(last=2)) == found[-2:]
+            of_errors = log.LogFilter(source=log.LogSource.STDERR)
+            assert session.list_logs(trial_id, of_errors) == found[1::3]
+            assert session.list_logs(trial_id, log.LogFilter(contains="e 4 100%_")) == [found[4]]
+            assert session.list_logs(trial_id, log.LogFilter(contains="%")) == found
             assert session.list_logs(trial_id + 1) == []
+
+    def test_logs_can_be_paged_backwards_and_read_for_a_whole_experiment(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """Lines of several trials come in the order in which they were stored."""
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            second = session.add_trial(store_case.new_trial(owner)).id
+            other = session.add_trial(
+                store_case.new_trial(session.add_experiment(store_case.new_experiment()).id)
+            ).id
+            trials = [other, trial_id, second, trial_id, other, second, trial_id, other]
+            session.add_logs(
+                [
+                    log.LogRow(each, 0.0, log.LogSource.STDOUT, f"line {number}")
+                    for number, each in enumerate(trials)
+                ]
+            )
+        which = log.LogFilter
+        with store.reading() as session:
+            own = session.list_logs(trial_id)
+            assert session.list_logs(trial_id, which(before=own[2].id)) == own[:2]
+            assert session.list_logs(trial_id, which(before=own[2].id, limit=1)) == own[1:2]
+            read = functools.partial(session.list_experiment_logs, owner)
+            rows = read()
+            assert [row.text[-1] for row in rows] == ["1", "2", "3", "5", "6"]
+            assert read(which(after=rows[0].id, limit=2)) == rows[1:3]
+            assert read(which(before=rows[3].id, limit=2)) == rows[1:3]
+            assert read(which(last=1)) == rows[4:]
+            assert read(which(contains="5")) == [rows[3]]
+            assert read(which(source=log.LogSource.MASTER)) == []
+            assert session.list_experiment_logs(owner + 7) == []
 
     def test_processes_are_replaced_by_their_launch(
         self, store: stores.Store, trial_id: int
@@ -248,6 +247,26 @@ class StoreSuite:
             session.delete_run("x")
             assert session.list_runs() == []
 
+    def test_when_processes_held_their_slots_outlives_them(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """And is asked for by experiment and time."""
+        with store.transaction() as session:
+            owner = session.get_trial(trial_id).experiment_id
+            record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
+            session.save_run(record)
+            session.save_run(dataclasses.replace(record, state=run.RunState.RUNNING))
+            going = run.Span("x", trial_id, owner, (0, 1), 1.0)
+            assert session.list_spans(owner) == session.list_spans(since=9e9) == [going]
+            session.delete_run("x")
+        with store.reading() as session:
+            (ended,) = session.list_spans()
+            assert ended.end_time is not None
+            assert dataclasses.replace(ended, end_time=None) == going
+            assert session.list_spans(owner + 1) == []
+            assert session.list_spans(since=ended.end_time) == []
+            assert session.list_spans(owner, since=ended.end_time - 1) == [ended]
+
     def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
         self, store: stores.Store, trial_id: int
     ) -> None:
@@ -256,7 +275,8 @@ class StoreSuite:
             owner = session.get_trial(trial_id).experiment_id
             session.add_event(owner, {"kind": "a"})
             session.add_logs([log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, "x")])
-            session.add_metrics([metric.MetricRow(trial_id, metric.MetricGroup.TRAINING, 1, {})])
+            session.add_metrics(store_case.new_rows(trial_id, [1]))
+            session.save_run(run.Run("x", trial_id, owner, (), run.RunState.RUNNING, None, 1.0))
             session.add_checkpoint(checkpoint.Checkpoint("a", trial_id, owner, 1))
             session.delete_experiment(owner)
         with store.transaction() as session:
@@ -264,15 +284,17 @@ class StoreSuite:
             assert session.list_events(owner) == []
             assert session.list_logs(trial_id) == []
             assert session.list_metrics(trial_id) == []
+            assert session.list_curves(owner) == []
+            assert session.list_spans() == []
             assert session.list_checkpoints() == []
-            assert session.add_experiment(new_experiment()).id > owner
+            assert session.add_experiment(store_case.new_experiment()).id > owner
 
     def test_a_transaction_that_fails_leaves_nothing(self, store: stores.Store) -> None:
         """All its writes are undone."""
 
         def fail() -> None:
             with store.transaction() as session:
-                session.add_experiment(new_experiment())
+                session.add_experiment(store_case.new_experiment())
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):

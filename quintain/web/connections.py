@@ -36,6 +36,7 @@ _BACKLOG: Final = 128
 _MOST_FILES: Final = 65536
 _MOST_CONNECTIONS: Final = 2048
 _SWEEP_SECS: Final = 1.0
+_FAREWELL_SECS: Final = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +140,16 @@ class _Protocol(h11_impl.H11Protocol):
     def resume_writing(self) -> None:
         self._num_resumes += 1
         super().resume_writing()
+
+    @override
+    def shutdown(self) -> None:
+        super().shutdown()
+        # Who does not read keeps an answer that goes on for ever from its end.
+        self.loop.call_later(_FAREWELL_SECS, self._give_up_if_stuck)
+
+    def _give_up_if_stuck(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     @override
     def on_response_complete(self) -> None:

@@ -10,11 +10,14 @@ from quintain.client import calls
 from quintain.records import (
     checkpoint,
     experiment,
+    importance,
     log,
     master_status,
     metric,
+    provenance,
     states,
     trial,
+    trial_table,
 )
 
 TINY = {
@@ -120,6 +123,11 @@ class FakeCalls(calls.Calls):
             metric.MetricRow(1, metric.MetricGroup.VALIDATION, 100, {"accuracy": 0.5}, 10, 2.0),
         ]
         self.files = {"weights.h5": "w" * 2048, "export/1/saved_model.pb": "pb", "model.keras": "k"}
+        self.provenance = provenance.Provenance(
+            1000.0, ("quintain", "experiment", "create", "a b.yaml"), "/me", "3.12.1", "Linux",
+            "host", "Processor", 2, 8_000_000_000, {"keras": "3.15"},
+            provenance.GitState("0123abcd", "main", is_dirty=True, diff="+\x1b[31mred\n"),
+        )  # fmt: skip
         self.done = []
 
     def get_status(self):
@@ -153,6 +161,24 @@ class FakeCalls(calls.Calls):
             and (not state_names or one.state in state_names)
         ]
 
+    def get_table(self, experiment_id):
+        trials = self.list_trials(experiment_id)
+        columns = {name: [getattr(one, name) for one in trials] for name in trial_table.COLUMNS}
+        hparams = trial_table.to_hparam_columns([json.dumps(one.hparams) for one in trials])
+        best = [one.best_metric for one in trials]
+        metrics = {"validation/accuracy": trial_table.MetricColumns("max", best, best, best)}
+        return trial_table.TrialTable("", len(trials), columns, hparams, metrics)
+
+    def select_trials(self, experiment_id, selection):
+        rows = self.get_table(experiment_id).select(selection.where, selection.sort)
+        return [self.list_trials(experiment_id)[row] for row in selection.cut(rows)]
+
+    def get_importances(self, experiment_id, *, metric_name="", evaluator):
+        self.get_experiment(experiment_id)
+        if metric_name == "new":
+            return importance.Importances(evaluator, 2, problem="2 trials have a finite value.")
+        return importance.Importances(evaluator, 9, (("lr", 0.75), ("net.units", 0.25)))
+
     def get_trial(self, trial_id):
         return self._get(self.trials, "trial", trial_id)
 
@@ -169,17 +195,17 @@ class FakeCalls(calls.Calls):
             and row.total_batches > after_batches
         ]
 
-    def list_logs(self, trial_id, *, after=0, limit=1000, source=None, contains=None, last=None):
+    def list_logs(self, trial_id, which=log.ALL):
         self.get_trial(trial_id)
         rows = [
             row
             for row in self.logs
             if row.trial_id == trial_id
-            and row.id > after
-            and source in (None, row.source)
-            and (contains or "") in row.text
+            and row.id > which.after
+            and which.source in (None, row.source)
+            and (which.contains or "") in row.text
         ]
-        return rows[:limit] if last is None else rows[len(rows) - last :]
+        return rows[: which.limit] if which.last is None else rows[len(rows) - which.last :]
 
     def list_checkpoints(self, *, experiment_id=None, trial_id=None, state_names=()):
         return [
@@ -248,6 +274,16 @@ class FakeCalls(calls.Calls):
     def rerun_trial(self, trial_id):
         self.done.append(("rerun trial", trial_id))
         return self.experiments[2]
+
+    def continue_trial(self, trial_id, overrides):
+        self.done.append(("continue trial", trial_id, overrides))
+        return self.experiments[2]
+
+    def get_provenance(self, experiment_id):
+        self.get_experiment(experiment_id)
+        if experiment_id != 1:
+            raise errors.NotFoundError(f"experiment {experiment_id}: it is not known.")
+        return self.provenance
 
     def delete_checkpoint(self, uuid):
         self.done.append(("delete checkpoint", uuid))

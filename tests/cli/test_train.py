@@ -7,8 +7,12 @@ import time
 import pytest
 
 from quintain import errors
+from quintain.client import home as home_lib
+from quintain.client import run_notes
 from quintain.config import gin_io
 from quintain.core import experiment_parser, run_mode
+from quintain.records import training_run
+from quintain.server.runs import run_index, run_reader, run_samples
 
 LOCAL = "--experiment=translation/local"
 
@@ -39,6 +43,26 @@ def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, ti
     assert f'quintain translate --model_dir={tmp_path / "run"} "' in stderr
     assert f"quintain train --model_dir={tmp_path / 'run'}" in stderr
     assert f"tensorboard --logdir={tmp_path / 'run'}" in stderr
+
+
+@pytest.mark.slow
+def test_a_run_is_found_by_the_page_with_how_it_was_started(run_dir):
+    index = run_index.RunIndex((), lambda: run_notes.list_paths(home_lib.find_home()))
+    found = next(run for run in index.list_runs() if run.path == run_dir.resolve())
+    reader = run_reader.RunReader()
+
+    details, curves = reader.describe(found), reader.read_curves(found, "")
+    samples = run_samples.read(found.path, "", contains="", offset=0, limit=5)
+
+    assert details.run.experiment == "translation/local"
+    assert details.run.state is training_run.RunProgress.ENDED
+    assert details.checkpoints[-1].name == f"ckpt-{details.run.step}"
+    (start,) = details.environment["starts"][:1]
+    assert start["versions"].keys() >= {"quintain", "tensorflow", "keras"}
+    assert start["sources"]["task.vocab_size"] == "--params_override"
+    assert curves.training.steps[:2] == [2, 4]
+    assert "validation_loss" in curves.evaluations.metrics
+    assert len(samples.rows) == 5
 
 
 @pytest.mark.slow

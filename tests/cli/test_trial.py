@@ -88,3 +88,9 @@ def test_lists_are_filtered_by_state(quintain, calls_fake):
     _, stdout, _ = quintain("trial", "list", 1, "--state", "error", "--json")
 
     assert [one["id"] for one in json.loads(stdout)] == [3]
+
+
+def test_a_trial_is_continued_in_a_new_experiment(quintain, calls_fake):
+    code, stdout, _ = quintain("trial", "continue", 1, "--set", "searcher.max_length=9")
+    assert (code, stdout) == (0, "Created experiment 2, which goes on with trial 1.\n")
+    assert calls_fake.done == [("continue trial", 1, ("searcher.max_length=9",))]

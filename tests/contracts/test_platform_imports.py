@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[2]
 PLATFORM = ("records", "search", "store", "client", "scheduler", "server")
-COMMANDS = ("trial", "checkpoint", "checkpoint_orphans", "master", "connect")
+COMMANDS = ("trial", "checkpoint", "checkpoint_orphans", "master", "connect", "page_links", "ui")
 
 
 def find_modules():

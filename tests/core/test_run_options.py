@@ -7,10 +7,10 @@ import tensorflow as tf
 from quintain.core import run_options, task_factory, train_lib
 
 
-def test_run_experiment_takes_every_option_but_the_profile_with_the_same_default():
+def test_run_experiment_takes_every_option_but_those_of_the_command_with_the_same_default():
     parameters = inspect.signature(train_lib.run_experiment).parameters
     options = {field.name: field.default for field in dataclasses.fields(run_options.RunOptions)}
-    del options["profile"]
+    del options["profile"], options["on_start"]
 
     assert {name: parameters[name].default for name in options} == options
 

@@ -356,9 +356,13 @@ def main():
         faults += compare(name, results["calm"], results["chaos"])
         if name == "pbt" and best["calm", name] != best["chaos", name]:
             faults.append(f"pbt: best {best['calm', name]} and {best['chaos', name]}")
+    damager.look_back()
     for kind, home in homes.items():
         kept = set().union(*(read(home, number)[3] for number in (1, 2)))
         there = {path.name for path in (home.path / "checkpoints").iterdir()}
+        if kind == "chaos":
+            # What is damaged stays for its user to look at.
+            there -= damager.recognised
         lost = damager.lost if kind == "chaos" else set()
         unreported = find_unreported(home)
         if not kept | lost <= there or not there <= kept | lost | unreported:
@@ -369,7 +373,6 @@ def main():
     killed = sum(sum(count.values()) for (kind, _), (count, _) in counts.items() if kind == "chaos")
     damaged = sum((count for _, count in counts.values()), collections.Counter())
     shown = {"killed": killed, "damaged": damaged, "kept": len(damager.lost)}
-    damager.look_back()
     shown["recognised"] = len(damager.recognised)
     print(json.dumps({**shown, "best": str(best["chaos", "pbt"]), "faults": faults}))
     raise SystemExit(1 if faults else 0)

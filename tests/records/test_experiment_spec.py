@@ -141,3 +141,23 @@ def test_environment_variables_are_lists_of_assignments():
     config = parse(NEW + "environment: {image: x, environment_variables: [A=1, B=x=y]}\n")
 
     assert config.environment.as_mapping() == {"A": "1", "B": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("alert", "text"),
+    [
+        ({}, "got none of command and webhook"),
+        ({"command": "a", "webhook": "https://b.c"}, "got both of command and webhook"),
+        ({"command": " "}, "expected a command for sh"),
+        ({"webhook": "ftp://b.c"}, "expected an address such as"),
+        ({"webhook": "https://b.c/\nHost: d"}, "expected an address such as"),
+        ({"command": "a", "on": []}, "expected some of completed"),
+        ({"command": "a", "on": ["finished"]}, "finished"),
+        ({"command": "a", "when": ["error"]}, "when"),
+    ],
+)
+def test_alerts_are_checked(alert, text):
+    with pytest.raises(errors.ConfigError, match=text) as found:
+        experiment_spec.parse({**yaml_io.load_text(NEW), "alerts": [{"command": "true"}, alert]})
+
+    assert "alerts[1]" in str(found.value)

@@ -5,7 +5,7 @@ import pytest
 from quintain import errors
 from quintain import store as stores
 from quintain.scheduler import home_identity
-from quintain.testing import store_suite
+from quintain.testing import store_case
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def save(home, name="c", **fields):
 
 def add_experiment(store):
     with store.transaction() as session:
-        return session.add_experiment(store_suite.new_experiment()).id
+        return session.add_experiment(store_case.new_experiment()).id
 
 
 def test_a_home_is_named_once_in_its_directory_and_in_its_database(home, open_store):

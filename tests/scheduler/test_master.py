@@ -1,5 +1,6 @@
 """Whole experiments with simulated workers over a real store."""
 
+import dataclasses
 import pathlib
 import random
 import sqlite3
@@ -9,7 +10,7 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.records import checkpoint, exit_codes, states, trial, workload
+from quintain.records import checkpoint, exit_codes, provenance, states, trial, workload
 from quintain.scheduler import launch_tokens, scheduling, slots
 from quintain.scheduler import master as master_lib
 
@@ -565,6 +566,50 @@ def test_a_trial_is_run_again_with_its_hyperparameters_and_seed(
     assert again.parent_id == experiment_id
 
 
+def test_a_trial_is_continued_from_its_newest_checkpoint(
+    make_master, make_workers, config_text, store
+):
+    master = make_master()
+    experiment_id = create(master, config_text, "random")
+    make_workers(master).run()
+    former = list_trials(store, experiment_id)[3]
+
+    again = master.commands.continue_trial(former.id, ["searcher.max_length=4", "name=longer"])
+    workers = make_workers(master)
+    workers.run()
+
+    (record,) = list_trials(store, again.id)
+    assert (record.hparams, record.seed, record.total_batches) == (former.hparams, former.seed, 4)
+    (spec,) = workers.specs.values()
+    assert spec.latest_checkpoint.endswith(former.latest_checkpoint)
+    assert (again.config["name"], again.parent_id) == ("longer", experiment_id)
+
+
+def test_a_trial_without_a_checkpoint_can_not_be_continued(make_master, config_text):
+    master = make_master()
+    create(master, config_text, "single")
+    with pytest.raises(errors.ConfigError, match="trial 1 has no checkpoint"):
+        master.commands.continue_trial(1, [])
+
+
+def test_where_an_experiment_comes_from_is_kept_and_inherited(make_master, config_text, tmp_path):
+    master = make_master()
+    origin = provenance.Provenance(
+        1.0, ("quintain",), "/", "3.12", "Linux", "host", "cpu", 2, None, {"keras": "3.15"},
+        provenance.GitState("c0ffee", "main", is_dirty=False),
+    )  # fmt: skip
+
+    first = master.commands.create_experiment(config_text(SEARCHES["single"]), None, origin=origin)
+    fork = master.commands.fork_experiment(first.id, None, [])
+    rerun = master.commands.rerun_trial(1)
+    unknown = create(master, config_text, "single")
+
+    assert provenance.load(first.model_dir) == origin
+    assert provenance.load(fork.model_dir) == dataclasses.replace(origin, forked_from=first.id)
+    assert provenance.load(rerun.model_dir) == provenance.load(fork.model_dir)
+    assert provenance.load(str(tmp_path / "home" / "experiments" / str(unknown) / "x")) is None
+
+
 def test_all_trials_start_from_another_experiments_trial(
     make_master, make_workers, config_text, store
 ):
@@ -914,3 +959,23 @@ def test_each_start_has_a_token_of_its_own_and_no_experiment_says_where_it_goes(
         assert (environment["QUINTAIN_MASTER"], environment["MINE"]) == ("unix:/here", "1")
         assert "QUINTAIN_HOME" not in environment
     assert "QUINTAIN_TOKEN" not in repr(list(fake_launcher.alive.values()))
+
+
+def test_more_experiments_than_slots_do_not_take_them_from_each_other(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=2)
+    many = {"name": "random", "max_length": 4000, "max_trials": 8, "max_concurrent_trials": 8}
+    create(master, config_text, many)
+    workers = make_workers(master, order=random.Random(1))
+    workers.run_round()
+    create(master, config_text, many)
+    create(master, config_text, {"name": "single", "max_length": 4000})
+    seen = set()
+    for _ in range(15):
+        workers.run_round()
+        seen |= set(fake_launcher.alive)
+
+    holders = {launch.experiment_id for launch in fake_launcher.alive.values()}
+    assert holders == {1, 3}
+    assert len(seen) <= 4

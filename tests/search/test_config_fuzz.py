@@ -66,6 +66,7 @@ SETTINGS = {
     "resources": {"slots_per_trial": 1, "weight": 2.0, "max_slots": 3, "shm_size": 5},
     "optimizations": {"mixed_precision": "O1"},
     "environment": {"environment_variables": ["A=1"], "image": "x"},
+    "alerts": [{"on": ["error"], "command": "true"}, {"webhook": "http://127.0.0.1:1/x"}],
     "profiling": {"enabled": True, "begin_on_batch": 1, "end_after_batch": 2},
     "workload_timeout": 3.5,
     "max_restarts": 2,

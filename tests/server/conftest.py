@@ -25,6 +25,7 @@ from quintain.records import (
 from quintain.scheduler import launch_tokens
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
+from quintain.server import feed as feed_lib
 from quintain.store import store as store_lib
 
 TOKEN = "the-token"
@@ -105,6 +106,10 @@ class FakeMaster:
     def rerun_trial(self, trial_id):
         self.calls.append(("rerun trial", trial_id))
         return self._command("rerun", 1)
+
+    def continue_trial(self, trial_id, overrides):
+        self.calls.append(("continue trial", trial_id, tuple(overrides)))
+        return self._command("continued", 1)
 
     def delete_checkpoint(self, uuid):
         self.calls.append(("delete checkpoint", uuid))
@@ -224,9 +229,17 @@ def calls(store, home, master):
 
 
 @pytest.fixture
-def app(calls, master, home, stops):
+def feed(store, master):
+    with feed_lib.Feed(store, master.status) as feed:
+        yield feed
+
+
+@pytest.fixture
+def app(calls, master, home, stops, feed):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
-    return app_lib.build_app(calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append)
+    return app_lib.build_app(
+        calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append, feed=feed
+    )
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ RUN = "/api/v1/trials/1/runs"
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic the-token", "the-token"])
-@pytest.mark.parametrize("path", ["/api/v1/experiments", "/api/v1/nothing", "/openapi.json", "/"])
+@pytest.mark.parametrize("path", ["/api/v1/experiments", "/api/v1/nothing", "/api/v1/openapi.json"])
 def test_nothing_is_answered_without_the_token(http, header, path):
     answer = http("GET", path, authorization=header)
 
@@ -164,11 +164,33 @@ def test_slots_and_the_master_are_shown(http):
 
 
 def test_the_interface_describes_itself(http):
-    paths = http("GET", "/openapi.json").json["paths"]
+    paths = http("GET", "/api/v1/openapi.json").json["paths"]
 
     nouns = {path.split("/")[3] for path in paths}
-    assert nouns == {"master", "slots", "experiments", "trials", "checkpoints"}
+    assert nouns == {
+        *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
+        "tensorboard",
+    }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
+
+
+def test_answers_to_users_are_described_by_their_types(http):
+    schema = http("GET", "/api/v1/openapi.json").json
+    untyped = [
+        f"{method} {path}"
+        for path, methods in schema["paths"].items()
+        for method, route in methods.items()
+        for code, answer in route["responses"].items()
+        for content in answer.get("content", {}).values()
+        if "/runs" not in path
+        and "/sign-" not in path
+        and "/tensorboard" not in path
+        and content.get("schema") == {}
+    ]
+
+    assert untyped == []
+    table = schema["components"]["schemas"]["Table"]["properties"]
+    assert set(table) == {"cursor", "num_trials", "columns", "hparams", "metrics"}
 
 
 @pytest.mark.slow

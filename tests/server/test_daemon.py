@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,7 +17,7 @@ from quintain.client import home as home_lib
 from quintain.client import master_client
 from quintain.records import experiment, master_status, process_identity, states
 from quintain.scheduler import slots
-from quintain.server import daemon
+from quintain.server import daemon, http_server
 from quintain.store import store as store_lib
 
 
@@ -261,6 +262,39 @@ def test_an_idle_master_ends_but_not_one_with_work(build, home, monkeypatch):
         start_secs = time.monotonic()
         assert server.wait(idle_timeout_secs=0.1) is True
         assert time.monotonic() - start_secs > 0.3
+
+
+def test_a_master_does_not_end_under_an_open_page(build, monkeypatch):
+    monkeypatch.setattr(daemon, "_IDLE_CHECK_SECS", 0.01)
+    with build() as server:
+        waiting = threading.Thread(target=server.wait, kwargs={"idle_timeout_secs": 0.0})
+        with server.sign_in.answering():
+            waiting.start()
+            waiting.join(0.2)
+            assert waiting.is_alive()
+        monkeypatch.setattr(daemon.sign_in_lib, "_LINGER_SECS", 0.0)
+        waiting.join(60)
+        assert not waiting.is_alive()
+
+
+def test_a_browser_stays_signed_in_with_the_next_master_of_the_port(build, home, tmp_path):
+    with build(run_dirs=[str(tmp_path)]) as first:
+        cookie = first.sign_in.sessions.begin()
+        with master_client.MasterClient.connect(home, first.file.address) as client:
+            assert client.get_info().run_dirs == (str(tmp_path),)
+            link = client.page.build_link()
+            page = first.sign_in.sessions.page_path
+            assert link.url.startswith(f"{first.url}/{page}/sign-in?code=")
+    with build() as second:
+        assert second.sign_in.sessions.find(cookie) is not None
+        # A link of the former master is not good any more.
+        assert not second.sign_in.codes.use(link.url.partition("code=")[2])
+    port = int(second.url.rpartition(":")[2])
+    with contextlib.closing(http_server.listen(port, 0)), build() as third:
+        assert third.url != second.url
+        assert third.sign_in.sessions.find(cookie) is None
+    with build(port=port) as fourth:
+        assert fourth.sign_in.sessions.find(cookie) is None
 
 
 @pytest.mark.slow

@@ -31,9 +31,9 @@ UUID = "0b1c2d3e-0000-0000-0000-000000000001"
         lambda calls: calls.list_metrics(1, after_batches=100),
         lambda calls: calls.list_batch_metrics(1),
         lambda calls: calls.list_logs(1),
-        lambda calls: calls.list_logs(1, after=2, limit=1),
-        lambda calls: calls.list_logs(1, last=2, contains="line"),
-        lambda calls: calls.list_logs(1, source=log.LogSource.STDERR),
+        lambda calls: calls.list_logs(1, log.LogFilter(after=2, limit=1)),
+        lambda calls: calls.list_logs(1, log.LogFilter(last=2, contains="line")),
+        lambda calls: calls.list_logs(1, log.LogFilter(source=log.LogSource.STDERR)),
         lambda calls: calls.list_checkpoints(),
         lambda calls: calls.list_checkpoints(
             trial_id=1, state_names=[checkpoint.CheckpointState.DELETED]
@@ -102,12 +102,16 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
     over_http.continue_experiment(1, ["c=3"])
     over_http.kill_trial(1)
     over_http.rerun_trial(2)
+    over_http.continue_trial(2, ["searcher.max_length=5"])
     over_http.delete_checkpoint(UUID[:8])
     assert over_http.adopt_orphan("a b").uuid == "a b"
     assert over_http.delete_orphan("a?b").path == "/c/a?b"
     over_http.delete_experiment(1)
 
-    options = {"source": "new.yaml", "overrides": ["a=1"], "parent_id": 1, "activate": False}
+    options = {
+        "source": "new.yaml", "overrides": ["a=1"], "parent_id": 1, "activate": False,
+        "origin": None,
+    }  # fmt: skip
     assert master.calls == [
         ("create", "name: new", tmp_path, options),
         ("pause", 1),
@@ -119,6 +123,8 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
         ("kill trial", 1),
         ("rerun trial", 2),
         ("rerun", 1),
+        ("continue trial", 2, ("searcher.max_length=5",)),
+        ("continued", 1),
         ("delete checkpoint", UUID),
         ("adopt", "a b"),
         ("delete orphan", "a?b"),

@@ -1,3 +1,4 @@
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import sqlalchemy as sa
 
 from quintain import errors
 from quintain import store as stores
+from quintain.records import curve, run
 from quintain.store import schema, sqlite_file, sqlite_waits
-from quintain.testing import store_suite
+from quintain.testing import store_case, store_suite
 
 
 class TestSqlite(store_suite.StoreSuite):
@@ -39,6 +41,43 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
         stores.open_store(path)
 
 
+def make_older(path):
+    """Takes back what the newest migration made, as a version before it left the database."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "DROP TABLE spans; DROP TABLE curves; DROP TABLE changes;"
+            "UPDATE alembic_version SET version_num = '0002'"
+        )
+
+
+def test_a_database_from_before_there_were_curves_gets_those_of_its_metrics(tmp_path, caplog):
+    path = tmp_path / "quintain.db"
+    store = stores.open_store(path)
+    with store.transaction() as session:
+        owner = session.add_experiment(store_case.new_experiment()).id
+        trials = [session.add_trial(store_case.new_trial(owner)).id for _ in range(3)]
+        session.add_metrics(store_case.new_rows(trials[0], range(1, 300)))
+        session.add_metrics(store_case.new_rows(trials[1], [1, 2, 3], loss="NaN"))
+        session.save_run(run.Run("x", trials[0], owner, (1,), run.RunState.RUNNING, None, 1.0))
+        expected = session.list_curves(owner)
+    store.close()
+    make_older(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE metrics SET metrics = '{' WHERE id = 301")
+        connection.execute("UPDATE metrics SET trial_id = ? WHERE id = 302", [trials[2]])
+        connection.execute("UPDATE metrics SET metrics = CAST(x'ff' AS TEXT) WHERE id = 302")
+
+    with sqlite_file.open_to_read(path).reading() as reader:
+        found = reader.list_curves(owner)
+        assert found[0] == expected[0]
+        assert (found[1].num_points, curve.unpack(found[1].points)[0]) == (1, [1])
+        assert len(found) == 2
+        assert reader.list_spans() == [run.Span("x", trials[0], owner, (1,), 1.0)]
+        assert reader.get_change_bounds() == (0, 0)
+    assert f"Metrics of trial {trials[1]} are damaged" in caplog.text
+    assert f"Metrics of trial {trials[2]} are damaged" in caplog.text
+
+
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "quintain.db"
     path.write_text("some notes " * 100)
@@ -62,7 +101,7 @@ def test_another_program_that_writes_for_long_is_an_error_that_says_so(tmp_path)
     other.execute("COMMIT")
     other.close()
     with store.transaction() as session:
-        session.add_experiment(store_suite.new_experiment())
+        session.add_experiment(store_case.new_experiment())
     store.close()
 
 
@@ -151,13 +190,13 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
     path = tmp_path / "quintain.db"
     store = stores.open_store(path)
     with store.transaction() as session:
-        first = session.add_experiment(store_suite.new_experiment())
+        first = session.add_experiment(store_case.new_experiment())
 
     def fill(limit):
         with store.transaction() as session:
             session._connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}")
             session.add_event(first.id, {"kind": "kept?"})
-            session.add_experiment(store_suite.new_experiment(original_config="x" * 10**6))
+            session.add_experiment(store_case.new_experiment(original_config="x" * 10**6))
 
     with pytest.raises(errors.StoreError, match="disk is full"):
         fill(1)

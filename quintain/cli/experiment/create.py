@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, page_links
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
+from quintain.client import provenance
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import process_launcher
 
@@ -101,6 +102,7 @@ def create(
                 source=config_file,
                 overrides=assignments,
                 activate=not paused,
+                origin=provenance.collect(directory),
             )
             if not as_json:
                 click.echo(f"Created experiment {experiment.id}.")
@@ -108,11 +110,11 @@ def create(
 
         try:
             if not follows:
-                experiment = _create_only(begin, num_slots, threads_per_slot)
+                experiment = _create_only(
+                    begin, num_slots, threads_per_slot, says_more=not (as_json or paused)
+                )
                 if as_json:
                     output.print_json(experiment)
-                elif not paused:
-                    click.echo(f"  quintain experiment describe {experiment.id}", err=True)
                 return
             from quintain.cli.experiment import foreground
 
@@ -195,14 +197,23 @@ def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) 
 
 
 def _create_only(
-    begin: "foreground.Begin", num_slots: int | None, threads_per_slot: int | None
+    begin: "foreground.Begin",
+    num_slots: int | None,
+    threads_per_slot: int | None,
+    *,
+    says_more: bool,
 ) -> experiment_lib.Experiment:
     """Creates an experiment in the running master, or in one that is started for it."""
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and (num_slots or threads_per_slot):
         connect.start_in_background(home, num_slots=num_slots, threads_per_slot=threads_per_slot)
     with connect.open_client() as client:
-        return begin(client)
+        experiment = begin(client)
+        if says_more:
+            click.echo(f"  quintain experiment describe {experiment.id}", err=True)
+            view = f"experiments/{experiment.id}"
+            page_links.show(lambda: client.page.build_link().url, view=view)
+        return experiment
 
 
 def _run_locally(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, standard_streams
+from quintain.cli import columns, connect, page_links, standard_streams
 from quintain.cli.display import experiment_display, screens
 from quintain.cli.display import snapshot as snapshot_lib
 from quintain.cli.experiment import endings
@@ -127,7 +127,13 @@ def run(
             click.echo(
                 f"--slots: left aside; the master runs already (process {found.pid}).", err=True
             )
-        return _Foreground(client, is_embedded=False, is_quiet=is_quiet).run(begin, client)
+        foreground = _Foreground(
+            client,
+            is_embedded=False,
+            is_quiet=is_quiet,
+            build_link=lambda: client.page.build_link(stays=True).url,
+        )
+        return foreground.run(begin, client)
 
 
 def _run_embedded(
@@ -143,7 +149,12 @@ def _run_embedded(
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
     with daemon.MasterServer(home, slots=slots, is_embedded=True, launcher=launcher) as server:
-        foreground = _Foreground(server.calls, is_embedded=True, is_quiet=is_quiet)
+        foreground = _Foreground(
+            server.calls,
+            is_embedded=True,
+            is_quiet=is_quiet,
+            build_link=lambda: server.sign_in.build_link(stays=True),
+        )
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:
             server.kill_on_exit()
@@ -160,8 +171,16 @@ def _run_embedded(
 class _Foreground:
     """Follows one experiment."""
 
-    def __init__(self, calls: calls_lib.Calls, *, is_embedded: bool, is_quiet: bool) -> None:
+    def __init__(
+        self,
+        calls: calls_lib.Calls,
+        *,
+        is_embedded: bool,
+        is_quiet: bool,
+        build_link: Callable[[], str] | None = None,
+    ) -> None:
         self._calls = calls
+        self._build_link = build_link
         self._is_embedded = is_embedded
         self._is_quiet = is_quiet
         self.quits_now = False
@@ -177,6 +196,8 @@ class _Foreground:
                     f"  quintain experiment follow {experiment.id}",
                     err=True,
                 )
+                if self._build_link is not None:
+                    page_links.show(self._build_link, view=f"experiments/{experiment.id}")
             while True:
                 last = self.follow(experiment.id, interrupts)
                 if last.experiment.state.is_terminal:

@@ -11,10 +11,14 @@ _COMMANDS: Final = {
     "preview": ("preview:preview", "Show what a search would do, without running it."),
     "list": ("lists:list_experiments", "List experiments."),
     "describe": ("lists:describe", "Show an experiment."),
-    "list-trials": ("lists:list_trials", "List the trials of an experiment."),
+    "list-trials": ("trials:list_trials", "List the trials of an experiment."),
     "list-checkpoints": (
         "lists:list_checkpoints",
         "List the checkpoints of an experiment.",
+    ),
+    "importance": (
+        "trials:importance",
+        "Show how much each hyperparameter decides.",
     ),
     "best": ("lists:best", "Show the best trials of an experiment."),
     "config": ("lists:config", "Print the config of an experiment."),

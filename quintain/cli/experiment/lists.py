@@ -1,15 +1,17 @@
 """`quintain experiment list|describe|best|...`: what there is."""
 
 import pathlib
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, printable
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric_order, states
+from quintain.records import provenance as provenance_lib
 from quintain.records import trial as trial_lib
 
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (
@@ -62,11 +64,24 @@ def list_experiments(
 
 @click.command(cls=FlagCommand)
 @click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--provenance", is_flag=True, help="Show where they come from: code and machine.")
 @output.format_options
 @options.traceback_option
-def describe(experiment_ids: tuple[int, ...], as_json: bool, as_csv: bool) -> None:
+def describe(
+    experiment_ids: tuple[int, ...], provenance: bool, as_json: bool, as_csv: bool
+) -> None:
     """Show experiments with their trials."""
+    if provenance and as_csv:
+        raise click.UsageError("--provenance: got together with --csv; use --json.")
     with connect.open_calls() as calls:
+        if provenance:
+            origins = {str(number): calls.get_provenance(number) for number in experiment_ids}
+            if as_json:
+                output.print_json(origins)
+                return
+            for number, origin in origins.items():
+                _print_provenance(number, origin)
+            return
         found = [calls.get_experiment(number) for number in experiment_ids]
         if as_csv or as_json:
             output.print_list(found, _EXPERIMENT_COLUMNS, as_json=as_json, as_csv=as_csv)
@@ -111,21 +126,31 @@ def _print_experiment(
         click.echo(output.to_table(trials, columns.TRIAL_COLUMNS[:1] + columns.TRIAL_COLUMNS[2:]))
 
 
-@click.command("list-trials", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
-@output.format_options
-@options.traceback_option
-def list_trials(experiment_id: int, as_json: bool, as_csv: bool) -> None:
-    """List the trials of an experiment."""
-    with connect.open_calls() as calls:
-        found = calls.list_trials(experiment_id)
-    output.print_list(
-        found,
-        columns.TRIAL_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Experiment {experiment_id} has no trials yet.",
+def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
+    git = origin.git
+    output.print_fields(
+        {
+            "experiment": number,
+            "forked from": origin.forked_from,
+            "created": output.format_time(origin.time),
+            "command": shlex.join(origin.command),
+            "directory": origin.working_dir,
+            "git commit": None if git is None else git.commit,
+            "branch": None if git is None else git.branch,
+            "changed since": None if git is None else git.is_dirty,
+            "untracked": None if git is None else git.num_untracked or None,
+            "machine": origin.host,
+            "system": origin.platform,
+            "processor": f"{origin.processor}, {origin.num_cores} cores",
+            "memory": output.format_bytes(origin.memory_bytes),
+            "python": origin.python,
+            "packages": "\n".join(f"{name} {version}" for name, version in origin.packages.items()),
+        }
     )
+    if git is not None and git.diff:
+        click.echo(f"\n{printable.clean(git.diff)}")
+        if git.is_diff_cut:
+            click.echo("(The changes are longer than what is kept of them.)")
 
 
 @click.command("list-checkpoints", cls=FlagCommand)

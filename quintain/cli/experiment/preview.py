@@ -174,27 +174,10 @@ def simulate(
         max_trials: Trials to simulate at most, or about so many.
         max_secs: Seconds to simulate at most.
     """
-    import numpy as np
-
-    from quintain.search import search_factory
     from quintain.search import simulate as simulate_lib
 
-    random = np.random.RandomState(config.reproducibility.experiment_seed)
-    small = simulate_lib.shrink(config, max_trials)
-    search = search_factory.build_searcher(small)
-    done = simulate_lib.simulate(
-        search,
-        lambda *_: float(random.random_sample()),
-        is_enough=_Patience(max_secs).is_over,
-    )
-    is_extrapolated = small is not config or not done.is_over
-    unit = config.searcher.batches_per_unit
-    total = done.total_length
-    if is_extrapolated:
-        total = round(search_factory.build_searcher(config).left(0))
-    num_trials = round(len(done.lengths) * total / max(done.total_length, 1))
-    if is_extrapolated and hasattr(config.searcher, "max_trials"):
-        num_trials = config.searcher.max_trials
+    estimate = simulate_lib.estimate(config, max_trials, _Patience(max_secs).is_over)
+    done, unit = estimate.done, config.searcher.batches_per_unit
     numbers = {name: number for number, name in enumerate(done.lengths, start=1)}
     trials = tuple(
         TrialPlan(
@@ -210,10 +193,10 @@ def simulate(
         searcher=config.searcher.name,
         metric=config.searcher.metric,
         trials=trials,
-        num_trials=num_trials,
-        is_extrapolated=is_extrapolated,
-        max_concurrent_trials=num_trials if done.max_open == len(trials) else done.max_open,
-        total_batches=total * unit,
+        num_trials=estimate.num_trials,
+        is_extrapolated=estimate.is_extrapolated,
+        max_concurrent_trials=estimate.max_concurrent_trials,
+        total_batches=estimate.total_length * unit,
     )
 
 

@@ -6,7 +6,7 @@ import fastapi
 
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.scheduler import commands as commands_lib
-from quintain.server import checkpoint_files, direct_calls, responses
+from quintain.server import archives, checkpoint_files, direct_calls, responses
 
 
 def build_router(
@@ -15,7 +15,7 @@ def build_router(
     """Returns the addresses below `/checkpoints`."""
     router = fastapi.APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
-    @router.get("")
+    @router.get("", response_model=list[checkpoint_lib.Checkpoint])
     def list_checkpoints(
         *,
         experiment_id: int | None = None,
@@ -29,40 +29,46 @@ def build_router(
         return responses.to_response(found)
 
     # No UUID is like this.
-    @router.get("/orphans")
+    @router.get("/orphans", response_model=list[checkpoint_lib.Orphan])
     def list_orphans() -> fastapi.Response:
         """Lists the directories among the checkpoints that the store does not know."""
         return responses.to_response(calls.list_orphans())
 
-    @router.post("/orphans/{name}/adopt")
+    @router.post("/orphans/{name}/adopt", response_model=checkpoint_lib.Checkpoint)
     def adopt_orphan(name: str) -> fastapi.Response:
         """Gives one of them to the experiment that it names."""
         return responses.to_response(commands.adopt_orphan(name))
 
-    @router.delete("/orphans/{name}")
+    @router.delete("/orphans/{name}", response_model=checkpoint_lib.Orphan)
     def delete_orphan(name: str) -> fastapi.Response:
         """Deletes one of them."""
         return responses.to_response(commands.delete_orphan(name))
 
-    @router.get("/{uuid}")
+    @router.get("/{uuid}", response_model=checkpoint_lib.Checkpoint)
     def get_checkpoint(uuid: str) -> fastapi.Response:
         """Returns a checkpoint."""
         return responses.to_response(calls.get_checkpoint(uuid))
 
-    @router.delete("/{uuid}")
+    @router.delete("/{uuid}", response_model=checkpoint_lib.Checkpoint)
     def delete_checkpoint(uuid: str) -> fastapi.Response:
         """Deletes its files."""
         return responses.to_response(commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid))
 
-    @router.get("/{uuid}/files")
+    @router.get("/{uuid}/files", response_model=list[str])
     def list_files(uuid: str) -> fastapi.Response:
         """Lists its files."""
         return responses.to_response(checkpoint_files.list_files(calls.find_checkpoint_dir(uuid)))
 
-    @router.get("/{uuid}/files/{name:path}")
+    @router.get("/{uuid}/files/{name:path}", response_class=fastapi.responses.FileResponse)
     def get_file(uuid: str, name: str) -> fastapi.Response:
         """Returns one of its files."""
         path = checkpoint_files.find_file(calls.find_checkpoint_dir(uuid), name)
         return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
+
+    @router.get("/{uuid}/archive.tar", response_class=fastapi.Response)
+    def get_archive(uuid: str) -> fastapi.Response:
+        """Returns all of its files as one archive."""
+        found = calls.get_checkpoint(uuid).uuid
+        return archives.to_response(calls.find_checkpoint_dir(found), f"checkpoint-{found}")
 
     return router

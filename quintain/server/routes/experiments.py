@@ -2,14 +2,28 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import fastapi
 
 from quintain import errors
-from quintain.records import states
+from quintain.records import checkpoint as checkpoint_lib
+from quintain.records import experiment as experiment_lib
+from quintain.records import provenance as provenance_lib
+from quintain.records import states, trial_table
+from quintain.records import trial as trial_lib
 from quintain.scheduler import commands as commands_lib
-from quintain.server import checkpoint_files, direct_calls, experiment_changes, responses
+from quintain.server import (
+    answers,
+    archives,
+    checkpoint_files,
+    direct_calls,
+    experiment_changes,
+    responses,
+    search_check,
+)
+from quintain.server.routes import tables
 
 
 @dataclasses.dataclass
@@ -36,6 +50,9 @@ class NewExperiment:
     activate: bool = True
     """Whether it starts at once."""
 
+    provenance: provenance_lib.Provenance | None = None
+    """Where it comes from."""
+
 
 @dataclasses.dataclass
 class Fork:
@@ -48,6 +65,22 @@ class Fork:
 
     overrides: list[str] = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
+
+
+@dataclasses.dataclass
+class CheckedExperiment:
+    """What would be created."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    config_text: str | None = None
+    """The config as YAML; that of the parent if None."""
+
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    """`path=value` texts that win over the config."""
+
+    parent_id: int | None = None
+    """Experiment that it would be forked from."""
 
 
 @dataclasses.dataclass
@@ -66,21 +99,28 @@ def build_router(
     """Returns the addresses below `/experiments`."""
     router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
 
-    @router.get("")
+    @router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
     def list_experiments(
         *,
         include_archived: bool = False,
         state: Annotated[list[states.ExperimentState], fastapi.Query()] = [],  # noqa: B006
         label: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
+        summary: bool = False,
     ) -> fastapi.Response:
-        """Lists experiments."""
+        """Lists experiments, or summaries of them (see `answers.Summary`)."""
+        if summary:
+            return responses.to_response(
+                calls.summarise_experiments(
+                    include_archived=include_archived, state_names=state, labels=label
+                )
+            )
         return responses.to_response(
             calls.list_experiments(
                 include_archived=include_archived, state_names=state, labels=label
             )
         )
 
-    @router.post("")
+    @router.post("", response_model=experiment_lib.Experiment, status_code=201)
     def create_experiment(new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
         model_dir = None if new.model_dir is None else _read_path(new.model_dir)
@@ -91,15 +131,25 @@ def build_router(
             overrides=new.overrides,
             parent_id=new.parent_id,
             activate=new.activate,
+            origin=new.provenance,
         )
         return responses.to_response(experiment, 201)
 
-    @router.get("/{experiment_id}")
+    @router.post("/check", response_model=answers.Check)
+    def check_experiment(new: CheckedExperiment) -> fastapi.Response:
+        """Says what an experiment would be, without creating it."""
+        text, source = new.config_text, "config"
+        if text is None and new.parent_id is not None:
+            source = f"experiment {new.parent_id}"
+            text = calls.get_experiment(new.parent_id).original_config
+        return responses.to_response(search_check.check(text or "", source, new.overrides))
+
+    @router.get("/{experiment_id}", response_model=experiment_lib.Experiment)
     def get_experiment(experiment_id: int) -> fastapi.Response:
         """Returns an experiment."""
         return responses.to_response(calls.get_experiment(experiment_id))
 
-    @router.patch("/{experiment_id}")
+    @router.patch("/{experiment_id}", response_model=experiment_lib.Experiment)
     def update_experiment(
         experiment_id: int, changes: Annotated[dict[str, Any], fastapi.Body()]
     ) -> fastapi.Response:
@@ -108,7 +158,7 @@ def build_router(
             commands.update_experiment(experiment_id, experiment_changes.check(changes))
         )
 
-    @router.delete("/{experiment_id}")
+    @router.delete("/{experiment_id}", status_code=204)
     def delete_experiment(experiment_id: int) -> fastapi.Response:
         """Deletes an experiment that has ended."""
         commands.delete_experiment(experiment_id)
@@ -116,18 +166,18 @@ def build_router(
 
     _add_parts(router, calls)
 
-    @router.post("/{experiment_id}/fork")
+    @router.post("/{experiment_id}/fork", response_model=experiment_lib.Experiment, status_code=201)
     def fork(experiment_id: int, changes: Fork) -> fastapi.Response:
         """Creates an experiment from this one."""
         new = commands.fork_experiment(experiment_id, changes.config_text, changes.overrides)
         return responses.to_response(new, 201)
 
-    @router.post("/{experiment_id}/continue")
+    @router.post("/{experiment_id}/continue", response_model=experiment_lib.Experiment)
     def continue_experiment(experiment_id: int, changes: Continuation) -> fastapi.Response:
         """Goes on with an experiment that has ended."""
         return responses.to_response(commands.continue_experiment(experiment_id, changes.overrides))
 
-    @router.post("/{experiment_id}/{command}")
+    @router.post("/{experiment_id}/{command}", response_model=experiment_lib.Experiment)
     def apply(experiment_id: int, command: str) -> fastapi.Response:
         """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
         return responses.to_response(commands.apply(experiment_id, command))
@@ -141,34 +191,71 @@ def _read_path(text: str) -> pathlib.Path:
     return pathlib.Path(text)
 
 
+def _pick(records: Sequence[trial_lib.TrialRecord], fields: str) -> Sequence[Any]:
+    """Returns records, or those fields of them that a request names.
+
+    Raises:
+        ConfigError: If there is no such field.
+    """
+    names = [name.strip() for name in fields.split(",") if name.strip()]
+    known = [field.name for field in dataclasses.fields(trial_lib.TrialRecord)]
+    for name in names:
+        if name not in known:
+            raise errors.ConfigError(
+                f"fields: got {errors.show(name)}, expected some of {', '.join(known)}."
+                f"{errors.suggest(name, known)}"
+            )
+    return [{name: getattr(one, name) for name in names} for one in records] if names else records
+
+
 def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> None:
     """Adds what belongs to one experiment."""
 
-    @router.get("/{experiment_id}/trials")
+    @router.get("/{experiment_id}/trials", response_model=list[trial_lib.TrialRecord])
     def list_trials(
         experiment_id: int,
+        selection: Annotated[trial_table.Selection, fastapi.Depends(tables.read_selection)],
         state: Annotated[list[states.TrialState], fastapi.Query()] = [],  # noqa: B006
+        fields: str = "",
     ) -> fastapi.Response:
-        """Lists its trials."""
-        return responses.to_response(calls.list_trials(experiment_id, state_names=state))
+        """Lists its trials; the header `X-Total-Count` has their number without a limit.
 
-    @router.get("/{experiment_id}/checkpoints")
+        `where` is an expression (see `records/trial_filter.py`), `sort` and `fields` are names
+        divided by commas; with a `-` before a name, what is sorted by it is so backwards.
+        """
+        found, total = calls.select_and_count(experiment_id, selection, state)
+        answer = responses.to_response(_pick(found, fields))
+        answer.headers["X-Total-Count"] = str(total)
+        return answer
+
+    @router.get("/{experiment_id}/checkpoints", response_model=list[checkpoint_lib.Checkpoint])
     def list_checkpoints(experiment_id: int) -> fastapi.Response:
         """Lists its checkpoints."""
         return responses.to_response(calls.list_checkpoints(experiment_id=experiment_id))
 
-    @router.get("/{experiment_id}/events")
+    @router.get("/{experiment_id}/events", response_model=list[dict[str, Any]])
     def list_events(experiment_id: int, *, after: int = 0) -> fastapi.Response:
         """Lists what happened to it."""
         return responses.to_response(calls.list_events(experiment_id, after=after))
 
-    @router.get("/{experiment_id}/files")
+    @router.get("/{experiment_id}/provenance", response_model=provenance_lib.Provenance)
+    def get_provenance(experiment_id: int) -> fastapi.Response:
+        """Says where it comes from."""
+        return responses.to_response(calls.get_provenance(experiment_id))
+
+    @router.get("/{experiment_id}/files.tar", response_class=fastapi.Response)
+    def get_code(experiment_id: int) -> fastapi.Response:
+        """Returns its code as one archive."""
+        directory = calls.find_model_dir(experiment_id)
+        return archives.to_response(directory, f"experiment-{experiment_id}")
+
+    @router.get("/{experiment_id}/files", response_model=list[str])
     def list_files(experiment_id: int) -> fastapi.Response:
         """Lists the files of its code."""
         directory = calls.find_model_dir(experiment_id)
         return responses.to_response(checkpoint_files.list_files(directory))
 
-    @router.get("/{experiment_id}/files/{name:path}")
+    @router.get("/{experiment_id}/files/{name:path}", response_class=fastapi.responses.FileResponse)
     def get_file(experiment_id: int, name: str) -> fastapi.Response:
         """Returns a file of its code."""
         path = checkpoint_files.find_file(calls.find_model_dir(experiment_id), name)

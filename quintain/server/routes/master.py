@@ -34,23 +34,23 @@ def build_router(
     """
     router = fastapi.APIRouter(tags=["master"])
 
-    @router.get("/master")
+    @router.get("/master", response_model=master_status.MasterInfo)
     def get_info() -> fastapi.Response:
         """Says which master answers."""
         return responses.to_response(info)
 
-    @router.get("/master/status")
+    @router.get("/master/status", response_model=master_status.MasterStatus)
     def get_status() -> fastapi.Response:
         """Says what runs where."""
         return responses.to_response(calls.get_status())
 
-    @router.post("/master/stop")
+    @router.post("/master/stop", response_model=master_status.MasterInfo, status_code=202)
     def stop_master(how: Stop) -> fastapi.Response:
         """Asks the master to stop; it goes on answering until it does."""
         stop(how.drain)
         return responses.to_response(info, 202)
 
-    @router.get("/slots")
+    @router.get("/slots", response_model=list[master_status.SlotStatus])
     def list_slots() -> fastapi.Response:
         """Lists slots and who holds them."""
         return responses.to_response(calls.get_status().slots)

@@ -65,6 +65,7 @@ def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, mode
     assert (code, stdout) == (0, "Created experiment 4.\n")
     ((_, text, directory, options),) = calls_fake.done
     assert (text, directory) == (CONFIG, model_dir)
+    assert options.pop("origin").command
     assert options == {
         "source": str(config),
         "overrides": ("searcher.max_trials=5",),
@@ -130,7 +131,8 @@ def test_code_has_to_be_given_where_it_is_needed(quintain, calls_fake, config, t
 
     config.write_text(CONFIG.replace("model_def:Digits", "experiment:translation/local"))
     code, _, stderr = quintain("experiment", "create", config, "--detach")
-    assert (code, stderr) == (0, "  quintain experiment describe 4\n")
+    assert code == 0
+    assert stderr == "  quintain experiment describe 4\nTo see it in a browser:\n  quintain ui\n"
 
 
 def test_test_runs_are_local(quintain, calls_fake, config, model_dir):

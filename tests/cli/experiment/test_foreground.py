@@ -66,6 +66,20 @@ def test_the_exit_code_says_how_the_experiment_ended(calls_fake, capsys, state, 
     assert f"Experiment 4 is {state}" in capsys.readouterr().out
 
 
+def test_its_view_of_the_page_is_named_before_it_is_shown(calls_fake, monkeypatch):
+    Search(calls_fake, "COMPLETED")
+    shown = []
+    monkeypatch.setattr(
+        foreground.page_links, "show", lambda build, *, view: shown.append((build(), view))
+    )
+    for is_quiet in (False, True):
+        front = foreground._Foreground(
+            calls_fake, is_embedded=True, is_quiet=is_quiet, build_link=lambda: "the link"
+        )
+        front.run(lambda calls: calls.get_experiment(4), calls_fake)
+    assert shown == [("the link", "experiments/4")]
+
+
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_pauses_waits_for_the_trials_and_says_how_to_go_on(
     calls_fake, capsys, number, expected

@@ -135,3 +135,17 @@ def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monke
     assert max(map(len, stdout.splitlines())) <= 90
     assert "COMPLETED" in stdout
     assert "…" in stdout
+
+
+def test_provenance_is_shown_and_comes_as_json(quintain, calls_fake):
+    code, stdout, _ = quintain("experiment", "describe", 1, "--provenance")
+    assert code == 0
+    assert "command        quintain experiment create 'a b.yaml'\n" in stdout
+    assert "keras 3.15" in stdout
+    assert stdout.endswith("\n+red\n\n")
+
+    _, stdout, _ = quintain("experiment", "describe", 1, "--provenance", "--json")
+    assert json.loads(stdout)["1"]["git"]["commit"] == "0123abcd"
+    code, _, stderr = quintain("experiment", "describe", 2, "--provenance")
+    assert (code, "it is not known" in stderr) == (1, True)
+    assert quintain("experiment", "describe", 1, "--provenance", "--csv")[0] == 2

@@ -1,0 +1,128 @@
+"""`quintain experiment list-trials|importance`: many trials, and what they tell."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from quintain.cli import columns, connect, options, output
+from quintain.cli.lazy_group import FlagCommand
+from quintain.records import importance as importance_lib
+from quintain.records import trial_table
+
+_ALL = "all"
+
+
+@click.command("list-trials", cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option(
+    "--where",
+    default="",
+    metavar="EXPRESSION",
+    help="Only trials that it chooses: 'accuracy > 0.9 and optimizer in (adam, lamb)'.",
+)
+@click.option(
+    "--sort",
+    default="",
+    metavar="NAMES",
+    help="Columns to sort by, divided by commas; -accuracy sorts backwards.",
+)
+@click.option(
+    "--columns",
+    "column_names",
+    default="",
+    metavar="NAMES",
+    help="Columns to show, divided by commas, like id,learning_rate,accuracy,training/loss.last; "
+    f"{_ALL!r} shows all.",
+)
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many.")
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Leave out so many first."
+)
+@output.format_options
+@options.traceback_option
+def list_trials(
+    experiment_id: int,
+    where: str,
+    sort: str,
+    column_names: str,
+    limit: int | None,
+    offset: int,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """List the trials of an experiment.
+
+    Names in expressions are columns (state, total_batches, duration), hyperparameters, and metrics:
+    accuracy is the best validation/accuracy of a trial, training/loss.last the newest one.
+    """
+    selection = trial_table.Selection(where, sort, limit, offset)
+    is_chosen = bool(where or sort or limit is not None or offset)
+    if_empty = f"Experiment {experiment_id} has no {'such trials' if is_chosen else 'trials yet'}."
+    found: Sequence[Any]
+    shown: Sequence[output.Column[Any]] = columns.TRIAL_COLUMNS
+    with connect.open_calls() as calls:
+        if column_names:
+            table = calls.get_table(experiment_id)
+            found, shown = _choose_columns(table, selection, column_names)
+        elif is_chosen:
+            found = calls.select_trials(experiment_id, selection)
+        else:
+            found = calls.list_trials(experiment_id)
+    output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty=if_empty)
+
+
+def _choose_columns(
+    table: trial_table.TrialTable, selection: trial_table.Selection, column_names: str
+) -> tuple[list[dict[str, Any]], list[output.Column[dict[str, Any]]]]:
+    """Returns values by the names of the columns, and the columns to show."""
+    rows = selection.cut(table.select(selection.where, selection.sort))
+    named = table.name_all()
+    names = [name.strip() for name in column_names.split(",") if name.strip()]
+    if names == [_ALL]:
+        names = table.list_names()
+    chosen = [(name, named[trial_table.find(name, named, "--columns")]) for name in names]
+    found = [{name: values[row] for name, values in chosen} for row in rows]
+    return found, [_to_column(name) for name in names]
+
+
+def _to_column(name: str) -> output.Column[dict[str, Any]]:
+    return output.Column(name, lambda row: row[name], can_shrink=True)
+
+
+_COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (
+    output.Column("hyperparameter", lambda row: row[0]),
+    output.Column("importance", lambda row: row[1], lambda share: f"{100 * share:.1f} %"),
+)
+
+
+@click.command(cls=FlagCommand)
+@click.argument("experiment_id", metavar="ID", type=int)
+@click.option("--metric", default="", metavar="NAME", help="The searched one by default.")
+@click.option(
+    "--evaluator",
+    type=click.Choice([one.value for one in importance_lib.Evaluator]),
+    default=importance_lib.Evaluator.AUTO.value,
+    show_default=True,
+    help="How it is measured; fanova and mdi need scikit-learn.",
+)
+@output.format_options
+@options.traceback_option
+def importance(
+    experiment_id: int, metric: str, evaluator: str, as_json: bool, as_csv: bool
+) -> None:
+    """Show how much each hyperparameter decides about a metric."""
+    with connect.open_calls() as calls:
+        found = calls.get_importances(
+            experiment_id,
+            metric_name=metric,
+            evaluator=importance_lib.Evaluator(evaluator),
+        )
+    if as_json and not as_csv:
+        output.print_json(found)
+        return
+    if found.problem:
+        raise click.ClickException(f"Experiment {experiment_id}: {found.problem}")
+    output.print_list(found.importances, _COLUMNS, as_json=as_json, as_csv=as_csv)
+    if not as_csv:
+        click.echo(f"\nBy {found.evaluator.value}, of {found.num_trials} trials.")

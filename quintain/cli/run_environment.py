@@ -1,0 +1,132 @@
+"""How a training was started: `environment.json` in its directory, and a note in the home.
+
+Both are for people who look at a run later. Nothing that goes wrong with them stops a training, and
+what takes time is found out while TensorFlow loads.
+"""
+
+import importlib.metadata
+import json
+import logging
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import quintain
+from quintain import errors
+
+if TYPE_CHECKING:
+    from quintain.core import experiment_parser
+
+FILE_NAME: Final = "environment.json"
+MAX_STARTS: Final = 20
+"""Starts of a run that are remembered, the first and the newest."""
+
+_PACKAGES: Final = ("tensorflow", "keras", "tensorflow-text", "numpy", "sentencepiece", "sacrebleu")
+_GIT_SECS: Final = 2.0
+_MAX_COMMAND: Final = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+class Environment:
+    """Finds out, in the background, from which commit the code in this directory comes."""
+
+    def __init__(self) -> None:
+        self._start_time = time.time()
+        self._git: dict[str, Any] = {}
+        self._looking = threading.Thread(target=self._look_at_git, daemon=True)
+        self._looking.start()
+
+    def record(self, parsed: "experiment_parser.ParsedExperiment", model_dir: str) -> None:
+        """Writes what is known beside the settings of a run, and notes the run in the home."""
+        from quintain.client import home as home_lib
+        from quintain.client import run_notes
+        from quintain.orbit import whole_files
+
+        self._looking.join(_GIT_SECS)
+        try:
+            self._write(parsed, model_dir)
+        except (*whole_files.ERRORS, errors.QuintainError) as error:
+            logger.warning("How this run was started is not written down: %s", error)
+        run_notes.note(home_lib.find_home(), model_dir, parsed.name)
+
+    def _write(self, parsed: "experiment_parser.ParsedExperiment", model_dir: str) -> None:
+        from quintain.orbit import whole_files
+
+        path = os.path.join(model_dir, FILE_NAME)
+        starts = [*_read_starts(path), self._describe(parsed)]
+        kept = starts if len(starts) <= MAX_STARTS else [starts[0], *starts[1 - MAX_STARTS :]]
+        whole_files.write(path, json.dumps({"starts": kept}, indent=1))
+
+    def _describe(self, parsed: "experiment_parser.ParsedExperiment") -> dict[str, Any]:
+        command = shlex.join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:]])
+        return {
+            "time": self._start_time,
+            "command": command[:_MAX_COMMAND],
+            "directory": os.getcwd(),
+            "host": socket.gethostname(),
+            "num_cpus": os.cpu_count(),
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "versions": {"quintain": quintain.__version__, **_find_versions()},
+            "git": self._git,
+            "sources": {path: str(source) for path, source in parsed.provenance.items()},
+        }
+
+    def _look_at_git(self) -> None:
+        """Finds the commit of the working directory, if git keeps it, and what was changed."""
+        commit = _ask_git("rev-parse", "HEAD")
+        if commit:
+            changes = _ask_git("status", "--porcelain", "--untracked-files=no")
+            self._git = {
+                "commit": commit,
+                "changed_files": None if changes is None else changes.splitlines()[:100],
+            }
+
+
+def _read_starts(path: str) -> list[dict[str, Any]]:
+    """Returns the starts that are on record; none if the file is missing or damaged."""
+    import tensorflow as tf
+
+    from quintain.orbit import whole_files
+
+    if not tf.io.gfile.exists(path):
+        return []
+    try:
+        starts = whole_files.read_json(path)["starts"]
+    except (errors.DamagedFileError, LookupError, TypeError):
+        return []
+    return starts if isinstance(starts, list) else []
+
+
+def _find_versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # Not every one is needed.
+    return found
+
+
+def _ask_git(*arguments: str) -> str | None:
+    """Returns what git says of the working directory; None if it says nothing."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_GIT_SECS,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

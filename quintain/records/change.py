@@ -1,0 +1,52 @@
+"""Changes: what was written to the store, in order, so that a reader can follow it."""
+
+import dataclasses
+import enum
+
+
+class ChangeKind(enum.StrEnum):
+    """What was written; `Change.ref` says which part of it, where there are parts."""
+
+    EXPERIMENT = "experiment"
+    """The experiment is new, or has changed."""
+
+    EXPERIMENT_DELETED = "experiment_deleted"
+    """The experiment is gone, with all that belonged to it."""
+
+    TRIAL = "trial"
+    """The trial is new, or has changed."""
+
+    METRICS = "metrics"
+    """There are new metrics; `ref` is the number of the first row."""
+
+    CUT = "cut"
+    """Metrics of more batches than `ref` were deleted: the trial was rolled back."""
+
+    LOGS = "logs"
+    """There are new lines; `ref` is the number of the first."""
+
+    CHECKPOINT = "checkpoint"
+    """A checkpoint is new, or has changed; `ref` is its UUID."""
+
+    RUN = "run"
+    """A process of the trial is new, has changed, or is gone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """That something was written. What it is now is read from where it is kept."""
+
+    id: int
+    """Number of the change, growing with time and never given again."""
+
+    kind: ChangeKind
+    """What was written."""
+
+    experiment_id: int
+    """The experiment."""
+
+    trial_id: int | None = None
+    """The trial; None for changes of an experiment."""
+
+    ref: str | None = None
+    """Which part of it, as the kind says."""

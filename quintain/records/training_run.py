@@ -1,0 +1,176 @@
+"""A run of `quintain train`, as its directory tells of it."""
+
+import dataclasses
+import enum
+from typing import Any
+
+
+class RunProgress(enum.Enum):
+    """What a training does."""
+
+    RUNNING = "running"
+    """A process holds its lock."""
+
+    ENDED = "ended"
+    """It came to its last step."""
+
+    STOPPED = "stopped"
+    """It did not, and nothing runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRun:
+    """What a list shows of a run."""
+
+    name: str
+    """Stands for the directory in addresses. It says nothing about where that is."""
+
+    label: str
+    """Short name for people: the path below the folder that it was found in."""
+
+    path: str
+    """The directory."""
+
+    experiment: str
+    """Name of the registered experiment; empty if unknown."""
+
+    task: str
+    """First part of that name: the kind of task."""
+
+    state: RunProgress
+    """What it does."""
+
+    step: int
+    """Last step on record."""
+
+    train_steps: int | None
+    """Step at which it ends; None if unknown."""
+
+    metrics: dict[str, Any]
+    """Metrics of the last training loop and of the last evaluation on record, by name."""
+
+    time: float
+    """When something was last recorded, in seconds since the epoch."""
+
+    problem: str = ""
+    """Why its settings can't be read. Empty if they can."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCheckpoint:
+    """A checkpoint of a run."""
+
+    name: str
+    """Path below the run's directory, without the ends of its files' names."""
+
+    step: int
+    """Number in its name."""
+
+    num_bytes: int
+    """Size of all of its files."""
+
+    time: float
+    """When it was written, in seconds since the epoch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDetails:
+    """All that a run's directory tells, but for its curves and samples."""
+
+    run: TrainingRun
+    """What a list shows."""
+
+    params: dict[str, Any]
+    """Its settings."""
+
+    imports: tuple[str, ...]
+    """Modules that register the experiment."""
+
+    gin: str
+    """Its gin bindings; empty for none."""
+
+    former_params: tuple[str, ...]
+    """Files with the settings that it had before they were changed."""
+
+    checkpoints: tuple[RunCheckpoint, ...]
+    """Its checkpoints, by step."""
+
+    environment: dict[str, Any]
+    """What `environment.json` says of how it was started; empty if there is none."""
+
+    holder: dict[str, Any]
+    """What `run.lock` says of the process that trains; empty if none does."""
+
+    num_sample_files: int
+    """Evaluations whose translations were kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Records of steps, a list for each metric."""
+
+    steps: list[int]
+    """The steps, rising."""
+
+    times: list[float | None]
+    """When each was recorded, in seconds since the epoch; None if that is not known."""
+
+    metrics: dict[str, list[float | None]]
+    """Values by name, one for each step; None where there is none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCurves:
+    """What a run has recorded since somebody last asked."""
+
+    cursor: str
+    """To be given with the next question."""
+
+    is_reset: bool
+    """Whether this takes the place of what was given before. Otherwise it is appended."""
+
+    is_thinned: bool
+    """Whether there are more steps on record than are given."""
+
+    training: Columns
+    """Training loops."""
+
+    evaluations: Columns
+    """Evaluations."""
+
+    state: RunProgress
+    """What the run does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleFile:
+    """The translations of one evaluation."""
+
+    name: str
+    """What to ask for."""
+
+    step: int
+    """Step that was evaluated."""
+
+    scores: dict[str, Any]
+    """Its scores with their signatures; empty if they can't be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSamples:
+    """Some of the translations of one evaluation."""
+
+    files: tuple[SampleFile, ...]
+    """All evaluations that there are, by step."""
+
+    name: str
+    """Which of them this is; empty if there is none."""
+
+    num_rows: int
+    """Translations that match what was asked for."""
+
+    is_cut: bool
+    """Whether the file is so large that its end was not looked at."""
+
+    rows: list[tuple[str, str, str]]
+    """Source, reference and hypothesis of those asked for, in the order of the data."""

@@ -1,0 +1,156 @@
+// @ts-check
+// Forms: settings of an experiment, a fork of it, and going on with it or with one of its trials.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { get, patch, post } from "./api.js";
+import { number } from "./format.js";
+import { go } from "./route.js";
+import { Button, Dialog, Loading, Problem, toast } from "./widgets.js";
+
+const TYPING_MS = 400;
+
+/** Returns the changes between the fields of a form and an experiment; only those that differ.
+ * @param {any} experiment @param {Record<string, string>} fields @returns {Record<string, unknown>} */
+export function findChanges(experiment, fields) {
+  const { searcher = {}, resources = {} } = experiment.config ?? {};
+  const labels = fields.labels.split(",").map((label) => label.trim()).filter(Boolean);
+  const read = (/** @type {string} */ text, /** @type {number} */ empty) => (text.trim() === "" ? empty : Number(text));
+  /** @type {Record<string, [unknown, unknown]>} */
+  const pairs = {
+    description: [experiment.description ?? "", fields.description],
+    labels: [[...(experiment.labels ?? [])].sort().join(), [...new Set(labels)].sort().join()],
+    priority: [resources.priority ?? NaN, read(fields.priority, NaN)],
+    max_slots: [resources.max_slots ?? 0, read(fields.max_slots, 0)],
+    weight: [resources.weight ?? 1, read(fields.weight, 1)],
+    max_trials: [searcher.max_trials ?? NaN, read(fields.max_trials, NaN)],
+  };
+  const changed = Object.entries(pairs).filter(([, [before, after]]) => !Object.is(before, after) && !Number.isNaN(after));
+  return Object.fromEntries(changed.map(([name, [, after]]) => [name, name === "labels" ? [...new Set(labels)] : after]));
+}
+
+/** @param {{experiment: any, onClose: () => void}} props */
+export function SettingsForm({ experiment, onClose }) {
+  const { searcher = {}, resources = {} } = experiment.config ?? {};
+  const [fields, setFields] = useState(() => ({
+    description: experiment.description ?? "", labels: (experiment.labels ?? []).join(", "), priority: String(resources.priority ?? ""),
+    max_slots: String(resources.max_slots || ""), weight: String(resources.weight ?? ""), max_trials: String(searcher.max_trials ?? ""),
+  }));
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const changes = findChanges(experiment, fields);
+    if (Object.keys(changes).length) await patch(`/experiments/${experiment.id}`, changes);
+    toast("Saved.");
+    onClose();
+  });
+  const field = (/** @type {keyof typeof fields} */ name, /** @type {any} */ label, /** @type {any} */ more = {}) => html`
+    <label class="field"><span>${label}</span><input value=${fields[name]} ...${more} onInput=${(/** @type {any} */ event) => setFields({ ...fields, [name]: event.target.value })} /></label>`;
+  return html`<${Dialog} title="Experiment ${experiment.id}" onClose=${onClose}><form onSubmit=${submit}>
+    <label class="field"><span>Description, or a note</span>
+      <textarea rows="3" value=${fields.description} onInput=${(/** @type {any} */ event) => setFields({ ...fields, description: event.target.value })}></textarea></label>
+    ${field("labels", "Labels, with commas between")}
+    <div class="field-row">${field("priority", "Priority, 1 to 99; lower is sooner", { type: "number", min: 1, max: 99, placeholder: "42" })}
+      ${field("max_slots", "Most slots; empty for no limit", { type: "number", min: 0, placeholder: "no limit" })}</div>
+    <div class="field-row">${field("weight", "Share of the slots", { type: "number", min: 0, step: "any", placeholder: "1" })}
+      ${"max_trials" in searcher && field("max_trials", "Trials; more make the search longer", { type: "number", min: 1 })}</div>
+    ${error && html`<${Problem} error=${error} />`}
+    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
+}
+
+/** The config of an experiment to change, checked while one types. @param {{experimentId: number, onClose: () => void}} props */
+export function ForkForm({ experimentId, onClose }) {
+  const [text, setText] = useState(/** @type {string | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const check = useCheck(text, experimentId);
+  useEffect(() => {
+    get(`/experiments/${experimentId}`).then((record) => setText(record.original_config), setProblem);
+  }, [experimentId]);
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const made = await post(`/experiments/${experimentId}/fork`, { config_text: text, overrides: [] });
+    toast(`Experiment ${made.id} was created.`);
+    onClose();
+    go(`/experiments/${made.id}`);
+  });
+  const onKey = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
+  return html`<${Dialog} title="A new experiment from experiment ${experimentId}" onClose=${onClose} wide=${true}>
+    ${problem ? html`<${Problem} error=${problem} />` : text === null ? html`<${Loading} />` : html`<form onSubmit=${submit}>
+      <p class="muted">It has the same code. Change its config here; Ctrl+Enter creates it.</p>
+      <textarea class="yaml mono" rows="20" spellcheck="false" autocomplete="off" aria-label="Config, YAML" value=${text}
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
+      <${CheckResult} check=${check} />
+      ${error && html`<${Problem} error=${error} />`}
+      <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy || Boolean(check.error)}>Create<//></footer></form>`}<//>`;
+}
+
+/** @typedef {{isChecking: boolean, result: any, error: any}} Check */
+
+/** Lets the master look at a config; the last one typed counts. @param {string | null} text @param {number} parentId @returns {Check} */
+function useCheck(text, parentId) {
+  const [check, setCheck] = useState(/** @type {Check} */ ({ isChecking: true, result: null, error: null }));
+  const latest = useRef(0);
+  useEffect(() => {
+    if (text === null) return undefined;
+    latest.current += 1;
+    const own = latest.current;
+    const keep = (/** @type {Check} */ next) => own === latest.current && setCheck(next);
+    setCheck((old) => ({ ...old, isChecking: true }));
+    const timer = setTimeout(() => {
+      post("/experiments/check", { config_text: text, overrides: [], parent_id: parentId }).then(
+        (result) => keep({ isChecking: false, result, error: null }), (error) => keep({ isChecking: false, result: null, error }));
+    }, TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, parentId]);
+  return check;
+}
+
+/** @param {{check: Check}} props */
+function CheckResult({ check }) {
+  if (check.error) return html`<${Problem} error=${check.error} />`;
+  if (!check.result) return html`<p class="check-result muted" role="status">Checking …</p>`;
+  const { num_trials: trials } = check.result;
+  const words = trials === undefined || trials === null ? "The config is fine." : `The config is fine: ${number(trials)} ${trials === 1 ? "trial" : "trials"}.`;
+  return html`<p class="check-result ${check.isChecking ? "muted" : "good"}" role="status">${words}</p>`;
+}
+
+/** Goes on with an experiment under its number, or with a trial in a new experiment.
+ * @param {{experiment: any, trial?: any, onClose: () => void}} props */
+export function ContinueForm({ experiment, trial, onClose }) {
+  const [batches, setBatches] = useState(trial ? String(trial.total_batches || "") : "");
+  const [overrides, setOverrides] = useState("");
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const lines = overrides.split("\n").map((line) => line.trim()).filter(Boolean);
+    if (trial && batches) lines.unshift(`searcher.max_length=${batches}`);
+    const path = trial ? `/trials/${trial.id}/continue` : `/experiments/${experiment.id}/continue`;
+    const made = await post(path, { overrides: lines });
+    toast(trial ? `Experiment ${made.id} goes on with trial ${trial.id}.` : `Experiment ${made.id} goes on.`);
+    onClose();
+    go(`/experiments/${made.id}`);
+  });
+  const title = trial ? `Continue trial ${trial.id}` : `Continue experiment ${experiment.id}`;
+  return html`<${Dialog} title=${title} onClose=${onClose}><form onSubmit=${submit}>
+    <p class="muted">${trial
+      ? "A new experiment of one trial begins with the weights and the optimizer of its newest checkpoint; hyperparameters and seed are the same."
+      : "Trials that its end interrupted go on from their checkpoints, and a larger search or a longer training is taken up."}</p>
+    ${trial && html`<label class="field"><span>Further batches</span><input type="number" min="1" value=${batches} onInput=${(/** @type {any} */ event) => setBatches(event.target.value)} /></label>`}
+    <label class="field"><span>Changes of the config, one PATH=VALUE a line</span>
+      <textarea class="mono" rows="3" spellcheck="false" placeholder=${trial ? "name=longer" : "searcher.max_trials=64"} value=${overrides}
+        onInput=${(/** @type {any} */ event) => setOverrides(event.target.value)}></textarea></label>
+    ${error && html`<${Problem} error=${error} />`}
+    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Continue<//></footer></form><//>`;
+}
+
+/** Sends a form once; what went wrong stays in it. @param {() => Promise<void>} send */
+function useSubmit(send) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await send();
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  return { error, isBusy, submit };
+}

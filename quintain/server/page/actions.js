@@ -1,0 +1,96 @@
+// @ts-check
+// What can be done with an experiment or a trial; all of it exists as a command, too.
+import { html, useState } from "./vendor/preact.js";
+import { ContinueForm, ForkForm, SettingsForm } from "./action_forms.js";
+import { address, del, post } from "./api.js";
+import { clean } from "./log_lines.js";
+import { go } from "./route.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
+import { Button, Confirm, Menu, toast } from "./widgets.js";
+
+const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR", "DELETED"]);
+
+/** Whether an experiment or trial has ended. @param {{state: string}} record */
+export function hasEnded({ state }) {
+  return ENDED.has(state);
+}
+
+/** @typedef {{title: string, action: string, text: any, run: () => Promise<unknown>}} Question */
+
+/** @param {{experiment: any, selection?: Set<number>}} props */
+export function ExperimentActions({ experiment, selection = new Set() }) {
+  const [dialog, setDialog] = useState("");
+  const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
+  const { id, state } = experiment;
+  const isOver = hasEnded(experiment);
+  const send = (/** @type {string} */ command) => post(`/experiments/${id}/${command}`);
+  /** @type {Record<string, Question>} */
+  const questions = {
+    cancel: { title: `Cancel experiment ${id}`, action: "Cancel the experiment", run: () => send("cancel"),
+      text: "Its trials finish their workload, save themselves and end. It can be continued later." },
+    kill: { title: `Kill experiment ${id}`, action: "Kill the experiment", run: () => send("kill"),
+      text: "Its trials end at once; what they learned since their last checkpoints is lost." },
+    delete: { title: `Delete experiment ${id}`, action: "Delete the experiment", run: () => del(`/experiments/${id}`).then(() => go("/experiments")),
+      text: "Its trials, metrics, logs, code and checkpoints will be gone." },
+  };
+  const close = () => setDialog("");
+  return html`<span class="actions row">
+    ${state === "ACTIVE" && html`<${Button} onClick=${() => tell(send("pause"), "It pauses; its trials save themselves.")}>Pause<//>`}
+    ${state === "PAUSED" && html`<${Button} kind="main" onClick=${() => tell(send("activate"), "It goes on.")}>Activate<//>`}
+    <${OpenTensorBoard} ...${selection.size ? { trialIds: [...selection] } : { experimentId: id }} />
+    <${Menu} label="Actions" align="right">${(/** @type {() => void} */ closeMenu) => {
+      const item = (/** @type {string} */ label, /** @type {() => void} */ act, kind = "") => html`
+        <button type="button" class="menu-item ${kind}" onClick=${() => {
+          closeMenu();
+          act();
+        }}>${label}</button>`;
+      return html`
+        ${item("Description, labels, priority …", () => setDialog("settings"))}
+        ${item("Fork with other settings …", () => setDialog("fork"))}
+        ${isOver && item("Continue …", () => setDialog("continue"))}
+        <a class="menu-item" href=${address(`/experiments/${id}/table.csv`)} download onClick=${closeMenu}>Export all trials as CSV</a>
+        <a class="menu-item" href=${address(`/experiments/${id}/files.tar`)} download onClick=${closeMenu}>Export the code as .tar</a>
+        ${isOver && !experiment.is_archived && item("Archive", () => tell(send("archive"), "It is archived: lists leave it out."))}
+        ${isOver && experiment.is_archived && item("Take out of the archive", () => tell(send("unarchive"), "It is in lists again."))}
+        ${!isOver && item("Cancel …", () => setQuestion(questions.cancel), "danger")}
+        ${!isOver && item("Kill …", () => setQuestion(questions.kill), "danger")}
+        ${isOver && item("Delete …", () => setQuestion(questions.delete), "danger")}`;
+    }}<//>
+    ${dialog === "settings" && html`<${SettingsForm} experiment=${experiment} onClose=${close} />`}
+    ${dialog === "fork" && html`<${ForkForm} experimentId=${id} onClose=${close} />`}
+    ${dialog === "continue" && html`<${ContinueForm} experiment=${experiment} onClose=${close} />`}
+    ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
+  </span>`;
+}
+
+/** @param {{trial: any, experiment: any}} props */
+export function TrialActions({ trial, experiment }) {
+  const [isContinued, setContinued] = useState(false);
+  const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
+  const rerun = async () => {
+    const made = await post(`/trials/${trial.id}/rerun`);
+    go(`/experiments/${made.id}`);
+  };
+  const kill = {
+    title: `Kill trial ${trial.id}`, action: "Kill the trial", run: () => post(`/trials/${trial.id}/kill`),
+    text: `It ends at once. Experiment ${experiment.id} goes on without it${experiment.config?.searcher?.name === "single" ? ", and so ends" : ""}.`,
+  };
+  return html`<span class="actions row">
+    <${OpenTensorBoard} trialIds=${[trial.id]} />
+    <${Button} disabled=${!trial.latest_checkpoint} title=${trial.latest_checkpoint ? undefined : "It has no checkpoint to go on from."} onClick=${() => setContinued(true)}>Continue …<//>
+    <${Button} title="A new experiment with these hyperparameters and this seed" onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
+    ${!hasEnded(trial) && html`<${Button} kind="danger" onClick=${() => setQuestion(kill)}>Kill …<//>`}
+    ${isContinued && html`<${ContinueForm} experiment=${experiment} trial=${trial} onClose=${() => setContinued(false)} />`}
+    ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
+  </span>`;
+}
+
+/** @param {{question: Question, onClose: () => void}} props */
+function Ask({ question, onClose }) {
+  return html`<${Confirm} title=${question.title} action=${question.action} onDo=${question.run} onClose=${onClose}><p>${question.text}</p><//>`;
+}
+
+/** Says how something went. @param {Promise<unknown>} work @param {string} done */
+function tell(work, done) {
+  return work.then(() => toast(done), (error) => toast(clean(error.message), "bad"));
+}

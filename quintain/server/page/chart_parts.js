@@ -1,0 +1,67 @@
+// @ts-check
+/** Small parts of several charts: what is said of a trial, the legend of shades, settings. */
+import { brief } from "./chart_table.js";
+import { listDifferences } from "./comparison.js";
+import * as format from "./format.js";
+import { html, useMemo } from "./vendor/preact.js";
+
+const MAX_SETTINGS = 8;
+let numLegends = 0;
+
+/**
+ * Says which trial is pointed at.
+ * @param {object} props
+ * @param {import("./experiment_data.js").ExperimentData} props.data
+ * @param {number} props.row
+ * @param {[string, string][]} props.lines  What is said first: names and values.
+ */
+export function TrialTip({ data, row, lines }) {
+  const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
+  const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, brief(data.value(column.key, row))]));
+  return html`<div class="trial-tip">
+    <b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
+    <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    ${columns.length > MAX_SETTINGS && html`<span class="muted">and ${columns.length - MAX_SETTINGS} more</span>`}
+  </div>`;
+}
+
+/**
+ * Says which shade stands for which number.
+ * @param {{label: string, lo: number, hi: number, shades: string[]}} props
+ */
+export function ShadeLegend({ label, lo, hi, shades }) {
+  const id = useMemo(() => `shades-${(numLegends += 1)}`, []);
+  return html`<div class="shade-legend">
+    <span>${label}</span><span class="shade-end">${format.number(lo)}</span>
+    <svg class="shade-bar" aria-hidden="true">
+      <linearGradient id=${id}>${shades.map((color, i) => html`<stop offset=${i / (shades.length - 1)} stop-color=${color} />`)}</linearGradient>
+      <rect width="100%" height="100%" fill=${`url(#${id})`} /></svg>
+    <span class="shade-end">${format.number(hi)}</span>
+  </div>`;
+}
+
+/**
+ * A list to choose from, with its name.
+ * @param {object} props
+ * @param {string} props.label
+ * @param {string} props.value
+ * @param {[string, string][]} props.options  Values and what is shown for them.
+ * @param {(value: string) => void} props.onChange
+ */
+export function Choice({ label, value, options, onChange }) {
+  return html`<label class="choice">${label}
+    <select value=${value} onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.value)}>
+      ${options.map(([key, text]) => html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`)}
+    </select></label>`;
+}
+
+/** @param {{label: string, title?: string, checked: boolean, onChange: (checked: boolean) => void}} props */
+export function Check({ label, title, checked, onChange }) {
+  return html`<label class="check" title=${title}><input type="checkbox" checked=${checked}
+    onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.checked)} />${label}</label>`;
+}
+
+/** @param {{color: string, dash: number[]}} props */
+export function Swatch({ color, dash }) {
+  return html`<svg class="swatch" width="18" height="8" aria-hidden="true"><line x1="0" y1="4" x2="18" y2="4" stroke=${color} stroke-width="3" stroke-dasharray=${dash.join(" ")} /></svg>`;
+}

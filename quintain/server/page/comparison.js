@@ -1,0 +1,97 @@
+// @ts-check
+/** What differs between trials, and what those have in common that differ in the seed only. Pure. */
+import { nameOf } from "./brush.js";
+import { lowerBound } from "./series.js";
+
+/**
+ * @typedef {{key: string, label: string, source?: string}} Column
+ * @typedef {{columns: Column[], get: (key: string) => ArrayLike<unknown>}} Table
+ * @typedef {{mean: number, deviation: number, count: number}} Spread
+ */
+
+/**
+ * Returns the hyperparameters whose values are not the same in all rows.
+ * @param {Table} data
+ * @param {ArrayLike<number>} rows
+ * @returns {Column[]}
+ */
+export function listDifferences(data, rows) {
+  return data.columns.filter((column) => {
+    if (column.source !== "hparam") return false;
+    const values = data.get(column.key);
+    const first = nameOf(values[rows[0]]);
+    return Array.prototype.some.call(rows, (row) => nameOf(values[row]) !== first);
+  });
+}
+
+/**
+ * Returns the rows in groups of equal hyperparameters: within a group trials differ in the seed only.
+ * @param {Table} data
+ * @param {ArrayLike<number>} rows
+ * @returns {number[][]}  In the order of their first rows.
+ */
+export function groupBySettings(data, rows) {
+  const columns = data.columns.filter((column) => column.source === "hparam").map((column) => data.get(column.key));
+  /** @type {Map<string, number[]>} */
+  const groups = new Map();
+  for (const row of Array.from(rows)) {
+    const name = JSON.stringify(columns.map((values) => nameOf(values[row])));
+    const group = groups.get(name);
+    if (group) group.push(row);
+    else groups.set(name, [row]);
+  }
+  return [...groups.values()];
+}
+
+/**
+ * Returns mean and sample standard deviation of the finite values; the deviation of a single one is NaN.
+ * @param {Iterable<number>} values
+ * @returns {Spread}
+ */
+export function findSpread(values) {
+  const finite = [...values].filter(Number.isFinite);
+  const count = finite.length;
+  const mean = count ? finite.reduce((sum, value) => sum + value / count, 0) : NaN;
+  const squares = finite.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, deviation: count > 1 ? Math.sqrt(squares / (count - 1)) : NaN, count };
+}
+
+/**
+ * Returns mean and standard deviation of several curves at each place where one of them has a point.
+ * Between two points of a curve its value is interpolated; beyond its ends it does not count.
+ * @param {import("./series.js").Line[]} lines
+ * @returns {{x: Float64Array, mean: Float64Array, deviation: Float64Array, count: Float64Array}}
+ */
+export function averageLines(lines) {
+  const x = Float64Array.from(new Set(lines.flatMap((line) => Array.from(line.x)))).sort();
+  const spreads = Array.from(x, (place) => findSpread(lines.map((line) => interpolate(line, place))));
+  return {
+    x,
+    mean: Float64Array.from(spreads, (spread) => spread.mean),
+    deviation: Float64Array.from(spreads, (spread) => spread.deviation),
+    count: Float64Array.from(spreads, (spread) => spread.count),
+  };
+}
+
+/**
+ * Returns the settings of which not all experiments have the same value.
+ * @param {Record<string, unknown>[]} settings  Of each experiment, by dotted path.
+ * @returns {string[]}
+ */
+export function listDifferingPaths(settings) {
+  const paths = new Set(settings.flatMap((each) => Object.keys(each)));
+  return [...paths].filter((path) => new Set(settings.map((each) => (path in each ? JSON.stringify(each[path]) : ""))).size > 1);
+}
+
+/**
+ * Returns a curve's value at a place; NaN outside of it.
+ * @param {import("./series.js").Line} line
+ * @param {number} place
+ */
+export function interpolate({ x, y }, place) {
+  const right = lowerBound(x, place);
+  if (right < x.length && x[right] === place) return y[right];
+  if (right === 0 || right === x.length) return NaN;
+  const part = (place - x[right - 1]) / (x[right] - x[right - 1]);
+  return y[right - 1] * (1 - part) + y[right] * part;
+}

@@ -1,0 +1,182 @@
+// @ts-check
+// The stream of changes. Those who listen to the same things share one connection: browsers allow six to a host.
+import { ApiError, address, get } from "./api.js";
+
+/**
+ * @typedef {"connecting" | "live" | "lost" | "signed out"} StreamState
+ * @typedef {{
+ *   experiment_id?: number, trial_id?: number,
+ *   cursor?: string,
+ *   onChanges?: (changes: any) => void,
+ *   onStatus?: (status: any) => void,
+ *   onReset?: () => void,
+ *   onState?: (state: StreamState) => void,
+ * }} Subscriber
+ */
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 5000;
+const HIDDEN_MS = 30000;
+
+/** @type {Map<string, Stream>} */
+const streams = new Map();
+/** @type {Set<(state: StreamState) => void>} */
+const watchers = new Set();
+
+/** Calls back for each change; returns how to end that. With `cursor` (of what was fetched before), nothing
+ * since then is missed, and a change may come twice. `onReset`: fetch everything anew.
+ * @param {Subscriber} subscriber @returns {() => void} */
+export function subscribe(subscriber) {
+  const { experiment_id, trial_id } = subscriber;
+  const key = JSON.stringify([experiment_id ?? null, trial_id ?? null]);
+  let stream = streams.get(key);
+  if (!stream) {
+    stream = new Stream({ experiment_id, trial_id });
+    streams.set(key, stream);
+  }
+  stream.add(subscriber);
+  return () => {
+    if (stream.remove(subscriber) && streams.get(key) === stream) {
+      streams.delete(key);
+      tell();
+    }
+  };
+}
+
+/** Calls back when the page loses the master or finds it again: the worst state of all streams.
+ * @param {(state: StreamState) => void} watcher @returns {() => void} */
+export function watchConnection(watcher) {
+  watchers.add(watcher);
+  watcher(worst());
+  return () => watchers.delete(watcher);
+}
+
+/** Returns the number within a cursor, -1 for none. @param {string | undefined} cursor */
+export function positionOf(cursor) {
+  const found = /-(\d+)$/.exec(cursor ?? "");
+  return found ? Number(found[1]) : -1;
+}
+
+function worst() {
+  /** @type {StreamState[]} */
+  const order = ["signed out", "lost", "connecting", "live"];
+  const states = [...streams.values()].map((stream) => stream.state);
+  return order.find((state) => states.includes(state)) ?? "connecting";
+}
+
+function tell() {
+  const state = worst();
+  for (const watcher of watchers) watcher(state);
+}
+
+class Stream {
+  /** @param {{experiment_id?: number, trial_id?: number}} filter */
+  constructor(filter) {
+    this.filter = filter;
+    /** @type {Set<Subscriber>} */
+    this.subscribers = new Set();
+    /** @type {StreamState} */
+    this.state = "connecting";
+    this.cursor = "";
+    /** @type {any} */
+    this.status = null;
+    /** @type {EventSource | null} */
+    this.source = null;
+    this.wait = FIRST_WAIT_MS;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.onVisibility = () => this.followVisibility();
+  }
+
+  /** @param {Subscriber} subscriber */
+  add(subscriber) {
+    const isFirst = this.subscribers.size === 0;
+    this.subscribers.add(subscriber);
+    subscriber.onState?.(this.state);
+    if (this.status) subscriber.onStatus?.(this.status);
+    const isOlder = subscriber.cursor && (!this.cursor || positionOf(subscriber.cursor) < positionOf(this.cursor));
+    if (isOlder) this.cursor = /** @type {string} */ (subscriber.cursor);
+    if (isFirst) document.addEventListener("visibilitychange", this.onVisibility);
+    if (isFirst || isOlder) this.open();
+  }
+
+  /** @param {Subscriber} subscriber @returns {boolean} whether nobody listens any more */
+  remove(subscriber) {
+    this.subscribers.delete(subscriber);
+    if (this.subscribers.size) return false;
+    document.removeEventListener("visibilitychange", this.onVisibility);
+    this.close();
+    return true;
+  }
+
+  open() {
+    this.close();
+    const source = new EventSource(address("/events", { ...this.filter, cursor: this.cursor }));
+    this.source = source;
+    source.onopen = () => {
+      this.wait = FIRST_WAIT_MS;
+      this.become("live");
+    };
+    source.onerror = () => this.retry();
+    source.addEventListener("changes", (event) => {
+      this.note(event);
+      const changes = JSON.parse(event.data);
+      for (const one of [...this.subscribers]) one.onChanges?.(changes);
+    });
+    source.addEventListener("status", (event) => {
+      this.status = JSON.parse(event.data);
+      for (const one of [...this.subscribers]) one.onStatus?.(this.status);
+    });
+    source.addEventListener("reset", (event) => {
+      this.note(event);
+      for (const one of [...this.subscribers]) one.onReset?.();
+    });
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+  }
+
+  /** Tries again by itself: the browser gives up at answers like 502 of a proxy. */
+  retry() {
+    this.close();
+    if (this.state !== "signed out") this.become("lost");
+    this.timer = setTimeout(async () => {
+      const problem = await get("/master").catch((error) => error);
+      if (!this.subscribers.size || this.source) return;
+      if (problem instanceof ApiError) {
+        if (problem.status === 401 || problem.status === 403) this.become("signed out");
+        this.retry();
+      } else {
+        this.open();
+      }
+    }, this.wait);
+    this.wait = Math.min(LONGEST_WAIT_MS, this.wait * 1.5);
+  }
+
+  /** A hidden page gives its connection back, and takes up where it was when it is looked at. */
+  followVisibility() {
+    if (document.hidden) {
+      if (this.source) this.timer = setTimeout(() => this.close(), HIDDEN_MS);
+    } else if (!this.source) {
+      this.open();
+    } else {
+      clearTimeout(this.timer);
+    }
+  }
+
+  /** @param {MessageEvent} event */
+  note(event) {
+    if (event.lastEventId) this.cursor = event.lastEventId;
+  }
+
+  /** @param {StreamState} state */
+  become(state) {
+    if (this.state === state) return;
+    this.state = state;
+    for (const one of [...this.subscribers]) one.onState?.(state);
+    tell();
+  }
+}

@@ -1,0 +1,189 @@
+// @ts-check
+// One experiment: its head, and its tabs, which all see the same trials, filter and selection.
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { get, getBuffer, subscribe, watchConnection } from "./api.js";
+import { LazyView } from "./lazy.js";
+import { applyBrush, readBrush, writeBrush } from "./brush.js";
+import { ExperimentData } from "./experiment_data.js";
+import { Labels, nameOf } from "./experiments.js";
+import { parseFilter } from "./filter.js";
+import { FilterBar } from "./filter_bar.js";
+import * as format from "./format.js";
+import { useKeys } from "./keys.js";
+import { findBestRow } from "./rank.js";
+import { formatIds, formatPlace, parseIds } from "./route.js";
+import { filterRows } from "./rows.js";
+import { TableTools, TrialsTab } from "./trials_tab.js";
+import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
+
+const REPAINT_MS = 100;
+const RELOAD_MS = 300;
+const DELETED = "This experiment was deleted. What is shown is what the page knew of it.";
+
+/** @type {Record<string, {label: string, module?: string, name?: string, isFiltered?: boolean}>} */
+const TABS = {
+  trials: { label: "Trials", isFiltered: true },
+  curves: { label: "Curves", module: "./curves.js", name: "CurvesView", isFiltered: true },
+  parallel: { label: "Parallel", module: "./parallel.js", name: "ParallelView", isFiltered: true },
+  scatter: { label: "Scatter", module: "./scatter.js", name: "ScatterView", isFiltered: true },
+  importance: { label: "Importance", module: "./importance.js", name: "ImportanceView" },
+  compare: { label: "Compare", module: "./compare.js", name: "CompareView" },
+  search: { label: "Search", module: "./search_view.js", name: "SearchView" },
+  timeline: { label: "Timeline", module: "./timeline.js", name: "TimelineView" },
+  logs: { label: "Logs", module: "./logs.js", name: "LogsView" },
+  config: { label: "Config", module: "./config_view.js", name: "ConfigView" },
+};
+
+/** @param {{experimentId: number, route: import("./route.js").Route, status: any}} props */
+export function ExperimentView({ experimentId, route, status }) {
+  const { data, version, error, load } = useExperimentData(experimentId);
+  const { query, setQuery } = route;
+  const selection = useMemo(() => new Set(parseIds(query.sel)), [query.sel]);
+  const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
+  const lastGood = useRef(() => true);
+  const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
+  const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
+  const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
+  const numTrials = useMemo(() => data.numRows, [data, version]);
+  const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
+  const tab = TABS[query.tab] ? query.tab : "trials";
+  const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
+  const show = (/** @type {string} */ key) => () => setQuery({ tab: key }, { push: true });
+  useKeys(Object.fromEntries(Object.keys(TABS).map((key, at) => [String((at + 1) % 10), show(key)])));
+  const { experiment } = data;
+  useEffect(() => {
+    if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
+  }, [experiment && nameOf(experiment)]);
+  if (error?.status === 404 && !experiment) return html`<${NoExperiment} id=${experimentId} />`;
+  if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
+  if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
+  const props = {
+    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
+    setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
+    setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
+  };
+  /** @type {Record<string, string | undefined>} */
+  const counts = { trials: format.number(numTrials), compare: selection.size ? format.number(selection.size) : undefined };
+  const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: counts[key] }));
+  const { module, name, isFiltered } = TABS[tab];
+  return html`
+    <${Header} experiment=${experiment} data=${data} version=${version} status=${status} props=${props} />
+    ${error && html`<${Problem} error=${error} retry=${load} />`}
+    <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="views of the experiment" />
+    ${isFiltered && html`<${FilterBar} ...${{ ...props, numVisible: visible.length, numTrials, problem: filter.problem, states }}>
+      ${tab === "trials" && html`<${TableTools} data=${data} visible=${visible} version=${version} route=${route} />`}<//>`}
+    ${tab === "trials"
+      ? html`<${TrialsTab} ...${props} visible=${visible} />`
+      : html`<section class="tab-body" key=${tab}><${LazyView} module=${module} name=${name} props=${props} /></section>`}`;
+}
+
+/** @param {{id: number}} props */
+function NoExperiment({ id }) {
+  return html`<${Empty} title=${`There is no experiment ${id}`}>
+    <p>It may have been deleted. See the <a href="#/experiments">experiments</a> that there are.</p><//>`;
+}
+
+/** @param {{experiment: any, data: ExperimentData, version: number, status: any, props: any}} all */
+function Header({ experiment, data, version, status, props }) {
+  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
+  const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
+  const waiting = now?.waiting_trials.length ?? 0;
+  const parent = experiment.parent_id;
+  const best = useMemo(() => findBest(data), [data, version]);
+  return html`<div class="page-head experiment-head">
+    <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
+    <${Badge} state=${experiment.state} />
+    ${experiment.is_archived && html`<span class="label">archived</span>`}
+    <${Labels} labels=${experiment.labels} />
+    <span class="space"></span>
+    <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} />
+    <dl class="facts">
+      ${isOver
+        ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
+        : html`<div><dt>progress</dt><dd><${Progress} share=${now?.progress ?? experiment.progress} /></dd></div>
+          <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
+          <div><dt>running</dt><dd>${now?.running_trials.length ?? 0}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
+      ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt>
+        <dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
+      <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>
+      <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
+      ${parent && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${parent}`}>#${parent}</a></dd></div>`}
+    </dl>
+    ${experiment.reason && html`<div class="problem reason">${format.short(experiment.reason, 2000)}</div>`}
+  </div>`;
+}
+
+/** Fetches an experiment, and keeps it as new as the store. @param {number} id */
+function useExperimentData(id) {
+  const data = useMemo(() => new ExperimentData(id, { get, getBuffer }), [id]);
+  const [version, setVersion] = useState(0);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    let isGone = false;
+    /** @type {any} */
+    let paint = null;
+    /** @type {any} */
+    let reload = null;
+    let stop = () => {};
+    const follow = data.subscribe(() => {
+      paint ??= setTimeout(() => {
+        paint = null;
+        setVersion(data.version);
+      }, REPAINT_MS);
+    });
+    const load = async () => {
+      try {
+        await data.load();
+        if (isGone) return;
+        setError(null);
+        setVersion(data.version);
+        stop();
+        stop = subscribe({ experiment_id: id, cursor: data.cursor, onReset: loadSoon, onChanges });
+      } catch (problem) {
+        if (!isGone) setError(problem);
+      }
+    };
+    const loadSoon = () => {
+      clearTimeout(reload);
+      reload = setTimeout(load, RELOAD_MS);
+    };
+    const onChanges = (/** @type {any} */ changes) => {
+      if (changes.deleted_experiments?.includes(id)) setError(new Error(DELETED));
+      if (data.applyChanges(changes)) loadSoon();
+    };
+    load();
+    data.reload = load;
+    let isLost = false;
+    const unwatch = watchConnection((state) => {
+      if (state === "live" && isLost && !data.experiment) load();
+      isLost = state !== "live";
+    });
+    return () => {
+      isGone = true;
+      unwatch();
+      clearTimeout(paint);
+      clearTimeout(reload);
+      follow();
+      stop();
+    };
+  }, [data]);
+  return { data, version, error, load: data.reload };
+}
+
+/** A mistake leaves what was chosen before: half an expression that is being typed does not make the table jump.
+ * @param {ExperimentData} data @param {string} where @param {{current: import("./filter.js").Filter}} lastGood */
+function readFilter(data, where, lastGood) {
+  try {
+    lastGood.current = parseFilter(where, data.arrays.keys());
+    return { test: lastGood.current, problem: "" };
+  } catch (error) {
+    return { test: lastGood.current, problem: data.experiment ? /** @type {Error} */ (error).message : "" };
+  }
+}
+
+/** The trial with the best value of the searched metric. @param {ExperimentData} data */
+function findBest(data) {
+  const values = /** @type {Float64Array} */ (data.get("best_metric"));
+  const row = findBestRow(values, data.isSmallerBetter(data.searchedMetric));
+  return row < 0 ? null : { id: data.ids[row], value: values[row] };
+}

@@ -1,0 +1,302 @@
+// @ts-check
+// What the page knows of one experiment: its trials as columns, and those curves that were asked for.
+// No drawing here, and no network but the two functions that it is given.
+import { ColumnArray } from "./column.js";
+import { CurveCache } from "./curve_cache.js";
+import { isNumber, toNumber } from "./format.js";
+import { flatten, readSpace } from "./hparams.js";
+
+/** @typedef {import("./column.js").Column} Column */
+/** @typedef {import("./curve_cache.js").Curve} Curve */
+/** @typedef {{get: (path: string, params?: any) => Promise<any>,
+ *   getBuffer: (path: string, params?: any) => Promise<ArrayBuffer>}} Source */
+
+/** @type {Column[]} */
+const TRIAL_COLUMNS = [
+  { key: "id", label: "trial", kind: "number", source: "trial" },
+  { key: "state", label: "state", kind: "state", source: "trial" },
+  { key: "best_metric", label: "best", kind: "number", source: "trial" },
+  { key: "latest_metric", label: "latest", kind: "number", source: "trial" },
+  { key: "total_batches", label: "batches", kind: "number", source: "trial" },
+  { key: "progress", label: "progress", kind: "share", source: "trial" },
+  { key: "duration", label: "duration", kind: "duration", source: "trial" },
+  { key: "start_time", label: "started", kind: "time", source: "trial" },
+  { key: "end_time", label: "ended", kind: "time", source: "trial" },
+  { key: "restarts", label: "restarts", kind: "number", source: "trial" },
+  { key: "seed", label: "seed", kind: "number", source: "trial" },
+  { key: "parent_trial_id", label: "parent", kind: "number", source: "trial" },
+  { key: "request_id", label: "request", kind: "text", source: "trial" },
+  { key: "latest_checkpoint", label: "checkpoint", kind: "text", source: "trial" },
+  { key: "reason", label: "reason", kind: "text", source: "trial" },
+];
+const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
+const MANY_IDS = 200;
+
+export class ExperimentData {
+  /** @param {number} id @param {Source} source */
+  constructor(id, source) {
+    this.id = id;
+    this.source = source;
+    /** @type {any} */
+    this.experiment = null;
+    /** @type {import("./hparams.js").Hparam[]} */
+    this.hparams = [];
+    /** @type {Column[]} */
+    this.columns = TRIAL_COLUMNS;
+    /** @type {string[]} */
+    this.metricNames = [];
+    this.cursor = "";
+    this.version = 0;
+    this.numRows = 0;
+    this.curves = new CurveCache();
+    /** @type {Map<string, ColumnArray>} */
+    this.arrays = new Map();
+    /** @type {Map<number, number>} */
+    this.rows = new Map();
+    /** @type {Map<string, "min" | "max">} */
+    this.bestIs = new Map();
+    /** @type {Set<() => void>} */
+    this.listeners = new Set();
+    /** @type {any[][]} points that came while curves were on their way */
+    this.held = [];
+    this.numFetches = 0;
+    /** Loads again and follows the stream from there; who shows the experiment sets it. */
+    this.reload = () => this.load();
+    this.clear();
+  }
+
+  /** Fetches the experiment and its table; curves are fetched again when they are asked for. */
+  async load() {
+    const [experiment, table] = await Promise.all([
+      this.source.get(`/experiments/${this.id}`), this.source.get(`/experiments/${this.id}/table`)]);
+    this.clear();
+    this.experiment = experiment;
+    this.hparams = readSpace(experiment.config?.hyperparameters);
+    this.cursor = table.cursor;
+    this.#nameMetrics();
+    this.#addTable(table);
+    this.#changed();
+  }
+
+  /** Forgets all trials. */
+  clear() {
+    this.numRows = 0;
+    this.metricNames = [];
+    this.columns = TRIAL_COLUMNS.slice();
+    this.arrays = new Map(TRIAL_COLUMNS.map((column) => [column.key, new ColumnArray(column.kind, [])]));
+    this.rows.clear();
+    this.curves.clear();
+  }
+
+  /** Ids of the trials, by row. */
+  get ids() {
+    return /** @type {Float64Array} */ (this.get("id"));
+  }
+
+  /** Keys of all columns. */
+  columnNames() {
+    return this.columns.map((column) => column.key);
+  }
+
+  /** @param {string} key @returns {Column | undefined} */
+  column(key) {
+    return this.columns.find((column) => column.key === key);
+  }
+
+  /** All values of a column: numbers (NaN where there is none) or texts, `numRows` of them.
+   * @param {string} key @returns {Float64Array | string[]} */
+  get(key) {
+    return this.arrays.get(key)?.values ?? new Float64Array(this.numRows).fill(NaN);
+  }
+
+  /** One value; null where there is none. @param {string} key @param {number} row */
+  value(key, row) {
+    return this.arrays.get(key)?.value(row) ?? null;
+  }
+
+  /** One value as it was given: also truth values and lists. @param {string} key @param {number} row */
+  given(key, row) {
+    return this.arrays.get(key)?.given(row) ?? null;
+  }
+
+  /** @param {number} trialId @returns {number} row of a trial, or -1 */
+  rowOf(trialId) {
+    return this.rows.get(trialId) ?? -1;
+  }
+
+  /** Name of the metric that is searched, as `validation/accuracy`; "" if there is none. */
+  get searchedMetric() {
+    const name = this.experiment?.config?.searcher?.metric;
+    if (!name) return "";
+    return this.metricNames.find((one) => one === `validation/${name}`) ?? `validation/${name}`;
+  }
+
+  /** Whether smaller values of a metric are better. @param {string} name */
+  isSmallerBetter(name) {
+    const known = this.bestIs.get(name);
+    if (known) return known === "min";
+    if (name === this.searchedMetric) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
+    return /loss|error|perplexity/i.test(name);
+  }
+
+  /** Fetches curves that are not there yet. @param {string[]} names @param {Iterable<number> | null} [trialIds] null: all */
+  async loadCurves(names, trialIds = null) {
+    const ids = trialIds === null ? null : [...trialIds];
+    const wanted = names.filter((name) => this.curves.isMissing(name, ids));
+    if (!wanted.length) return;
+    const asked = ids === null || ids.length > MANY_IDS ? null : ids;
+    const curves = this.curves;
+    this.numFetches += 1;
+    try {
+      const buffer = await this.source.getBuffer(`/experiments/${this.id}/curves`, { metric: wanted, trial_id: asked });
+      curves.add(buffer, wanted, asked);
+      for (const point of this.held) this.#addPoints(point);
+    } finally {
+      this.numFetches -= 1;
+      if (!this.numFetches) this.held = [];
+    }
+    this.#changed();
+  }
+
+  /** @param {number} trialId @param {string} name @returns {Curve | null} */
+  curve(trialId, name) {
+    return this.curves.get(trialId, name);
+  }
+
+  /** Calls back after each change; returns how to end that. @param {() => void} listener */
+  subscribe(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Takes over an event of the stream; one that was taken over before does no harm.
+   * @param {any} changes @returns {boolean} whether everything has to be loaded again, as metrics were taken back */
+  applyChanges(changes) {
+    for (const summary of changes.experiments ?? []) if (summary.id === this.id) this.#updateExperiment(summary);
+    for (const record of changes.trials ?? []) if (record.experiment_id === this.id) this.#setTrial(record);
+    let mustReload = false;
+    for (const [trialId, batches] of changes.cuts ?? []) {
+      this.curves.cut(trialId, batches);
+      mustReload ||= this.rows.has(trialId);
+    }
+    for (const point of changes.metrics ?? []) this.#addMetrics(point);
+    if (changes.cursor) this.cursor = changes.cursor;
+    this.#changed();
+    return mustReload;
+  }
+
+  #changed() {
+    this.version += 1;
+    for (const listener of [...this.listeners]) listener();
+  }
+
+  /** @param {any} summary */
+  #updateExperiment(summary) {
+    const { config, ...rest } = summary;
+    const old = this.experiment?.config ?? {};
+    const searcher = { ...old.searcher, ...config?.searcher };
+    this.experiment = { ...this.experiment, ...rest, config: { ...old, ...config, searcher } };
+  }
+
+  /** Says in the labels which metric is meant. */
+  #nameMetrics() {
+    const metric = this.experiment.config?.searcher?.metric;
+    const named = (/** @type {Column} */ column) => ({ ...column, label: `${column.label} ${metric}` });
+    if (metric) this.columns = this.columns.map((column) => (column.key.endsWith("_metric") ? named(column) : column));
+  }
+
+  /** @param {any} table */
+  #addTable(table) {
+    this.numRows = table.num_trials;
+    for (const { key, kind } of TRIAL_COLUMNS) {
+      if (key !== "duration") this.arrays.set(key, new ColumnArray(kind, table.columns[key] ?? Array(this.numRows).fill(null)));
+    }
+    const { start_time: starts, end_time: ends } = table.columns;
+    const durations = Array.from({ length: this.numRows }, (_, row) => lasted(starts?.[row], ends?.[row]));
+    this.arrays.set("duration", new ColumnArray("duration", durations));
+    table.columns.id.forEach((/** @type {number} */ id, /** @type {number} */ row) => this.rows.set(id, row));
+    const order = new Map(this.hparams.map(({ path }, at) => [path, at]));
+    const paths = Object.keys(table.hparams).sort((a, b) => (order.get(a) ?? 1e9) - (order.get(b) ?? 1e9));
+    for (const path of paths) this.#addHparam(path, table.hparams[path]);
+    for (const name of Object.keys(table.metrics)) this.#addMetric(name, table.metrics[name]);
+  }
+
+  /** @param {string} path @param {unknown[]} values */
+  #addHparam(path, values) {
+    const array = new ColumnArray(values.every((value) => value === null || isNumber(value)) ? "number" : "text", values);
+    const log = this.hparams.find((one) => one.path === path)?.kind === "log";
+    this.columns.push({ key: `hparams.${path}`, label: path, kind: array.kind, source: "hparam", log });
+    this.arrays.set(`hparams.${path}`, array);
+  }
+
+  /** @param {string} name @param {any} parts */
+  #addMetric(name, parts) {
+    this.metricNames.push(name);
+    if (parts.best_is) this.bestIs.set(name, parts.best_is);
+    for (const part of METRIC_PARTS) {
+      const key = `${name}.${part}`;
+      const source = part === "best" ? (this.isSmallerBetter(name) ? "min" : "max") : part;
+      const values = parts[source] ?? Array(this.numRows).fill(null);
+      this.columns.push({ key, label: `${name} ${part}`, kind: "number", source: "metric" });
+      this.arrays.set(key, new ColumnArray("number", values));
+    }
+  }
+
+  /** @param {any} record */
+  #setTrial(record) {
+    let row = this.rows.get(record.id);
+    if (row === undefined) {
+      row = this.numRows;
+      this.numRows += 1;
+      this.rows.set(record.id, row);
+      for (const array of this.arrays.values()) array.set(row, null);
+    }
+    for (const { key } of TRIAL_COLUMNS) if (key in record) this.arrays.get(key)?.set(row, record[key]);
+    this.arrays.get("duration")?.set(row, lasted(record.start_time, record.end_time));
+    for (const [path, value] of Object.entries(flatten(record.hparams))) {
+      if (!this.arrays.has(`hparams.${path}`)) this.#addHparam(path, Array(this.numRows).fill(null));
+      const array = /** @type {ColumnArray} */ (this.arrays.get(`hparams.${path}`));
+      array.set(row, value);
+      const column = this.column(`hparams.${path}`);
+      if (column) column.kind = array.kind;
+    }
+  }
+
+  /** @param {any[]} point of an event */
+  #addMetrics(point) {
+    const [trialId, group, , , metrics] = point;
+    const row = this.rows.get(trialId);
+    if (row === undefined) return;
+    if (this.numFetches) this.held.push(point);
+    for (const [short, value] of Object.entries(metrics)) {
+      if (isNumber(value)) this.#updateMetric(`${group}/${short}`, row, toNumber(value));
+    }
+    this.#addPoints(point);
+  }
+
+  /** @param {any[]} point of an event */
+  #addPoints([trialId, group, batches, time, metrics]) {
+    for (const [short, value] of Object.entries(metrics)) {
+      if (isNumber(value)) this.curves.push(trialId, `${group}/${short}`, batches, toNumber(value), time);
+    }
+  }
+
+  /** @param {string} name @param {number} row @param {number} value */
+  #updateMetric(name, row, value) {
+    if (!this.arrays.has(`${name}.last`)) this.#addMetric(name, {});
+    const part = (/** @type {string} */ which) => /** @type {ColumnArray} */ (this.arrays.get(`${name}.${which}`));
+    const better = (/** @type {ColumnArray} */ array, /** @type {boolean} */ smaller) => {
+      const old = toNumber(array.value(row));
+      if (Number.isNaN(old) || (smaller ? value < old : value > old)) array.set(row, value);
+    };
+    part("last").set(row, value);
+    better(part("min"), true);
+    better(part("max"), false);
+    better(part("best"), this.isSmallerBetter(name));
+  }
+}
+
+/** Seconds from start to end; null while it goes on. @param {number | null | undefined} start @param {number | null | undefined} end */
+function lasted(start, end) {
+  return start !== null && start !== undefined && end !== null && end !== undefined ? end - start : null;
+}

@@ -1,0 +1,167 @@
+// @ts-check
+// The list of experiments.
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { get, subscribe } from "./api.js";
+import * as format from "./format.js";
+import { useKeys } from "./keys.js";
+import { formatIds, formatPlace, parseIds } from "./route.js";
+import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
+
+const REFRESH_MS = 2000;
+const PAGE = 100;
+
+/** @param {{route: import("./route.js").Route, status: any}} props */
+export function ExperimentsView({ route, status }) {
+  const isArchivedShown = route.query.archived === "1";
+  const { experiments, error, load } = useExperiments();
+  const search = useRef();
+  const [active, setActive] = useState(-1);
+  const selection = useMemo(() => new Set(parseIds(route.query.sel)), [route.query.sel]);
+  const [numShown, setNumShown] = useState(PAGE);
+  const shown = useMemo(() => choose(experiments ?? [], route.query), [experiments, route.query]);
+  const toggle = (/** @type {number} */ id) => {
+    const next = new Set(selection);
+    if (!next.delete(id)) next.add(id);
+    route.setQuery({ sel: formatIds(next) });
+  };
+  const move = (/** @type {number} */ step) => setActive(Math.max(0, Math.min(shown.length - 1, numShown - 1, active + step)));
+  useKeys({
+    "/": () => search.current?.focus(),
+    j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1),
+    x: () => shown[active] && toggle(shown[active].id),
+    Enter: () => shown[active] && route.go(`/experiments/${shown[active].id}`),
+  });
+  if (error && !experiments) return html`<${Problem} error=${error} retry=${load} />`;
+  if (!experiments) return html`<${Loading} text="Loading experiments" />`;
+  if (!experiments.length) return html`<${NoExperiments} />`;
+  const etas = new Map((status?.experiments ?? []).map((/** @type {any} */ one) => [one.experiment_id, one.eta_secs]));
+  const numArchived = experiments.filter((one) => one.is_archived).length;
+  return html`
+    <div class="page-head"><h1>Experiments</h1><span class="space"></span>
+      <input ref=${search} type="search" class="search" aria-label="Find experiments"
+        placeholder="Find by name, label or search  ( / )" value=${route.query.find ?? ""}
+        onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
+      <label class="check"><input type="checkbox" checked=${isArchivedShown}
+        onChange=${() => route.setQuery({ archived: isArchivedShown ? null : "1" })} />archived${numArchived ? ` (${numArchived})` : ""}</label>
+    </div>
+    ${shown.length
+      ? html`<div class="plain-box"><table class="plain experiments">
+          <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th>
+            <th>Progress</th><th class="number">Trials</th><th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
+          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
+            eta=${etas.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
+        </table></div>`
+      : html`<${Empty} title="Nothing fits"><p>${route.query.find
+        ? `No experiment has “${route.query.find}” in its name, labels or search.`
+        : "All experiments are archived."}</p><//>`}
+    ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>
+      Show more of ${format.number(shown.length)} experiments<//></p>`}
+    ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected
+      <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
+      <${Button} kind="quiet" label="Let go of the selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`;
+}
+
+/** @param {{labels: string[] | undefined}} props */
+export function Labels({ labels }) {
+  return (labels ?? []).map((label) => html`<span key=${label} class="label" title=${format.short(label)}>
+    ${format.short(label, 40)}</span> `);
+}
+
+/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean, isSelected: boolean,
+ *   toggle: (id: number) => void}} props */
+function Line({ experiment, eta, isActive, isSelected, toggle }) {
+  const { id, state, progress, labels, config, start_time: start, end_time: end } = experiment;
+  const counts = experiment.num_trials ?? {};
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const isOver = end !== null && end !== undefined;
+  return html`<tr class=${isActive ? "active" : ""}>
+    <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
+      aria-label=${`Select experiment ${id}`} /></td>
+    <td class="number">${id}</td>
+    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
+    <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
+    <td>${isOver
+      ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>`
+      : html`<${Progress} share=${progress} />
+      ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
+    <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
+      counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
+    <td class="number">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
+      <div class="muted small">${config?.searcher?.metric}</div>`}</td>
+    <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
+    <td class="labels"><${Labels} labels=${labels} /></td>
+    <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
+}
+
+function NoExperiments() {
+  return html`<${Empty} title="No experiments yet">
+    <p>An experiment is one search over hyperparameters. Write what to search into a file, say <code>search.yaml</code>,
+      and run</p>
+    <pre><code>quintain experiment create search.yaml .</code></pre>
+    <p>It appears here at once. Single trainings by <code>quintain train</code> are under <a href="#/runs">runs</a>.</p><//>`;
+}
+
+/** Keeps the list as new as the store. */
+function useExperiments() {
+  const [experiments, setExperiments] = useState(/** @type {any[] | null} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const timer = useRef(/** @type {any} */ (null));
+  const load = () => {
+    get("/experiments", { summary: true, include_archived: true }).then((list) => {
+      setExperiments(list);
+      setError(null);
+    }, setError);
+  };
+  const loadSoon = () => {
+    timer.current ??= setTimeout(() => {
+      timer.current = null;
+      load();
+    }, REFRESH_MS);
+  };
+  useEffect(() => {
+    load();
+    const stop = subscribe({
+      onReset: load,
+      onState: (state) => state === "live" && load(),
+      onChanges: (changes) => {
+        if (changes.experiments || changes.deleted_experiments) setExperiments((old) => old && merge(old, changes));
+        if (changes.trials) loadSoon();
+      },
+    });
+    return () => {
+      stop();
+      clearTimeout(timer.current);
+    };
+  }, []);
+  return { experiments, error, load };
+}
+
+/** @param {any[]} old @param {any} changes */
+export function merge(old, changes) {
+  const byId = new Map(old.map((one) => [one.id, one]));
+  for (const one of changes.experiments ?? []) byId.set(one.id, { ...byId.get(one.id), ...one });
+  for (const id of changes.deleted_experiments ?? []) byId.delete(id);
+  return [...byId.values()];
+}
+
+/** Newest first. @param {any[]} experiments @param {Record<string, string>} query */
+export function choose(experiments, { find = "", archived }) {
+  const wanted = find.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = (/** @type {any} */ one) => {
+    const searched = [one.id, nameOf(one), one.config?.name, one.config?.searcher?.name, one.state, ...(one.labels ?? [])];
+    const words = searched.join(" ").toLowerCase();
+    return (archived === "1" || !one.is_archived) && wanted.every((word) => words.includes(word));
+  };
+  return experiments.filter(fits).sort((a, b) => b.id - a.id);
+}
+
+/** What people call an experiment. @param {any} experiment @param {number} [most] characters @returns {string} */
+export function nameOf(experiment, most = 200) {
+  return format.short(experiment.description || experiment.config?.name, most) || `Experiment ${experiment.id}`;
+}
+
+/** @param {Record<string, number>} counts */
+export function describeCounts(counts) {
+  const there = Object.entries(counts).filter(([, count]) => count);
+  return there.map(([state, count]) => `${count} ${state.toLowerCase()}`).join(", ");
+}

@@ -1,0 +1,65 @@
+// @ts-check
+// Which rows of an experiment are shown, and in what order.
+
+/** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
+
+/** Returns the rows in the given states (all if none are given) that a filter chooses.
+ * @param {ExperimentData} data @param {Set<string>} states @param {import("./filter.js").Filter} filter @returns {Int32Array} */
+export function filterRows(data, states, filter) {
+  const rows = new Int32Array(data.numRows);
+  let length = 0;
+  let row = 0;
+  const read = (/** @type {string} */ key) => data.given(key, row);
+  const stateOf = data.get("state");
+  for (; row < data.numRows; row += 1) {
+    if ((!states.size || states.has(/** @type {string} */ (stateOf[row]))) && filter(read)) rows[length++] = row;
+  }
+  return rows.subarray(0, length);
+}
+
+/** Returns rows in the order of a column. Both directions: numbers or texts, then NaN, then missing ones; ties by trial.
+ * @param {ExperimentData} data @param {Int32Array} rows @param {string} key @param {boolean} descending @returns {Int32Array} */
+export function sortRows(data, rows, key, descending) {
+  const values = data.get(key);
+  const keys = values instanceof Float64Array ? values : toRanks(values);
+  const missing = data.arrays.get(key)?.missing ?? new Set();
+  const sign = descending ? -1 : 1;
+  const [good, nan, none] = [[], [], []].map(() => /** @type {number[]} */ ([]));
+  for (const row of rows) {
+    if (missing.has(row)) none.push(row);
+    else if (Number.isNaN(keys[row])) nan.push(row);
+    else good.push(row);
+  }
+  const ids = data.ids;
+  good.sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : ids[a] - ids[b]));
+  return Int32Array.from([...good, ...nan, ...none]);
+}
+
+/** Numbers texts by their order, so that each is compared as a text only once. @param {string[]} values */
+function toRanks(values) {
+  const sorted = [...new Set(values)].sort(compareTexts);
+  const ranks = new Map(sorted.map((value, rank) => [value, rank]));
+  return Float64Array.from(values, (value) => /** @type {number} */ (ranks.get(value)));
+}
+
+/** @param {string} a @param {string} b */
+function compareTexts(a, b) {
+  const [x, y] = [a.toLowerCase(), b.toLowerCase()];
+  return x < y ? -1 : x > y ? 1 : a < b ? -1 : Number(a > b);
+}
+
+/** Returns a table of rows as CSV: numbers in full, texts quoted where they have to be.
+ * @param {ExperimentData} data @param {Int32Array} rows @param {string[]} keys */
+export function toCsv(data, rows, keys) {
+  const lines = [keys.map(quote).join(",")];
+  for (const row of rows) lines.push(keys.map((key) => quote(data.value(key, row))).join(","));
+  return lines.join("\r\n") + "\r\n";
+}
+
+/** A text that a spreadsheet would take for a formula gets a `'` before it. @param {unknown} value */
+function quote(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r]/.test(String(value)) ? "'" + value : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

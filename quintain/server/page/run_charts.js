@@ -1,0 +1,65 @@
+// @ts-check
+// Curves of runs of `quintain train`: those of one run, or of several one over another.
+import { Chart } from "./chart.js";
+import { colorOf, useTheme } from "./colors.js";
+import * as format from "./format.js";
+import { groupMetrics } from "./run_data.js";
+import { html, useMemo } from "./vendor/preact.js";
+
+const EVALUATION_DASH = [6, 3];
+const SMOOTHINGS = [0, 0.5, 0.8, 0.9, 0.95, 0.99];
+
+/** @typedef {{label: string, records: import("./run_data.js").RunRecords}} Shown */
+
+/**
+ * @param {object} props
+ * @param {Shown[]} props.runs
+ * @param {string} props.version  Changes when there are new records.
+ * @param {import("./route.js").Route} props.route
+ */
+export function RunCharts({ runs, version, route }) {
+  const { x = "step", log = "", smooth = "0" } = route.query;
+  const charts = useMemo(() => groupMetrics([...new Set(runs.flatMap((run) => run.records.names))]), [version]);
+  const isThinned = runs.some((run) => run.records.isThinned);
+  const shown = { runs, version, xName: x, yLog: log === "1", smoothing: Number(smooth) || 0 };
+  const speed = charts.filter((chart) => chart.isAboutSpeed);
+  if (!charts.length) return html`<p class="muted">Nothing is on record yet: the first line comes after the first training loop.</p>`;
+  return html`
+    <div class="row run-settings">
+      <label>across <select value=${x} onChange=${(/** @type {any} */ event) => route.setQuery({ x: event.target.value === "step" ? null : event.target.value })}>
+        <option value="step">steps</option><option value="time">time since the start</option></select></label>
+      <label>smoothing <select value=${smooth} onChange=${(/** @type {any} */ event) => route.setQuery({ smooth: event.target.value === "0" ? null : event.target.value })}>
+        ${SMOOTHINGS.map((weight) => html`<option key=${weight} value=${String(weight)}>${weight || "none"}</option>`)}</select></label>
+      <label class="check"><input type="checkbox" checked=${log === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ log: event.target.checked ? "1" : null })} />logarithmic</label>
+      ${isThinned && html`<span class="muted">Of a long record, some 2,000 steps are shown.</span>`}
+    </div>
+    <div class="run-charts">${charts.filter((chart) => !chart.isAboutSpeed).map((chart) => html`<${MetricChart} key=${chart.title} chart=${chart} ...${shown} />`)}</div>
+    ${speed.length > 0 && html`<details class="run-speed" open=${route.query.speed === "1"} onToggle=${(/** @type {any} */ event) => route.setQuery({ speed: event.target.open ? "1" : null })}>
+      <summary>Speed, memory and learning rate (${speed.length})</summary>
+      ${route.query.speed === "1" && html`<div class="run-charts">${speed.map((chart) => html`<${MetricChart} key=${chart.title} chart=${chart} ...${shown} />`)}</div>`}
+    </details>`}`;
+}
+
+/** @param {{chart: {title: string, names: string[]}, runs: Shown[], version: string, xName: string, yLog: boolean, smoothing: number}} props */
+function MetricChart({ chart, runs, version, xName, yLog, smoothing }) {
+  const { isDark } = useTheme();
+  // The last one is painted on top, and is the first of the legend.
+  const series = useMemo(() => runs.flatMap((run, index) => chart.names.flatMap((name, place) => {
+    const line = run.records.line(name);
+    if (!line) return [];
+    const isAlone = runs.length === 1;
+    return [{
+      name: isAlone ? name : chart.names.length > 1 ? `${run.label}: ${name}` : run.label,
+      x: xName === "time" ? line.times : line.steps,
+      y: line.values,
+      color: colorOf((isAlone ? place : index) + 1, isDark),
+      dash: line.kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
+    }];
+  })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, xName, isDark]);
+  const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${
+    xName === "time" ? format.duration(hit.x) : `step ${format.number(hit.x)}`}`;
+  return html`<section class="panel run-chart" aria-label=${chart.title}>
+    <${Chart} series=${series} xLabel=${xName === "time" ? "time" : "step"} xKind=${xName === "time" ? "duration" : "number"}
+      yLabel=${chart.title} yLog=${yLog} smoothing=${smoothing} syncKey="runs" height=${240} tooltip=${tooltip} />
+  </section>`;
+}

@@ -1,0 +1,101 @@
+// @ts-check
+// The list of runs of `quintain train`, and the comparison of those that are chosen.
+import * as format from "./format.js";
+import { RunCompare } from "./run_compare.js";
+import { sortRows } from "./run_data.js";
+import { useRuns } from "./run_live.js";
+import { OpenTensorBoard } from "./tensorboard_button.js";
+import { html } from "./vendor/preact.js";
+import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
+
+const MOST_COMPARED = 8; // There are as many colours.
+const COMMAND = "quintain train --experiment=translation/local --model_dir=runs/local";
+
+/** @type {{key: string, label: string, isNumber?: boolean, value: (run: any) => any}[]} */
+const COLUMNS = [
+  { key: "label", label: "Run", value: (run) => run.label },
+  { key: "experiment", label: "Experiment", value: (run) => run.experiment },
+  { key: "state", label: "State", value: (run) => run.state },
+  { key: "step", label: "Step", isNumber: true, value: (run) => run.step },
+  { key: "time", label: "Last record", value: (run) => run.time },
+];
+
+/** @param {{route: import("./route.js").Route}} props */
+export function RunsView({ route }) {
+  const { answer: runs, error, ask } = useRuns();
+  if (!runs) return error ? html`<${Problem} error=${error} retry=${ask} />` : html`<${Loading} />`;
+  if (!runs.length) return html`<${NoRuns} />`;
+  const chosen = readChosen(route, runs);
+  if (route.query.compare === "1" && chosen.length > 1) return html`<${RunCompare} runs=${chosen} route=${route} />`;
+  return html`
+    <div class="page-head"><h1>Runs</h1><span class="muted">${runs.length} of <code>quintain train</code></span><span class="space"></span>
+      <input type="search" placeholder="Find a run" aria-label="Find a run" value=${route.query.find ?? ""}
+        onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
+      <${OpenTensorBoard} runs=${chosen} />
+      <${Button} kind="main" disabled=${chosen.length < 2} title=${chosen.length < 2 ? "Choose two runs or more" : ""}
+        onClick=${() => route.setQuery({ compare: "1" }, { push: true })}>Compare${chosen.length > 1 ? ` ${chosen.length} runs` : ""}<//></div>
+    ${error && html`<${Problem} error=${error} />`}
+    <${RunTable} runs=${runs} chosen=${chosen} route=${route} />`;
+}
+
+/** @param {{runs: any[], chosen: any[], route: import("./route.js").Route}} props */
+function RunTable({ runs, chosen, route }) {
+  const { find = "", sort = "-time" } = route.query;
+  const metric = route.query.metric ?? chooseMetric(runs);
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].sort();
+  const columns = [...COLUMNS.slice(0, 4), { key: "metric", label: metric, isNumber: true, value: (/** @type {any} */ run) => {
+    const value = run.metrics[metric];
+    return value === undefined || value === null ? undefined : format.toNumber(value);
+  } }, COLUMNS[4]];
+  const key = sort.replace(/^-/, "");
+  const column = columns.find((one) => one.key === key) ?? COLUMNS[4];
+  const wanted = find.toLowerCase();
+  const shown = sortRows(runs.filter((run) => `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
+  const choose = (/** @type {string} */ name, /** @type {boolean} */ isChosen) => {
+    const others = chosen.map((run) => run.name).filter((other) => other !== name);
+    route.setQuery({ sel: (isChosen ? [...others, name] : others).slice(-MOST_COMPARED).join(",") });
+  };
+  const header = (/** @type {any} */ one) => html`<th key=${one.key} scope="col" class=${one.isNumber ? "number" : ""}
+    aria-sort=${one.key === key ? (sort.startsWith("-") ? "descending" : "ascending") : undefined}>
+    <button type="button" class="run-sort" onClick=${() => route.setQuery({ sort: sort === one.key ? `-${one.key}` : one.key })}>${one.label}${
+      one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
+  return html`
+    ${names.length > 1 && html`<div class="row run-settings"><label>metric <select value=${metric} onChange=${(/** @type {any} */ event) => route.setQuery({ metric: event.target.value })}>
+      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label></div>`}
+    <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
+    <tbody>${shown.map((run) => html`<tr key=${run.name}>
+      <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>
+      <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
+      <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
+      <td><${Badge} state=${run.state} /></td>
+      <td class="number"><${Steps} run=${run} /></td>
+      <td class="number">${format.number(run.metrics[metric])}</td>
+      <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`)}</tbody></table></div>
+    ${!shown.length && html`<p class="muted">No run has “${find}” in its name.</p>`}`;
+}
+
+/** How far a run is. @param {{run: any}} props */
+export function Steps({ run }) {
+  if (run.state !== "running" || !run.train_steps) {
+    return html`${format.number(run.step)}${run.train_steps ? html`<span class="muted"> of ${format.number(run.train_steps)}</span>` : null}`;
+  }
+  return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
+}
+
+function NoRuns() {
+  return html`<div class="page-head"><h1>Runs</h1></div><${Empty} title="No runs yet">
+    <p>Here are trainings that were started on this machine, and those below folders that the master was given:</p>
+    <pre><code>${COMMAND}\nquintain ui --runs runs</code></pre><//>`;
+}
+
+/** @param {import("./route.js").Route} route @param {any[]} runs */
+function readChosen(route, runs) {
+  const names = (route.query.sel ?? "").split(",").filter(Boolean);
+  return names.map((name) => runs.find((run) => run.name === name)).filter(Boolean);
+}
+
+/** @param {any[]} runs */
+function chooseMetric(runs) {
+  const names = new Set(runs.flatMap((run) => Object.keys(run.metrics)));
+  return ["validation_loss", "training_loss"].find((name) => names.has(name)) ?? [...names].sort()[0] ?? "metric";
+}

@@ -1,0 +1,171 @@
+// @ts-check
+// A table of any number of rows: only those that are seen are in the document, and are used again while scrolling.
+import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import * as format from "./format.js";
+
+/** @typedef {import("./column.js").Column} Column */
+
+const ROW = 30;
+const HEAD = 34;
+const SPARE = 8;
+const WIDTHS = { number: 96, share: 88, state: 118, duration: 112, time: 150, text: 140 };
+const CHECK = 40;
+/** Where the table was left, so that the way back from a trial leads there. */
+const left = { place: "", top: 0 };
+const SCROLLBAR = 18;
+
+/**
+ * @param {{
+ *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
+ *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
+ *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
+ *   phases: Map<number, string>, active: number, onActive: (at: number) => void,
+ *   hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
+ * }} props
+ */
+export function VirtualTable(props) {
+  const { data, rows, columns, sort, onSort, selection, onSelect, phases, active, onActive, hrefOf, onOpen, label } = props;
+  const box = useRef();
+  const [first, setFirst] = useState(0);
+  const [height, setHeight] = useState(600);
+  const [room, setRoom] = useState(0);
+  const anchor = useRef(-1);
+  useLayoutEffect(() => {
+    const measure = () => {
+      setHeight(box.current.clientHeight);
+      setRoom(box.current.clientWidth);
+    };
+    const observer = new ResizeObserver(measure);
+    observer.observe(box.current);
+    measure();
+    if (left.place === location.hash) box.current.scrollTop = left.top;
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => reveal(box.current, active), [active]);
+  const onScroll = () => {
+    Object.assign(left, { place: location.hash, top: box.current.scrollTop });
+    setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+  };
+  const numShown = Math.ceil(height / ROW) + 2 * SPARE;
+  const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
+  const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
+  const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
+    const isSelected = !selection.has(data.ids[rows[at]]);
+    const [from, to] = isRange && anchor.current >= 0 ? [Math.min(anchor.current, at), Math.max(anchor.current, at)] : [at, at];
+    onSelect(Array.from(rows.subarray(from, to + 1), (row) => data.ids[row]), isSelected);
+    anchor.current = at;
+  };
+  const actions = useRef(/** @type {any} */ ({}));
+  Object.assign(actions.current, { toggle, onActive, hrefOf, onOpen });
+  const shown = [];
+  for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
+    const row = rows[at];
+    const id = data.ids[row];
+    shown.push(h(Row, { key: at % numShown, at, row, data, columns, version: props.version, isSelected: selection.has(id),
+      phase: phases.get(id), isActive: at === active, actions: actions.current }));
+  }
+  const style = {
+    "--layout": `${CHECK}px ${columns.map(layOut).join(" ")}`,
+    "--width": `${width}px`,
+    "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px`,
+  };
+  return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-multiselectable="true" tabindex="0"
+      aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
+      aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
+      onScroll=${onScroll} style=${style}>
+    <${Head} ...${{ data, rows, columns, sort, onSort, selection, onSelect }} />
+    <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
+  </div>`;
+}
+
+/** @param {any} props */
+function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
+  const check = useRef();
+  let numSelected = 0;
+  if (selection.size) for (const row of rows) numSelected += Number(selection.has(data.ids[row]));
+  const isAll = rows.length > 0 && numSelected === rows.length;
+  useLayoutEffect(() => {
+    check.current.indeterminate = numSelected > 0 && !isAll;
+  });
+  const toggleAll = () => onSelect(Array.from(rows, (row) => data.ids[row]), !isAll);
+  return html`<div class="grid-head" role="rowgroup"><div class="grid-row" role="row" aria-rowindex="1">
+    <div class="grid-cell check" role="columnheader">
+      <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
+    ${columns.map((/** @type {Column} */ column) => {
+      const isSorted = sort.key === column.key;
+      return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
+          aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
+        <button type="button" title=${`${format.short(column.label)}: sort`} onClick=${() => onSort(column.key)}>
+          <span class="grid-label">${format.short(column.label)}</span>
+          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
+    })}</div></div>`;
+}
+
+/** A row; drawn anew only if something of it changed. */
+class Row extends Component {
+  /** @param {any} next */
+  shouldComponentUpdate(next) {
+    return Object.keys(next).some((name) => next[name] !== this.props[name]);
+  }
+
+  render() {
+    const { at, row, data, columns, phase, isSelected, isActive, actions } = this.props;
+    const id = data.ids[row];
+    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) =>
+      drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
+    const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
+      onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
+    const props = {
+      class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`,
+      role: "row", id: `row-${at}`, "aria-rowindex": at + 2, "aria-selected": String(isSelected),
+      style: { transform: `translateY(${at * ROW}px)` },
+      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(id),
+    };
+    return h("div", props, h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
+  }
+}
+
+/** @param {Column} column @param {any} data @param {number} row
+ * @param {{place: number, phase?: string, hrefOf: (id: number) => string}} how */
+function drawCell(column, data, row, { place, phase, hrefOf }) {
+  const value = data.value(column.key, row);
+  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, title: undefined };
+  if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
+  if (column.kind === "state") {
+    const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
+    const reason = format.short(data.value("reason", row), 1000);
+    return h("div", props, h("span", { class: `badge state-${state}`, title: reason || undefined }, state));
+  }
+  const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
+  const isWhole = column.kind !== "text" && column.kind !== "number";
+  return h("div", { ...props, title: isWhole ? undefined : format.short(value, 1000) || undefined }, text);
+}
+
+/** How long a trial that goes on took so far. @param {any} data @param {number} row */
+function soFar(data, row) {
+  return data.value("state", row) === "ACTIVE" ? format.duration(Date.now() / 1000 - data.value("start_time", row)) : "";
+}
+
+/** @param {Column} column */
+function alignOf(column) {
+  return column.kind === "text" || column.kind === "state" || column.kind === "time" ? "" : "number";
+}
+
+/** @param {Column} column */
+function widthOf(column) {
+  return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 44));
+}
+
+/** Width of a column for the grid: most become wider where there is room. @param {Column} column */
+function layOut(column) {
+  const width = `${widthOf(column)}px`;
+  return column.key === "id" || column.kind === "state" ? width : `minmax(${width}, 1fr)`;
+}
+
+/** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at */
+function reveal(box, at) {
+  if (at < 0) return;
+  const top = at * ROW;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + ROW > box.scrollTop + box.clientHeight - HEAD - 12) box.scrollTop = top + ROW + HEAD + 12 - box.clientHeight;
+}

@@ -1,0 +1,131 @@
+// @ts-check
+// One trial: what it is, how it goes, what it left.
+import { html, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
+import { TrialActions } from "./actions.js";
+import { get, getBuffer, subscribe } from "./api.js";
+import { ConfigView, Fields } from "./config_view.js";
+import { duration, number, time } from "./format.js";
+import { flatten, readSpace } from "./hparams.js";
+import { clean, shorten } from "./log_lines.js";
+import { LastLines, LogsView } from "./logs.js";
+import { CheckpointsView } from "./trial_checkpoints.js";
+import { SystemCharts, TrialCharts } from "./trial_charts.js";
+import { TrialData } from "./trial_data.js";
+import { Badge, Loading, Problem, Progress, Tabs } from "./widgets.js";
+
+/** @param {{trialId: number, route: import("./route.js").Route, status: any}} props */
+export function TrialView({ trialId, route, status }) {
+  const [, redraw] = useReducer((/** @type {number} */ count) => count + 1, 0);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const kept = useRef(/** @type {TrialData | null} */ (null));
+  if (kept.current?.id !== trialId) kept.current = new TrialData(trialId, { get, getBuffer }, () => redraw(null));
+  const data = kept.current;
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    let stop = () => {};
+    let isGone = false;
+    const follow = () => {
+      stop();
+      // From where the curves end, so that no point is missed.
+      stop = subscribe({ trial_id: trialId, cursor: data.cursor, onChanges: (changes) => data.applyChanges(changes), onReset: load });
+    };
+    const load = () => data.load().then(() => isGone || follow(), setError);
+    setError(null);
+    load();
+    return () => {
+      isGone = true;
+      stop();
+    };
+  }, [trialId, attempt]);
+  useEffect(() => {
+    document.title = `Trial ${trialId} · Quintain`;
+  }, [trialId]);
+  if (error) return html`<${Problem} error=${error} retry=${() => setAttempt(attempt + 1)} />`;
+  if (!data.trial) return html`<${Loading} />`;
+  const tab = route.query.tab ?? "curves";
+  const hrefOf = (/** @type {string} */ key) => "#" + route.path + "?" + new URLSearchParams({ ...route.query, tab: key });
+  const saved = data.checkpoints.filter((one) => one.state === "COMPLETED").length;
+  return html`<article class="trial">
+    <${Head} data=${data} status=${status} />
+    <${Facts} data=${data} status=${status} />
+    <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
+    <${Tabs} label="parts of the trial" current=${tab} hrefOf=${hrefOf} tabs=${[
+      { key: "curves", label: "Curves" }, { key: "checkpoints", label: "Checkpoints", count: saved }, { key: "logs", label: "Logs" },
+      { key: "system", label: "System" }, { key: "config", label: "Code and config" }]} />
+    ${tab === "curves" && html`<div class="trial-body"><${Hparams} data=${data} /><${TrialCharts} data=${data} route=${route} /></div>`}
+    ${tab === "checkpoints" && html`<${CheckpointsView} data=${data} />`}
+    ${tab === "logs" && html`<${LogsView} trialId=${trialId} />`}
+    ${tab === "system" && html`<${SystemCharts} data=${data} />`}
+    ${tab === "config" && html`<${ConfigView} experiment=${data.experiment} />`}
+  </article>`;
+}
+
+/** @param {{data: TrialData, status: any}} props */
+function Head({ data, status }) {
+  const { trial, experiment } = data;
+  const name = shorten(experiment.description || experiment.config?.name || "", 200);
+  return html`<div class="page-head">
+    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status)} />
+    ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
+    <a class="trial-owner" href="#/experiments/${experiment.id}" title=${clean(name)}>experiment ${experiment.id}${name && `: ${clean(name)}`}</a>
+    <span class="space"></span><${TrialActions} trial=${trial} experiment=${experiment} />
+  </div>`;
+}
+
+/** @param {{data: TrialData, status: any}} props */
+function Facts({ data, status }) {
+  const { trial, experiment } = data;
+  const slots = (status?.slots ?? []).filter((/** @type {any} */ slot) => slot.trial_id === trial.id).map((/** @type {any} */ slot) => slot.id);
+  const metric = experiment.config?.searcher?.metric ?? "metric";
+  const secs = trial.start_time && trial.end_time ? trial.end_time - trial.start_time : null;
+  return html`<${Fields} fields=${[
+    [`Best ${metric}`, number(trial.best_metric)], [`Latest ${metric}`, number(trial.latest_metric)],
+    ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
+    ["Slots", slots.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
+    ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
+  ]} />`;
+}
+
+/** What an active trial does: it runs, or waits for a slot. @param {TrialData} data @param {any} status */
+function findState({ trial }, status) {
+  if (trial.state !== "ACTIVE") return trial.state;
+  const lists = (/** @type {string} */ name) => (status?.experiments ?? []).some((/** @type {any} */ one) => one[name].includes(trial.id));
+  if (lists("running_trials")) return "RUNNING";
+  return lists("waiting_trials") ? "WAITING" : trial.state;
+}
+
+/** Why it ended, with the last lines if it failed. @param {{trial: any, hasLines: boolean}} props */
+function Failure({ trial, hasLines }) {
+  if (!trial.reason) return null;
+  const reason = shorten(trial.reason, 5000).split("\n").map(clean).join("\n");
+  if (trial.state !== "ERROR") return html`<p class="trial-reason">${reason}</p>`;
+  return html`<section class="trial-failure" aria-label="Why it failed">
+    <div class="problem" role="alert">${reason}</div>
+    ${hasLines && html`<h3>Its last lines</h3><${LastLines} trialId=${trial.id} />`}
+  </section>`;
+}
+
+/** @param {{data: TrialData}} props */
+function Hparams({ data }) {
+  const values = flatten(data.trial.hparams);
+  const space = new Map(readSpace(data.experiment.config?.hyperparameters).map((one) => [one.path, one]));
+  const paths = Object.keys(values);
+  if (!paths.length) return html`<p class="muted">It has no hyperparameters.</p>`;
+  return html`<section class="trial-hparams" aria-label="Hyperparameters"><div class="plain-box"><table class="plain">
+    <caption class="visually-hidden">Hyperparameters</caption>
+    <thead><tr><th scope="col">Hyperparameter</th><th scope="col">Value</th><th scope="col">Chosen from</th></tr></thead>
+    <tbody>${paths.map((path) => html`<tr key=${path}><th scope="row" class="mono">${clean(path)}</th>
+      <td class="mono">${show(values[path])}</td><td class="muted">${describeRange(space.get(path))}</td></tr>`)}</tbody></table></div></section>`;
+}
+
+/** @param {unknown} value */
+function show(value) {
+  return typeof value === "number" ? number(value, 6) : clean(typeof value === "string" ? value : JSON.stringify(value)).slice(0, 2000);
+}
+
+/** @param {import("./hparams.js").Hparam | undefined} hparam */
+function describeRange(hparam) {
+  if (!hparam || hparam.kind === "const") return "";
+  if (hparam.kind === "categorical") return hparam.vals.map(show).join(", ").slice(0, 500);
+  return `${number(hparam.min)} to ${number(hparam.max)}${hparam.kind === "log" ? ", logarithmic" : ""}`;
+}

@@ -1,0 +1,63 @@
+// @ts-check
+// What a trial saved.
+import { html, useState } from "./vendor/preact.js";
+import { address, del } from "./api.js";
+import { bytes, number, time } from "./format.js";
+import { clean } from "./log_lines.js";
+import { Badge, Button, Confirm, Empty, toast } from "./widgets.js";
+
+/** @param {{data: import("./trial_data.js").TrialData}} props */
+export function CheckpointsView({ data }) {
+  const [isAll, setAll] = useState(false);
+  const [chosen, setChosen] = useState(/** @type {any} */ (null));
+  const { checkpoints, trial } = data;
+  if (!checkpoints.length) {
+    return html`<${Empty} title="No checkpoints yet"><p>A trial saves itself when its search says so, when it is paused, and at its end.</p><//>`;
+  }
+  const shown = checkpoints.filter((one) => isAll || one.state !== "DELETED");
+  const numDeleted = checkpoints.filter((one) => one.state === "DELETED").length;
+  return html`<section aria-label="Checkpoints">
+    ${shown.length ? html`<div class="plain-box"><table class="plain">
+      <thead><tr><th scope="col">Checkpoint</th><th scope="col" class="number">Batches</th><th scope="col" class="number">${data.experiment.config?.searcher?.metric ?? "metric"}</th>
+        <th scope="col" class="number">Size</th><th scope="col">Saved</th><th scope="col">State</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
+      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} isLatest=${one.uuid === trial.latest_checkpoint} onDelete=${() => setChosen(one)} />`)}</tbody>
+    </table></div>` : html`<p class="muted">The files of all ${checkpoints.length} were deleted; checkpoint_storage in the config says which are kept.</p>`}
+    ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />also the ${numDeleted} whose files were deleted</label></p>`}
+    ${chosen && html`<${Confirm} title="Delete a checkpoint" action="Delete" onClose=${() => setChosen(null)} onDo=${() => remove(data, chosen)}>
+      <p>The files of <code>${clean(chosen.uuid)}</code> (${bytes(sizeOf(chosen))}) will be gone.</p><//>`}
+  </section>`;
+}
+
+/** @param {{checkpoint: any, isLatest: boolean, onDelete: () => void}} props */
+function Row({ checkpoint, isLatest, onDelete }) {
+  const [isOpen, setOpen] = useState(false);
+  const { uuid, state } = checkpoint;
+  const files = Object.entries(checkpoint.files ?? {}).filter(([name]) => !name.endsWith("/"));
+  return html`<tr>
+      <th scope="row"><button type="button" class="link mono" title=${clean(uuid)} aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${clean(uuid).slice(0, 8)}</button>
+        ${isLatest && html` <span class="label">newest</span>`}</th>
+      <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
+      <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
+      <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
+        <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
+    ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
+      <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"
+        ? html`<a href=${fileAddress(uuid, name)} download>${clean(name)}</a>` : clean(name)} <span class="muted">${bytes(/** @type {number} */ (size))}</span></li>`)}</ul></td></tr>`}`;
+}
+
+/** @param {import("./trial_data.js").TrialData} data @param {any} checkpoint */
+async function remove(data, checkpoint) {
+  const deleted = await del(`/checkpoints/${encodeURIComponent(checkpoint.uuid)}`);
+  data.applyChanges({ checkpoints: [deleted] });
+  toast("The checkpoint was deleted.");
+}
+
+/** @param {any} checkpoint */
+function sizeOf(checkpoint) {
+  return Object.values(checkpoint.files ?? {}).reduce((/** @type {number} */ sum, /** @type {any} */ size) => sum + size, 0);
+}
+
+/** @param {string} uuid @param {string} name */
+function fileAddress(uuid, name) {
+  return address(`/checkpoints/${encodeURIComponent(uuid)}/files/${name.split("/").map(encodeURIComponent).join("/")}`);
+}

@@ -1,0 +1,149 @@
+// @ts-check
+// Small parts that every view uses.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { percent } from "./format.js";
+
+/** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
+ *   label?: string, pressed?: boolean, type?: string, children?: any}} props */
+export function Button({ onClick, kind = "plain", title, disabled, label, pressed, type = "button", children }) {
+  return html`<button type=${type} class="button ${kind}" onClick=${onClick} title=${title} disabled=${disabled}
+    aria-label=${label} aria-pressed=${pressed === undefined ? undefined : String(pressed)}>${children}</button>`;
+}
+
+/** The state of an experiment or trial, told by colour and word. @param {{state: string}} props */
+export function Badge({ state }) {
+  const name = String(state).toLowerCase();
+  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping")}">${name.replace("_", " ")}</span>`;
+}
+
+/** @param {{share: number, label?: string}} props */
+export function Progress({ share, label = "progress" }) {
+  const width = Math.max(0, Math.min(1, share || 0));
+  return html`<span class="progress" role="progressbar" aria-label=${label}
+      aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.floor(width * 100)}>
+    <span class="progress-track"><span class="progress-bar" style=${{ width: `${width * 100}%` }}></span></span>
+    <span class="progress-text">${percent(width)}</span></span>`;
+}
+
+/** Says what is not there, and what to do next. @param {{title: string, children?: any}} props */
+export function Empty({ title, children }) {
+  return html`<div class="empty"><h2>${title}</h2>${children}</div>`;
+}
+
+/** @param {{text?: string}} props */
+export function Loading({ text = "Loading" }) {
+  return html`<div class="loading" role="status">${text} …</div>`;
+}
+
+/** What went wrong, in the words of the master. @param {{error: any, retry?: () => void}} props */
+export function Problem({ error, retry }) {
+  return html`<div class="problem" role="alert"><p>${error?.message ?? String(error)}</p>
+    ${retry && html`<${Button} onClick=${retry}>Try again<//>`}</div>`;
+}
+
+/** Links that look like tabs.
+ * @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string,
+ *   label?: string}} props */
+export function Tabs({ tabs, current, hrefOf, label = "views" }) {
+  return html`<nav class="tabs" aria-label=${label}>${tabs.map(({ key, label: name, count }) => html`
+    <a key=${key} href=${hrefOf(key)} class="tab" aria-current=${key === current ? "page" : undefined}>${name}${
+      count === undefined ? null : html`<span class="count">${count}</span>`}</a>`)}</nav>`;
+}
+
+/** A button that opens a box below it; ends by Escape or a click elsewhere.
+ * @param {{label: any, title?: string, kind?: string, align?: "left"|"right", children?: any}} props `children` may be a function of `close` */
+export function Menu({ label, title, kind = "plain", align = "left", children }) {
+  const [isOpen, setOpen] = useState(false);
+  const box = useRef();
+  const close = () => setOpen(false);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const onPointer = (/** @type {Event} */ event) => !box.current?.contains(event.target) && close();
+    const onKey = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      close();
+      box.current?.querySelector("button")?.focus();
+    };
+    document.addEventListener("pointerdown", onPointer);
+    document.addEventListener("keydown", onKey, true);
+    return () => {
+      document.removeEventListener("pointerdown", onPointer);
+      document.removeEventListener("keydown", onKey, true);
+    };
+  }, [isOpen]);
+  return html`<span class="menu" ref=${box}>
+    <button type="button" class="button ${kind}" title=${title} aria-expanded=${String(isOpen)}
+      onClick=${() => setOpen(!isOpen)}>${label}<span class="caret" aria-hidden="true"></span></button>
+    ${isOpen && html`<div class="menu-box ${align}">${typeof children === "function" ? children(close) : children}</div>`}
+  </span>`;
+}
+
+/** A dialog over the page. @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
+export function Dialog({ title, onClose, children, wide = false }) {
+  const dialog = useRef();
+  useEffect(() => {
+    if (!dialog.current.open) dialog.current.showModal();
+  }, []);
+  return html`<dialog ref=${dialog} class="dialog ${wide ? "wide" : ""}" aria-label=${title} onClose=${onClose}
+    onClick=${(/** @type {any} */ event) => event.target === dialog.current && dialog.current.close()}>
+    <div class="dialog-body"><header><h2>${title}</h2>
+      <${Button} kind="quiet" label="Close" onClick=${() => dialog.current.close()}>✕<//></header>${children}</div>
+  </dialog>`;
+}
+
+/** Asks once before something that can't be undone.
+ * @param {{title: string, children?: any, action: string, onDo: () => void | Promise<unknown>, onClose: () => void}} props */
+export function Confirm({ title, children, action, onDo, onClose }) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const run = async () => {
+    setBusy(true);
+    try {
+      await onDo();
+      onClose();
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <div class="dialog-text">${children}</div>${error && html`<${Problem} error=${error} />`}
+    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="danger" disabled=${isBusy} onClick=${run}>${action}<//></footer>
+  <//>`;
+}
+
+/** @type {Set<(toast: {text: string, kind: string}) => void>} */
+const toastListeners = new Set();
+
+/** Shows a short message for some seconds. @param {string} text @param {"good"|"bad"} [kind] */
+export function toast(text, kind = "good") {
+  for (const listener of toastListeners) listener({ text, kind });
+}
+
+/** Where messages of `toast` appear; once in the page. */
+export function Toasts() {
+  const [shown, setShown] = useState(/** @type {{text: string, kind: string, key: number}[]} */ ([]));
+  useEffect(() => {
+    let key = 0;
+    const add = (/** @type {{text: string, kind: string}} */ one) => {
+      key += 1;
+      const added = { ...one, key };
+      setShown((old) => [...old.slice(-3), added]);
+      setTimeout(() => setShown((old) => old.filter((other) => other !== added)), one.kind === "bad" ? 10000 : 4000);
+    };
+    toastListeners.add(add);
+    return () => void toastListeners.delete(add);
+  }, []);
+  return html`<div class="toasts" role="status" aria-live="polite">${shown.map(({ text, kind, key }) => html`
+    <div key=${key} class="toast ${kind}">${text}</div>`)}</div>`;
+}
+
+/** Offers text as a file. @param {string} name @param {string} content @param {string} [type] */
+export function download(name, content, type = "text/plain") {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

@@ -1,0 +1,105 @@
+"""`/events`: what changes, as server-sent events."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+import anyio
+import fastapi
+
+from quintain import errors
+from quintain.records import codec, master_status
+from quintain.server import answers, changes, cursors, direct_calls
+from quintain.server import feed as feed_lib
+
+_KEEP_ALIVE_SECS: Final = 15.0
+_RETRY_MSECS: Final = 1000
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+def build_router(calls: direct_calls.DirectCalls, feed: feed_lib.Feed) -> fastapi.APIRouter:
+    """Returns the address of the feed."""
+    router = fastapi.APIRouter(tags=["events"])
+
+    @router.get(
+        "/events",
+        response_class=fastapi.responses.StreamingResponse,
+        responses={
+            200: {"model": answers.Changes, "content": {"text/event-stream": {}}},
+        },
+    )
+    async def follow(
+        experiment_id: int | None = None,
+        trial_id: int | None = None,
+        cursor: str | None = None,
+        last_event_id: Annotated[str | None, fastapi.Header()] = None,
+    ) -> fastapi.Response:
+        """Streams what changes.
+
+        Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs,
+        checkpoints: to be applied in this order), `status` (what runs where) and `reset` (the
+        cursor is not known any more; all is to be fetched anew). The `id` of an event is the
+        cursor to go on from, as `Last-Event-ID` or `cursor`; without either it begins now.
+        """
+        owner = experiment_id
+        if experiment_id is not None:
+            await anyio.to_thread.run_sync(calls.get_experiment, experiment_id)
+        if trial_id is not None:
+            trial = await anyio.to_thread.run_sync(calls.get_trial, trial_id)
+            owner = trial.experiment_id if owner is None else owner
+        texts = _stream(feed, last_event_id or cursor, owner, trial_id)
+        return fastapi.responses.StreamingResponse(
+            texts, media_type="text/event-stream", headers=_HEADERS
+        )
+
+    return router
+
+
+async def _stream(
+    feed: feed_lib.Feed, cursor: str | None, experiment_id: int | None, trial_id: int | None
+) -> AsyncIterator[str]:
+    follower = feed_lib.Follower(asyncio.get_running_loop())
+    try:
+        newest = await anyio.to_thread.run_sync(feed.add, follower)
+        home, start = await anyio.to_thread.run_sync(feed.find_start, cursor or "", newest)
+        told = newest if start is None else start
+        yield f"retry: {_RETRY_MSECS}\nid: {cursors.write(home, told)}\n\n"
+        try:
+            while told < newest:
+                batch = await anyio.to_thread.run_sync(feed.read, told)
+                if batch is None:
+                    break
+                told = batch.until
+                yield _write_batch(batch, experiment_id, trial_id)
+        except errors.StoreError:
+            start, told = None, newest
+        if start is None and cursor:
+            yield f"id: {cursors.write(home, told)}\nevent: reset\ndata: {{}}\n\n"
+        while True:
+            try:
+                item = await asyncio.wait_for(follower.next(), _KEEP_ALIVE_SECS)
+            except TimeoutError:
+                # The cursor goes on also where nothing is told.
+                yield f": keep-alive\nid: {cursors.write(home, told)}\n\n"
+                continue
+            if item is None:
+                return
+            if isinstance(item, master_status.MasterStatus):
+                yield _write_status(item)
+            elif item.until > told:
+                told = item.until
+                yield _write_batch(item, experiment_id, trial_id)
+    finally:
+        feed.remove(follower)
+
+
+def _write_batch(batch: changes.Batch, experiment_id: int | None, trial_id: int | None) -> str:
+    text = batch.encode(experiment_id, trial_id)
+    return "" if text is None else f"id: {batch.cursor}\nevent: changes\ndata: {text}\n\n"
+
+
+def _write_status(status: master_status.MasterStatus) -> str:
+    plain = {**codec.to_plain(status), "time": time.time()}
+    return f"event: status\ndata: {json.dumps(plain, separators=(',', ':'))}\n\n"

@@ -1,0 +1,62 @@
+"""`/tensorboard`: opens TensorBoard for the page."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import fastapi
+
+from quintain import errors
+from quintain.server import direct_calls, responses
+from quintain.server import tensorboards as tensorboards_lib
+
+
+@dataclasses.dataclass
+class Shown:
+    """What to show."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    experiment_id: int | None = None
+    """All trials of this experiment."""
+
+    trial_ids: list[int] = dataclasses.field(default_factory=list)
+    """These trials."""
+
+    runs: list[str] = dataclasses.field(default_factory=list)
+    """These runs of `quintain train`, as `/runs` names them."""
+
+
+def build_router(
+    calls: direct_calls.DirectCalls,
+    find_run: Callable[[str], pathlib.Path],
+    tensorboards: tensorboards_lib.TensorBoards,
+) -> fastapi.APIRouter:
+    """Returns the address `/tensorboard`.
+
+    Args:
+        calls: Knows experiments and trials.
+        find_run: Returns the directory of a run.
+        tensorboards: Starts them.
+    """
+    router = fastapi.APIRouter(tags=["tensorboard"])
+
+    @router.post("/tensorboard")
+    def open_tensorboard(shown: Shown) -> fastapi.Response:
+        """Starts a TensorBoard, unless one shows the same already, and returns its address."""
+        if shown.experiment_id is None and not shown.trial_ids and not shown.runs:
+            raise errors.ConfigError(
+                "body: says nothing to show; expected experiment_id, trial_ids or runs."
+            )
+        if shown.experiment_id is not None:
+            calls.get_experiment(shown.experiment_id)
+        for trial_id in shown.trial_ids:
+            calls.get_trial(trial_id)
+        url = tensorboards.open(
+            experiment_id=shown.experiment_id,
+            trial_ids=shown.trial_ids,
+            run_dirs=[find_run(name) for name in shown.runs],
+        )
+        return responses.to_response({"url": url})
+
+    return router

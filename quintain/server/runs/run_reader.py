@@ -1,0 +1,257 @@
+"""What the directory of a run tells: how far it is, its settings, checkpoints and curves."""
+
+import os
+import pathlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from quintain import errors
+from quintain.config import yaml_io
+from quintain.records import process_identity, training_run
+from quintain.server.runs import run_index, run_lines, run_samples
+
+TRAINING_FILE: Final = "training.jsonl"
+EVALUATIONS_FILE: Final = "evaluations.jsonl"
+ENVIRONMENT_FILE: Final = "environment.json"
+GIN_FILE: Final = "config.gin"
+LOCK_FILE: Final = "run.lock"
+
+_MAX_PARAMS_BYTES: Final = 2**20
+_MAX_FILE_BYTES: Final = 2**18
+_MAX_ENTRIES: Final = 10_000
+_ELSEWHERE_SECS: Final = 3600.0
+"""A lock of another machine counts for so long after the last record."""
+
+_OWN_KEYS: Final = ("experiment", "imports")
+_CHECKPOINT_FILE: Final = re.compile(
+    r"(?P<name>.*-(?P<step>\d{1,15}))\.(index|data-\d{5}-of-\d{5})"
+)
+_FORMER_FILE: Final = re.compile(rf"{re.escape(run_index.PARAMS_FILE)}\.\d{{1,6}}")
+
+
+class RunReader:
+    """Reads runs. Settings are kept until their file changes, for they are slow to read."""
+
+    def __init__(self) -> None:
+        self._settings: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
+        self._lock = threading.Lock()
+
+    def summarize(self, found: run_index.FoundRun) -> training_run.TrainingRun:
+        """Returns what a list shows of a run."""
+        directory = found.path
+        settings, problem = self._read_settings(directory)
+        training = run_lines.read_last(directory / TRAINING_FILE)
+        evaluation = run_lines.read_last(directory / EVALUATIONS_FILE)
+        lasts = [entry for entry in (training, evaluation) if entry is not None]
+        # An evaluation may be of a later step where no training was recorded.
+        step = max((entry["step"] for entry in lasts), default=0)
+        experiment = settings.get("experiment")
+        experiment = experiment if isinstance(experiment, str) else ""
+        train_steps = _find_train_steps(settings)
+        last_secs = _find_last_time(directory)
+        metrics: dict[str, Any] = {}
+        for entry in lasts:
+            metrics |= run_lines.flatten(entry["metrics"])
+        return training_run.TrainingRun(
+            name=found.name,
+            label=found.label,
+            path=str(directory),
+            experiment=experiment,
+            task=experiment.partition("/")[0],
+            state=_find_state(directory, step, train_steps, last_secs),
+            step=step,
+            train_steps=train_steps,
+            metrics=metrics,
+            time=last_secs,
+            problem=problem,
+        )
+
+    def describe(self, found: run_index.FoundRun) -> training_run.RunDetails:
+        """Returns all that a run's directory tells, but for its curves and samples."""
+        directory = found.path
+        settings, _ = self._read_settings(directory)
+        run = self.summarize(found)
+        gin = run_lines.read_text(directory / GIN_FILE, _MAX_FILE_BYTES)
+        is_running = run.state is training_run.RunProgress.RUNNING
+        imports = settings.get("imports")
+        names = _list_names(directory)
+        return training_run.RunDetails(
+            run=run,
+            params={name: value for name, value in settings.items() if name not in _OWN_KEYS},
+            imports=tuple(map(str, imports)) if isinstance(imports, list) else (),
+            gin="" if gin is None else gin[0],
+            former_params=tuple(filter(_FORMER_FILE.fullmatch, names)),
+            checkpoints=tuple(_list_checkpoints(directory, names)),
+            environment=run_lines.read_json(directory / ENVIRONMENT_FILE, _MAX_FILE_BYTES),
+            holder=_read_lock(directory) if is_running else {},
+            num_sample_files=len(run_samples.list_files(directory)),
+        )
+
+    def read_curves(self, found: run_index.FoundRun, after: str) -> training_run.RunCurves:
+        """Returns what a run has recorded.
+
+        Args:
+            found: The run.
+            after: The cursor of the last answer, whose records are left out; empty for all.
+        """
+        first, _, second = after.partition(".")
+        training = run_lines.read_new(found.path / TRAINING_FILE, first)
+        evaluations = run_lines.read_new(found.path / EVALUATIONS_FILE, second)
+        is_reset = training.is_reset or evaluations.is_reset
+        if is_reset and not (training.is_reset and evaluations.is_reset):
+            training = run_lines.read_new(found.path / TRAINING_FILE, "")
+            evaluations = run_lines.read_new(found.path / EVALUATIONS_FILE, "")
+        return training_run.RunCurves(
+            cursor=f"{training.cursor}.{evaluations.cursor}",
+            is_reset=is_reset,
+            is_thinned=training.is_thinned or evaluations.is_thinned,
+            training=_to_columns(training.entries),
+            evaluations=_to_columns(evaluations.entries),
+            state=self.summarize(found).state,
+        )
+
+    def forget_all_but(self, paths: Iterable[pathlib.Path]) -> None:
+        """Forgets the settings of runs that are not listed any more."""
+        kept = set(paths)
+        with self._lock:
+            self._settings = {path: known for path, known in self._settings.items() if path in kept}
+
+    def _read_settings(self, directory: pathlib.Path) -> tuple[dict[str, Any], str]:
+        """Returns the settings of a run, and why they can't be read, if so."""
+        path = directory / run_index.PARAMS_FILE
+        try:
+            found = path.lstat()
+        except OSError as error:
+            return {}, f"{run_index.PARAMS_FILE}: {error.strerror}."
+        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        with self._lock:
+            known = self._settings.get(directory)
+        if known is None or known[0] != mark:
+            known = (mark, *_parse_settings(path))
+            with self._lock:
+                self._settings[directory] = known
+        return known[1], known[2]
+
+
+def _parse_settings(path: pathlib.Path) -> tuple[dict[str, Any], str]:
+    found = run_lines.read_text(path, _MAX_PARAMS_BYTES)
+    if found is None or found[1]:
+        return {}, f"{path.name}: can't be read, or has more than {_MAX_PARAMS_BYTES} bytes."
+    try:
+        content = yaml_io.load_text(found[0], path.name)
+    except errors.ConfigError as error:
+        return {}, str(error)
+    if not isinstance(content, dict):
+        return {}, f"{path.name}: expected names with values."
+    return content, ""
+
+
+def _find_train_steps(settings: Mapping[str, Any]) -> int | None:
+    trainer = settings.get("trainer")
+    steps = trainer.get("train_steps") if isinstance(trainer, Mapping) else None
+    return steps if isinstance(steps, int) and not isinstance(steps, bool) else None
+
+
+def _find_last_time(directory: pathlib.Path) -> float:
+    times = [0.0]
+    for name in (run_index.PARAMS_FILE, TRAINING_FILE, EVALUATIONS_FILE):
+        try:
+            times.append((directory / name).lstat().st_mtime)
+        except OSError:
+            continue  # A run that has just begun has no records.
+    return max(times)
+
+
+def _read_lock(directory: pathlib.Path) -> dict[str, Any]:
+    return run_lines.read_json(directory / LOCK_FILE, _MAX_FILE_BYTES)
+
+
+def _find_state(
+    directory: pathlib.Path, step: int, train_steps: int | None, last_secs: float
+) -> training_run.RunProgress:
+    """Returns what a run does.
+
+    The lock itself is not tried: who has it for a moment only would keep a training out. So the
+    process that the file names is looked for. It is not another one of the same number if it was
+    there before the file was written.
+    """
+    path = directory / LOCK_FILE
+    holder = _read_lock(directory)
+    pid = holder.get("pid")
+    if isinstance(pid, int) and 0 < pid < 2**31:
+        if holder.get("host") == socket.gethostname():
+            identity = process_identity.find(pid)
+            try:
+                locked_secs = path.lstat().st_mtime
+            except OSError:
+                locked_secs = 0.0
+            is_running = identity is not None and identity.start_time <= locked_secs + 1.0
+        else:
+            is_running = time.time() - last_secs < _ELSEWHERE_SECS
+        if is_running:
+            return training_run.RunProgress.RUNNING
+    if train_steps is not None and step >= train_steps:
+        return training_run.RunProgress.ENDED
+    return training_run.RunProgress.STOPPED
+
+
+def _list_names(directory: pathlib.Path) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
+    except OSError:
+        return []
+    return sorted(names)
+
+
+def _list_checkpoints(
+    directory: pathlib.Path, names: Iterable[str]
+) -> list[training_run.RunCheckpoint]:
+    """Returns complete checkpoints: those of a run, and those below it, such as its best one."""
+    found = _find_checkpoints(directory, names, "")
+    for name in names:
+        below = directory / name
+        if below.is_dir() and not below.is_symlink():
+            found += _find_checkpoints(below, _list_names(below), f"{name}/")
+    return sorted(found, key=lambda one: (one.step, one.name))
+
+
+def _find_checkpoints(
+    directory: pathlib.Path, names: Iterable[str], prefix: str
+) -> list[training_run.RunCheckpoint]:
+    sizes: dict[str, int] = {}
+    times: dict[str, tuple[int, float]] = {}
+    for name in names:
+        match = _CHECKPOINT_FILE.fullmatch(name)
+        if match is None:
+            continue
+        try:
+            found = (directory / name).lstat()
+        except OSError:
+            continue  # It was just deleted.
+        sizes[match["name"]] = sizes.get(match["name"], 0) + found.st_size
+        if name.endswith(".index"):
+            times[match["name"]] = int(match["step"]), found.st_mtime
+    return [
+        training_run.RunCheckpoint(f"{prefix}{name}", step, sizes[name], mtime)
+        for name, (step, mtime) in times.items()
+    ]
+
+
+def _to_columns(entries: list[dict[str, Any]]) -> training_run.Columns:
+    rows = [run_lines.flatten(entry["metrics"]) for entry in entries]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return training_run.Columns(
+        steps=[entry["step"] for entry in entries],
+        times=[_find_time(entry) for entry in entries],
+        metrics={name: [row.get(name) for row in rows] for name in names},
+    )
+
+
+def _find_time(entry: Mapping[str, Any]) -> float | None:
+    found = entry.get("time_secs")
+    return run_lines.to_float(found) if run_lines.is_number(found) else None

@@ -1,0 +1,108 @@
+"""How records of any kind are asked for.
+
+The queries are texts, so that they can be asked through the standard library's `sqlite3` as well as
+through SQLAlchemy, whose import takes longer than what most commands read.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from quintain import errors
+from quintain.store import columns
+
+R = TypeVar("R")
+
+Select = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
+"""Asks a query with values for its `:names`, and returns rows."""
+
+
+class Queries:
+    """Asks a database for records."""
+
+    def __init__(self, select: Select, *, is_sqlite: bool, failure: type[Exception]) -> None:
+        """Stores how to ask.
+
+        Args:
+            select: Asks a query.
+            is_sqlite: Whether the database is SQLite, which knows more of deleted experiments.
+            failure: What is raised by texts that are damaged, and by databases that can't be read.
+        """
+        self._select = select
+        self._is_sqlite = is_sqlite
+        self._failure = failure
+        self._damage = (ValueError, TypeError, AttributeError, KeyError, failure)
+
+    def _list(
+        self, kind: type[R], where: "Where", order: str, instead: Mapping[str, str] | None = None
+    ) -> list[R]:
+        """Returns records; `instead` has what is read in place of columns."""
+        instead = instead or {}
+        # `group` is a word of SQL.
+        names = ", ".join(instead.get(name, f'"{name}"') for name in columns.list_names(kind))
+        query = f"SELECT {names} FROM {columns.TABLES[kind]} {where} {order}"
+        return [columns.to_record(kind, row) for row in self._select(query, where.values)]
+
+    def _get(self, kind: type[R], key: str, value: Any) -> R:
+        found = self._list(kind, Where(**{key: value}), "")
+        if not found:
+            raise self._missing(kind, key, value)
+        return found[0]
+
+    def _find_value(self, query: str, values: Mapping[str, Any] | None = None) -> Any:
+        """Returns the first value of the first row, or None if there is no row."""
+        return next((row[0] for row in self._select(query, values or {})), None)
+
+    def _find_last_id(self, table: str) -> int:
+        """Returns the largest number of a row; in SQLite, also of those that were deleted."""
+        known = self._find_value(f"SELECT max(id) FROM {table}") or 0
+        if self._is_sqlite:
+            query = "SELECT seq FROM sqlite_sequence WHERE name = :table"
+            known = max(known, self._find_value(query, {"table": table}) or 0)
+        return int(known)
+
+    def _check_damage(self, error: Exception) -> None:
+        """Raises an error again that is about the database, not about the value that was read."""
+        if isinstance(error, self._failure) and "decode to UTF-8" not in str(error):
+            raise error
+
+    def _missing(self, kind: type[Any], key: str, value: Any) -> errors.NotFoundError:
+        table = columns.TABLES[kind]
+        if isinstance(value, str):
+            query = f"SELECT {key} FROM {table} WHERE {key} LIKE :like LIMIT 3"
+            near = [row[0] for row in self._select(query, {"like": f"{value[:4] or '-'}%"})]
+            hint = f"similar ones: {', '.join(near)}" if near else "no UUID begins like it"
+        else:
+            newest = self._find_value(f"SELECT max({key}) FROM {table}")
+            hint = f"the newest is {newest}" if newest else "there are none yet"
+        return errors.NotFoundError(f"There is no {table.removesuffix('s')} {value}; {hint}.")
+
+
+class Where:
+    """The conditions of a query, with their values.
+
+    Args:
+        **equal: What columns must be equal to; None for anything.
+    """
+
+    def __init__(self, **equal: Any) -> None:
+        self.values: dict[str, Any] = {}
+        self._conditions: list[str] = []
+        for name, value in equal.items():
+            if value is not None:
+                self.add(f'"{name}" = :{name}', **{name: columns.to_column(value)})
+
+    def add(self, condition: str, **values: Any) -> None:
+        """Adds a condition."""
+        self._conditions.append(condition)
+        self.values.update(values)
+
+    def add_any(self, name: str, allowed: Collection[str]) -> None:
+        """Adds that a column is one of some texts, if there are any."""
+        if allowed:
+            values = {
+                f"{name}{number}": columns.to_column(text) for number, text in enumerate(allowed)
+            }
+            self.add(f'"{name}" IN ({", ".join(f":{key}" for key in values)})', **values)
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""

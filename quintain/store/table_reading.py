@@ -1,0 +1,110 @@
+"""Reads what tables and charts of many trials show: values as they are kept, without records.
+
+An experiment may have tens of thousands of trials, for which building records would take longer
+than all else.
+"""
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from quintain.records import curve, metric
+from quintain.store import curve_reading
+
+_NUM_ROWS: Final = 1000
+
+
+class TrialCount(NamedTuple):
+    """The trials of an experiment that are in one state."""
+
+    experiment_id: int
+    state: str
+    num_trials: int
+    min_metric: float | None
+    """Smallest of their best searched metrics; None if there is none."""
+    max_metric: float | None
+    """The largest."""
+
+
+class TableReader(curve_reading.CurveReader):
+    """Reads columns of trials and curves."""
+
+    def read_trial_columns(self, experiment_id: int, names: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns columns of the trials of an experiment, in the order of their ids.
+
+        Args:
+            experiment_id: The experiment.
+            names: The columns, as the store has them: hyperparameters are JSON.
+        """
+        query = f"SELECT {_quote(names)} FROM trials WHERE experiment_id = :id ORDER BY id"
+        return _read_columns(names, self._select(query, {"id": experiment_id}))
+
+    def read_curve_columns(self, experiment_id: int) -> dict[str, list[Any]]:
+        """Returns columns of the curves of results, in the order of trials.
+
+        They are `trial_id`, `group`, `name`, `last`, `min` and `max`.
+        """
+        names = ("trial_id", "group", "name", "last", "min", "max")
+        query = (
+            f"SELECT {_quote(names)} FROM curves "
+            'WHERE experiment_id = :id AND "group" != :system ORDER BY trial_id'
+        )
+        values = {"id": experiment_id, "system": metric.MetricGroup.SYSTEM.value}
+        return _read_columns(names, self._select(query, values))
+
+    def has_changed(self, experiment_id: int, after: int) -> bool:
+        """Returns whether anything of an experiment changed after a change."""
+        query = "SELECT 1 FROM changes WHERE id > :after AND experiment_id = :id LIMIT 1"
+        return self._find_value(query, {"id": experiment_id, "after": after}) is not None
+
+    def list_packed_curves(
+        self,
+        experiment_id: int,
+        *,
+        names: Collection[tuple[metric.MetricGroup, str]] = (),
+        trial_ids: Collection[int] = (),
+    ) -> list[tuple[int, str, bytes]]:
+        """Returns trial, `group/name` and points of curves, in the order of trials.
+
+        Args:
+            experiment_id: The experiment.
+            names: Groups and names of metrics; empty for all.
+            trial_ids: Trials; empty for all.
+        """
+        where = curve_reading.choose_curves(experiment_id, names, trial_ids)
+        query = f"SELECT trial_id, \"group\" || '/' || name, num_points, points FROM curves {where}"
+        rows = list(self._select(f"{query} ORDER BY trial_id", where.values))
+        if all(len(row[3]) == curve.POINT_BYTES * curve.count_kept(row[2]) for row in rows):
+            return [(row[0], row[1], row[3]) for row in rows]
+        # Some are damaged, and are made anew there.
+        found = self._list_curves(where)
+        return [(each.trial_id, f"{each.group.value}/{each.name}", each.points) for each in found]
+
+    def count_trials(self, experiment_ids: Collection[int]) -> list[TrialCount]:
+        """Returns how many trials experiments have in which state, and between which metrics.
+
+        Args:
+            experiment_ids: The experiments; those without trials are left out.
+        """
+        listed = ", ".join(str(int(each)) for each in experiment_ids)
+        # SQLite takes not-a-number for the largest.
+        best = "CASE WHEN best_metric = 'NaN' THEN NULL ELSE best_metric END"
+        query = (
+            f"SELECT experiment_id, state, count(*), min({best}), max({best}) FROM trials "
+            f"WHERE experiment_id IN ({listed or 'NULL'}) GROUP BY experiment_id, state"
+        )
+        return [TrialCount(*row) for row in self._select(query, {})]
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _read_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    columns: list[list[Any]] = [[] for _ in names]
+    left = iter(rows)
+    # Some at a time, so that few rows live at once: the garbage collector looks at all of them.
+    while some := list(itertools.islice(left, _NUM_ROWS)):
+        for column, values in zip(columns, zip(*some, strict=True), strict=True):
+            column.extend(values)
+    return dict(zip(names, columns, strict=True))

@@ -1,0 +1,186 @@
+"""The list of experiments and the table of trials, in a browser."""
+
+import csv
+import re
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+ROWS = ".grid-body .grid-row"
+
+
+def read_column(page, place):
+    """Returns the texts of a column in the order in which rows are seen."""
+    return page.evaluate(
+        """(place) => {
+            const at = (row) => Number(row.getAttribute('aria-rowindex'));
+            return [...document.querySelectorAll('.grid-body .grid-row')]
+                .sort((a, b) => at(a) - at(b)).map((row) => row.children[place].textContent);
+        }""",
+        place,
+    )
+
+
+def test_table_of_10000_trials_keeps_few_rows_in_the_document_and_sorts_nan_last(serve, open_page):
+    page = open_page(serve(num_trials=10_000), "#/experiments/1")
+
+    page.get_by_role("columnheader", name="best accuracy").get_by_role("button").click()
+    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    best = [float(value) for value in read_column(page, 3)[:10]]
+    page.locator(".grid").evaluate("(grid) => { grid.scrollTop = grid.scrollHeight; }")
+    expect(page.locator(ROWS + "[aria-rowindex='10001']")).to_be_visible()
+
+    assert best == sorted(best, reverse=True)
+    assert read_column(page, 3)[-3:] == ["NaN"] * 3
+    assert page.locator(ROWS).count() < 80
+    assert page.locator(".grid").get_attribute("aria-rowcount") == "10001"
+
+
+def test_live_trials_change_neither_scroll_nor_order_nor_selection(serve, open_page):
+    page = open_page(serve(num_trials=300, is_live=True), "#/experiments/1?sort=-id&sel=7,280-282")
+    grid = page.locator(".grid")
+
+    expect(page.locator(ROWS).first).to_be_visible()
+    grid.evaluate("(grid) => { grid.scrollTop = 600; }")
+    count = page.locator(".filter-count")
+    before = count.text_content()
+    expect(count).not_to_have_text(before)
+
+    assert grid.evaluate("(grid) => grid.scrollTop") == 600
+    ids = [int(value) for value in read_column(page, 1)]
+    assert ids == sorted(ids, reverse=True)
+    expect(page.locator(".selected-bar b")).to_have_text("4")
+    expect(page.locator(ROWS + ".selected")).to_have_count(3)
+
+
+def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, open_page):
+    first = serve(num_trials=50, is_live=True)
+    page = open_page(first, "#/experiments/1", may_lose_master=True)
+    expect(page.locator(".connection")).to_have_text("live")
+
+    first.stop()
+    expect(page.locator(".connection")).to_contain_text("The master does not answer")
+    assert page.locator(ROWS).count() > 10
+    serve(num_trials=200, is_live=True, port=first.server_port)
+
+    expect(page.locator(".connection")).to_have_text("live")
+    expect(page.locator(".filter-count")).to_have_text(re.compile("^2.. trials"))
+
+
+def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_page):
+    page = open_page(serve(num_trials=500), "#/experiments/1")
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    page.get_by_role("button", name="?").click()
+    expect(page.get_by_text("A metric means its best value")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("optimizer == lamb and acuracy > 0.5")
+    expect(page.get_by_role("alert")).to_contain_text("Did you mean 'accuracy'?")
+    page.get_by_label("Filter trials").fill("optimizer == lamb and accuracy > 0.5")
+    expect(page.locator(".filter-problem")).to_have_count(0)
+
+    page.get_by_role("button", name="completed").click()
+    expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 500 trials"))
+    assert set(read_column(page, 10)) == {"lamb"}
+    assert set(read_column(page, 2)) == {"completed"}
+
+
+def test_link_shows_the_same_view(serve, open_page):
+    server = serve(num_trials=200)
+    page = open_page(server, "#/experiments/1")
+    page.get_by_role("columnheader", name="learning_rate").get_by_role("button").click()
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_label("restarts").check()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="completed").click()
+    page.get_by_label("Select trial").nth(2).click()
+    page.get_by_label("Select trial").nth(5).click(modifiers=["Shift"])
+    expect(page.locator(ROWS + ".selected")).to_have_count(4)
+    expect(page).to_have_url(re.compile("sel="))
+
+    other = open_page(server, page.url.split("/", 3)[3])
+
+    expect(other.locator(ROWS + ".selected")).to_have_count(4)
+    heads = [one.get_by_role("columnheader").all_inner_texts() for one in (page, other)]
+    assert heads[0] == heads[1]
+    assert "restarts" in heads[0]
+    assert read_column(other, 1)[:15] == read_column(page, 1)[:15]
+
+
+def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
+    page = open_page(serve(num_trials=2000), "#/experiments/1?sort=-id")
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    page.locator(".grid").evaluate("(grid) => { grid.scrollTop = 9000; }")
+    expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
+    page.evaluate("location.hash = '#/nothing'")
+    expect(page.get_by_text("There is no such page")).to_be_visible()
+    page.go_back()
+
+    expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
+
+
+def test_keys_walk_select_and_open(serve, open_page):
+    page = open_page(serve(num_trials=100), "#/experiments/1")
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    page.keyboard.type("jjxjj")
+    page.keyboard.press("Shift+X")
+    expect(page.locator(ROWS + ".selected")).to_have_count(3)
+    page.keyboard.press("Escape")
+    expect(page.locator(ROWS + ".selected")).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.type("ge")
+
+    expect(page.get_by_role("heading", name="Experiments")).to_be_visible()
+
+
+def test_csv_has_all_rows_and_columns(serve, open_page, tmp_path):
+    page = open_page(serve(num_trials=1200), "#/experiments/1")
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    download.value.save_as(tmp_path / "trials.csv")
+
+    with (tmp_path / "trials.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 1200
+    assert {"id", "hparams.model.layers", "training/loss.min", "reason"} <= set(rows[0])
+
+
+def test_hostile_names_are_text_and_archived_experiments_are_shown_on_demand(serve, open_page):
+    page = open_page(serve(num_trials=10), "#/experiments")
+
+    expect(
+        page.get_by_text('<img src=x onerror="alert(1)"> a name of hostile HTML')
+    ).to_be_visible()
+    expect(page.locator("main img")).to_have_count(0)
+    expect(page.locator("tbody tr")).to_have_count(4)
+    page.get_by_label("archived").check()
+
+    expect(page.locator("tbody tr")).to_have_count(5)
+
+
+def test_empty_home_says_what_to_do_next(serve, open_page):
+    page = open_page(serve(is_empty=True), "#/experiments")
+
+    expect(page.get_by_text("quintain experiment create")).to_be_visible()
+    expect(page).to_have_title("Experiments · Quintain")
+
+
+def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
+    page = open_page(serve(num_trials=100), "#/experiments/1")
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".grid").evaluate("(grid) => grid.scrollWidth > grid.clientWidth")

@@ -1,0 +1,221 @@
+"""The page with a search of ten thousand trials, and with hostile words, in a real browser."""
+
+import csv
+
+import pytest
+
+from quintain.client import home as home_lib
+from quintain.records import experiment, metric, states, trial
+from quintain.scheduler import launcher as launcher_lib
+from quintain.scheduler import slots
+from quintain.server import daemon
+from quintain.store import store as store_lib
+from quintain.testing import made_search
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+NUM_TRIALS = 10_000
+WHERE = "learning_rate < 1e-4 and units >= 256"
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202e'\"`${1}"
+
+
+class IdleLauncher(launcher_lib.Launcher):
+    """Has no process, and starts none."""
+
+    def start(self, launch):
+        raise AssertionError(launch)
+
+    def adopt(self, *_):
+        return False
+
+    def kill(self, launch_id):
+        raise AssertionError(launch_id)
+
+    def poll(self):
+        return []
+
+    def read_logs(self):
+        return []
+
+    def close(self, *, kill):
+        pass
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    home = home_lib.find_home(str(tmp_path_factory.mktemp("home with [brackets] and ü")))
+    home.create()
+    store = store_lib.open_store(home.database)
+    made_search.write_search(store, NUM_TRIALS)
+    _write_hostile(store)
+    store.close()
+    with daemon.MasterServer(
+        home, slots=slots.find_slots(2, 1), launcher=IdleLauncher(), accept_new_database=True
+    ) as started:
+        yield started
+
+
+def _write_hostile(store):
+    with store.transaction() as session:
+        config = {
+            "name": HOSTILE,
+            "hyperparameters": {HOSTILE: {"type": "const", "val": HOSTILE}},
+            "searcher": {"name": "single", "metric": HOSTILE, "smaller_is_better": True},
+        }
+        owner = session.add_experiment(
+            experiment.Experiment(
+                id=0,
+                state=states.ExperimentState.ERROR,
+                config=config,
+                original_config=HOSTILE,
+                model_dir="",
+                description=HOSTILE * 100,
+                labels=(HOSTILE,),
+                start_time=-1e12,
+                end_time=1e12,
+                reason=HOSTILE,
+            )
+        )
+        record = trial.TrialRecord(
+            id=0,
+            experiment_id=owner.id,
+            request_id=HOSTILE,
+            state=states.TrialState.ERROR,
+            hparams={HOSTILE: HOSTILE},
+            seed=1,
+            reason=HOSTILE,
+            start_time=1e12,
+            end_time=-1e12,
+        )
+        added = session.add_trial(record)
+        group = metric.MetricGroup.VALIDATION
+        session.add_metrics(
+            [
+                metric.MetricRow(added.id, group, 10 * at, {HOSTILE: value, "m": HOSTILE}, 1, time)
+                for at, (value, time) in enumerate(
+                    [("NaN", 5.0), ("Infinity", -3.0), (1e308, 1e12), (-1e308, 0.0), (0.5, 1.0)]
+                )
+            ]
+        )
+
+
+def read_column(visit, name):
+    """Returns what the shown rows of the table have in a column."""
+    return visit.page.evaluate(
+        """name => {
+          const heads = [...document.querySelectorAll('[role=columnheader]')];
+          const at = heads.findIndex((head) => head.textContent.trim().startsWith(name));
+          const rows = [...document.querySelectorAll('.grid-body [role=row]')];
+          return rows.sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)
+            .map((row) => row.children[at].textContent.trim());
+        }""",
+        name,
+    )
+
+
+def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit, tmp_path):
+    page = visit.page
+    visit.open(server.sign_in.build_link(), "/experiments/1")
+    visit.wait("10,000 trials")
+    page.get_by_role("columnheader", name="best accuracy").click()
+    page.get_by_role("columnheader", name="best accuracy").click()
+    page.wait_for_url(lambda address: "sort=" in address)
+    with server.master._core.store.reading() as session:
+        trials = session.list_trials(1)
+    values = sorted(record.best_metric for record in trials)
+    shown = [float(text) for text in read_column(visit, "best accuracy")]
+    assert shown[0] == pytest.approx(values[-1], abs=1e-3) or shown[0] == pytest.approx(
+        values[0], abs=1e-3
+    )
+    assert shown in (sorted(shown), sorted(shown, reverse=True))
+    visit.take_picture("table-10000")
+
+    page.get_by_label("Filter trials by an expression").fill(
+        "learning_rate < 1e-4 and units >= 256"
+    )
+    expected = sum(
+        record.hparams["learning_rate"] < 1e-4 and record.hparams["units"] >= 256
+        for record in trials
+    )
+    visit.wait(f"{expected} of 10,000 trials")
+    page.get_by_label("Filter trials by an expression").fill("learning_rat < 1e-4")
+    visit.wait("learning_rate")
+    assert page.locator("#filter-problem").is_visible()
+    page.get_by_label("Filter trials by an expression").fill("")
+    visit.wait("10,000 trials")
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").or_(page.get_by_role("link", name="CSV")).click()
+    saved = tmp_path / "trials.csv"
+    download.value.save_as(saved)
+    with saved.open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == NUM_TRIALS
+
+    for tab in ("curves", "parallel", "scatter", "importance"):
+        visit.go(f"/experiments/1?tab={tab}")
+        page.locator("section.tab-body canvas, section.tab-body svg, .importance").first.wait_for()
+        page.wait_for_timeout(500)
+        visit.take_picture(f"{tab}-10000")
+
+
+def test_a_link_shows_the_same_view(server, visit):
+    visit.open(
+        server.sign_in.build_link(), "/experiments/1?where=units%20%3C%2010&sort=-hparams.units"
+    )
+    visit.wait("of 10,000 trials")
+    address = visit.page.url
+    units = read_column(visit, "units")
+    visit.page.reload()
+    visit.wait("of 10,000 trials")
+    assert visit.page.url == address
+    assert units[0] == "9"
+    assert read_column(visit, "units") == units
+
+
+def test_hostile_words_are_shown_as_text(server, visit):
+    visit.open(server.sign_in.build_link(), "/experiments")
+    visit.wait("onerror=alert(1)")
+    for place in (
+        "/experiments/2",
+        *(
+            f"/experiments/2?tab={tab}"
+            for tab in (
+                "curves",
+                "parallel",
+                "scatter",
+                "importance",
+                "compare",
+                "search",
+                "timeline",
+                "logs",
+                "config",
+            )
+        ),
+        f"/trials/{NUM_TRIALS + 1}",
+    ):
+        visit.go(place)
+        visit.wait("onerror=alert(1)")
+        visit.page.wait_for_timeout(200)
+    assert visit.page.locator("img[src=x], #app script").count() == 0
+
+
+@pytest.mark.parametrize("place", ["/experiments/77", "/trials/77777777", "/runs/none", "/nowhere"])
+def test_what_is_not_there_is_said_in_words(server, visit, place):
+    visit.expected = ["404"]
+    visit.open(server.sign_in.build_link(), place)
+    visit.page.get_by_text("here is no").or_(visit.page.get_by_text("othing")).first.wait_for()
+
+
+def test_it_can_be_read_on_a_phone(server, visit):
+    visit.page.set_viewport_size({"width": 390, "height": 800})
+    visit.open(server.sign_in.build_link(), "/experiments/1")
+    visit.wait("10,000 trials")
+    visit.take_picture("phone")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_a_link_it_says_how_to_get_one(server, browser):
+    page = browser.new_context().new_page()
+    answer = page.goto(server.url)
+    assert "quintain ui" in page.content()
+    assert answer.status in (200, 401, 403)

@@ -1,0 +1,130 @@
+"""Runs of `quintain train` on the page: listed, looked at while they grow, compared."""
+
+import json
+import os
+import re
+import socket
+
+import pytest
+
+from quintain.client import home as home_lib
+from quintain.server import daemon
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+SETTINGS = """\
+experiment: translation/local
+task: {{model: {{width: {width}}}, note: "{hostile}"}}
+trainer: {{train_steps: 100}}
+"""
+
+
+class NoLauncher:
+    def poll(self):
+        return []
+
+    def read_logs(self):
+        return []
+
+    def find_slowness(self):
+        return ""
+
+    def close(self, kill=False):
+        del kill
+
+
+def to_line(step, loss):
+    metrics = {"training_loss": loss, "learning_rate": 0.1, "step_ms": 3.0}
+    return json.dumps({"step": step, "time_secs": 1e9 + step, "metrics": metrics}) + "\n"
+
+
+def write_run(path, *, width, last_step):
+    path.mkdir(parents=True)
+    (path / "params.yaml").write_text(SETTINGS.format(width=width, hostile=HOSTILE))
+    losses = [None if step == 30 else width / step for step in range(1, last_step + 1)]
+    lines = [to_line(step, loss) for step, loss in enumerate(losses, start=1)]
+    (path / "training.jsonl").write_text("".join(lines))
+    evaluation = {"step": 10, "metrics": {"validation_loss": width / 5}}
+    (path / "evaluations.jsonl").write_text(f"{json.dumps(evaluation)}\n")
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A run that trains (in this process, says its lock), and one that has ended."""
+    live = write_run(tmp_path / "runs" / HOSTILE.replace("/", ""), width=8, last_step=40)
+    (live / "run.lock").write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+    (live / "ckpt-40.index").write_text("x")
+    (live / "translations").mkdir()
+    rows = f"source\treference\thypothesis\none\t{HOSTILE}\teins\n"
+    (live / "translations" / "step-10.tsv").write_text(rows)
+    write_run(tmp_path / "runs" / "wide", width=16, last_step=100)
+    return live
+
+
+@pytest.fixture
+def link(runs, tmp_path):
+    """A link to the page of a master that lists them."""
+    home = home_lib.find_home(str(tmp_path / "home"))
+    folder = str(tmp_path / "runs")
+    with daemon.MasterServer(home, slots=(), launcher=NoLauncher(), run_dirs=[folder]) as server:
+        yield server.sign_in.build_link()
+
+
+def test_a_run_is_watched_while_it_trains(link, runs, visit):
+    visit.open(link, "/runs")
+    page = visit.page
+    page.get_by_role("link", name=HOSTILE).click()
+    chart = page.get_by_label("loss", exact=True)
+    chart.locator(".chart-legend").get_by_text("training_loss").wait_for()
+    visit.wait("1 curve has values that are not finite")
+    page.get_by_role("progressbar", name="steps").get_by_text("40 %").wait_for()
+
+    with (runs / "training.jsonl").open("a") as file:
+        file.write(to_line(80, 0.5))
+    page.get_by_role("progressbar", name="steps").get_by_text("80 %").wait_for()
+    visit.take_picture("run-curves")
+    (runs / "run.lock").unlink()
+    page.locator(".page-head .badge").get_by_text("stopped").wait_for()
+
+    page.get_by_role("link", name="Translations").click()
+    page.get_by_role("cell", name=HOSTILE).wait_for()
+    visit.take_picture("run-translations")
+    page.get_by_role("link", name="Checkpoints").click()
+    page.get_by_role("rowheader", name="ckpt-40").wait_for()
+    page.get_by_role("link", name="Evaluations").click()
+    page.get_by_role("cell", name="1.6").wait_for()
+    page.get_by_role("link", name="Config").click()
+    page.get_by_role("rowheader", name="task.model.width").wait_for()
+    page.get_by_role("link", name="Environment").click()
+    visit.wait("Nothing is known of its start")
+
+
+def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
+    visit.open(link, "/runs")
+    page = visit.page
+    page.get_by_role("checkbox", name=f"Choose {HOSTILE}").check()
+    page.get_by_role("checkbox", name="Choose wide").check()
+    visit.take_picture("runs")
+    page.get_by_role("button", name="Compare 2 runs").click()
+
+    row = page.get_by_role("row", name=re.compile("task.model.width"))
+    row.get_by_text("16").wait_for()
+    assert page.get_by_role("rowheader", name="task.note").count() == 0
+    chart = page.get_by_label("loss", exact=True)
+    chart.locator(".chart-legend").get_by_text("wide: validation_loss").wait_for()
+    visit.take_picture("runs-compared")
+
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.get_by_role("row", name=re.compile("task.model.width")).wait_for()
+    page.go_back()
+
+
+def test_a_run_that_there_is_not_says_so(link, visit):
+    visit.expected = ["404"]
+    visit.open(link, "/runs/nothing")
+
+    visit.wait("There is no such run")

@@ -1,0 +1,36 @@
+import dataclasses
+
+import pytest
+
+from quintain.records import run
+
+
+@pytest.fixture
+def spans(store):
+    """Lets trial 2 hold both slots after trial 1 held one of them; returns when."""
+    first = run.Run("a", 1, 1, (0,), run.RunState.RUNNING, None, 10.0)
+    with store.transaction() as session:
+        session.save_run(first)
+        session.delete_run("a")
+        session.save_run(
+            dataclasses.replace(first, launch_id="b", trial_id=2, slots=(0, 1), start_time=20.0)
+        )
+        return session.list_spans()
+
+
+def test_who_held_which_slot_is_listed(http, spans):
+    answer = http("GET", "/api/v1/timeline").json
+
+    assert answer["slots"] == [{"id": 0, "kind": "cpu", "device": ""}]
+    assert answer["spans"] == [
+        [0, 1, 1, 10.0, spans[0].end_time],
+        [0, 2, 1, 20.0, None],
+        [1, 2, 1, 20.0, None],
+    ]
+
+
+def test_it_is_listed_of_an_experiment_or_a_time(http, spans):
+    later = http("GET", f"/api/v1/timeline?since={spans[0].end_time + 1}&experiment_id=1").json
+    assert [span[1] for span in later["spans"]] == [2, 2]
+    assert http("GET", "/api/v1/timeline?experiment_id=9").status == 404
+    assert http("GET", "/api/v1/timeline?since=then").status == 400
