@@ -38,32 +38,64 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def run_program(tmp_path_factory):
+def run_program(tmp_path_factory, request):
     """Runs a program of `tests/programs/`, and returns the JSON that it writes last.
 
-    The same program with the same arguments runs once, for all processes that share the tests.
+    The same program with the same arguments runs once, for all processes that share the tests. With
+    `is_fresh` it is for what importing or leaving Python does.
     """
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent
 
-    def run(name, *arguments):
+    def run(name, *arguments, is_fresh=False):
         command = [str(_PROGRAMS / name), *map(str, arguments)]
         path = directory / f"{hashlib.sha256(json.dumps(command).encode()).hexdigest()}.json"
         with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                path.write_text(_run_python(command), encoding="utf-8")
+                start = _start_python if is_fresh else request.getfixturevalue("run_python")
+                done = start(*command)
+                assert done.returncode == 0, done.stderr[-3000:]
+                path.write_text(done.stdout.splitlines()[-1], encoding="utf-8")
         return json.loads(path.read_text(encoding="utf-8"))
 
     return run
 
 
-def _run_python(command):
-    """Returns the last line that a program writes."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()[-1]
+def _start_python(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def run_python(tmp_path_factory):
+    """Runs Python as `subprocess.run` does, but in a copy of a process that has TensorFlow.
+
+    It takes what follows `python` on a command line. For programs of which the start is no part of
+    what is tested.
+    """
+    directory = tmp_path_factory.mktemp("output")
+    with subprocess.Popen(
+        [sys.executable, str(_PROGRAMS / "warm_python.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    ) as server:
+
+        def run(*arguments, cwd="."):
+            files = {name: directory / name for name in ("stdout", "stderr")}
+            for file in files.values():
+                file.write_bytes(b"")
+            program = {"arguments": list(map(str, arguments)), "cwd": os.path.abspath(cwd)}
+            server.stdin.write(json.dumps({**program, **files}, default=str) + "\n")
+            server.stdin.flush()
+            code = int(server.stdout.readline())
+            output = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+            return subprocess.CompletedProcess(arguments, code, **output)
+
+        yield run
 
 
 @pytest.fixture

@@ -239,6 +239,7 @@ def test_aligned_files_of_different_length_are_refused(tmp_path, quintain):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_directory_of_another_experiment_is_refused(run_dir, quintain):
     before = sorted(path.name for path in run_dir.iterdir())
 

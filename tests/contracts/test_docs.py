@@ -1,10 +1,7 @@
 """The documentation is true: links lead somewhere, Python code runs, named files exist."""
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -33,16 +30,9 @@ def test_links_and_named_files_exist(page):
     [page for page in PAGES if PYTHON.search(page.read_text())],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_python_code_runs(page, tmp_path):
+def test_python_code_runs(page, tmp_path, run_python):
     code = "\n".join(PYTHON.findall(page.read_text()))
 
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    result = run_python("-c", code, cwd=tmp_path)
 
     assert result.returncode == 0, result.stderr

@@ -30,8 +30,8 @@ def run(command):
         ("07_several_tasks.py", "cosine {'absolute_error'"),
     ],
 )
-def test_example_runs(name, expected):
-    result = run([sys.executable, str(EXAMPLES / name)])
+def test_example_runs(name, expected, run_python):
+    result = run_python(EXAMPLES / name)
 
     assert result.returncode == 0, result.stderr
     assert expected in result.stdout

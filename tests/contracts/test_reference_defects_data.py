@@ -47,7 +47,7 @@ def test_defect_12_two_replicas_evaluate_the_tail_once(run_program, tmp_path):
 
 @pytest.mark.slow
 def test_defect_14_importing_and_using_the_package_leaves_yaml_as_it_was(run_program):
-    assert run_program("compare_yaml.py") == []
+    assert run_program("compare_yaml.py", is_fresh=True) == []
 
 
 # 15: translation needs a logging_dir, evaluates a batch of nothing, takes EOS to be 1, prints, and

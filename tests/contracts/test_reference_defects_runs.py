@@ -188,6 +188,7 @@ def test_defect_9_a_finished_run_gives_its_metrics(tmp_path):
     assert again["validation_loss"] == pytest.approx(float(logs["validation_loss"]))
 
 
+@pytest.mark.slow
 def test_defect_9_a_finished_run_whose_last_evaluation_is_missing_is_evaluated(tmp_path):
     run(build_params(), "train", tmp_path)
     reporter = Collector()

@@ -109,6 +109,7 @@ def test_experiment_registration_sample():
         exp_factory.get_exp_config("bert/pretrainin")
 
 
+@pytest.mark.slow
 def test_training_binary_sample(tmp_path):
     @task_factory.register_task_cls(MaskedLMConfig)
     class MaskedLMTask(base_task.Task):

@@ -220,6 +220,7 @@ def test_accumulated_batches_are_one_large_batch(line_params, is_finite, use_whi
         np.testing.assert_allclose(first, second, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_batches_that_are_too_few_for_an_update_are_dropped(line_params):
     overrides = {
         "task": {"is_finite": True, "num_examples": 40, "train_data": {"global_batch_size": 8}},

@@ -141,4 +141,4 @@ def test_anything_that_can_be_iterated_over_is_taken():
 def test_no_thread_is_left_at_the_end_of_a_program_that_could_be_cut_off_within_tensorflow(
     run_program,
 ):
-    assert run_program("iterators_at_exit.py") == ["MainThread"]
+    assert run_program("iterators_at_exit.py", is_fresh=True) == ["MainThread"]

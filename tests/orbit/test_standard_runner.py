@@ -1,6 +1,4 @@
 import pathlib
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -188,12 +186,10 @@ def test_options_that_exclude_each_other_are_errors(options_class, arguments):
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_finite_data_ends_cleanly_under_every_strategy():
+def test_finite_data_ends_cleanly_under_every_strategy(run_python):
     program = pathlib.Path(__file__).parents[1] / "programs" / "finite_data.py"
 
-    result = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=120
-    )
+    result = run_python(program)
 
     assert result.stdout.splitlines() == ["7 378"] * 3, result.stderr
 

@@ -86,6 +86,7 @@ def test_well_known_phrases_are_translated_right(many_pairs, source, target):
     assert many_pairs[source] == {target}
 
 
+@pytest.mark.slow
 def test_a_sentence_has_one_translation_only(many_pairs):
     assert len(many_pairs) > 100_000
     assert [pair for pair in many_pairs.items() if len(pair[1]) > 1] == []

@@ -1,7 +1,4 @@
-import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -9,13 +6,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def results():
-    program = pathlib.Path(__file__).parent / "graph_program.py"
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def results(run_program):
+    return run_program(pathlib.Path(__file__).parent / "graph_program.py", is_fresh=True)
 
 
 @pytest.mark.parametrize("name", ["split", "in_order", "generator"])

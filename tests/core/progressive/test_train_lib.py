@@ -99,6 +99,7 @@ def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
         np.testing.assert_array_equal(value, found[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_every_checkpoint_holds_the_model_of_its_stage(whole):
     widths = {}
     for path in checkpoints.list_checkpoints(str(whole)):

@@ -43,6 +43,7 @@ def test_probabilities_are_those_of_all_classes_the_largest_first(run):
         assert next(iter(found.probabilities.items())) == (found.label, found.score)
 
 
+@pytest.mark.slow
 def test_predictions_come_in_the_order_of_the_texts_whatever_the_batches(run):
     together = run.classify(TEXTS)
 

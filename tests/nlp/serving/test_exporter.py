@@ -60,6 +60,7 @@ def test_a_text_that_is_too_long_is_an_error(export):
         served_model.load(export).check(["red", "red " * 20])
 
 
+@pytest.mark.slow
 def test_an_export_says_what_it_is(export, model_dir):
     content = json.loads(pathlib.Path(export, exporter.DESCRIPTION_FILE).read_text())
     assert content["kind"] == "translation"
