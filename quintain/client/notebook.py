@@ -3,6 +3,7 @@
 pandas and matplotlib are imported when they are needed, and need not be there otherwise.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
 
@@ -208,7 +209,7 @@ class Experiment:
         trials = [
             trial
             for trial in self._client.list_trials(self.id)
-            if trial.best_metric is not None and trial.best_metric == trial.best_metric
+            if trial.best_metric is not None and math.isfinite(trial.best_metric)
         ]
         trials.sort(key=lambda trial: _get_best(trial) if is_smaller_better else -_get_best(trial))
         return [Trial(self._client, trial) for trial in trials[:num_trials]]

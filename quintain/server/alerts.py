@@ -204,7 +204,7 @@ def build_report(
     measured = [
         (sign * one.best_metric, one)
         for one in trials
-        if one.best_metric is not None and not math.isnan(one.best_metric)
+        if one.best_metric is not None and math.isfinite(one.best_metric)
     ]
     best = min(measured, key=lambda pair: (pair[0], pair[1].id))[1] if measured else None
     counts = {state.value: 0 for state in states.TrialState}

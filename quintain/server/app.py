@@ -46,7 +46,10 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_RESULT_BYTES: Final = 64 * 2**20
 """Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
 
-_COMPRESSED: Final = ("application/json", "text/csv")
+_COMPRESSED: Final = (
+    *("application/json", "text/csv"),
+    *("text/html", "text/css", "text/javascript", "image/svg+xml"),
+)
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
@@ -111,8 +114,8 @@ def build_app(
         prefix=PREFIX,
         sign_in=sign_in,
     )
-    app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(page_files.Page, sign_in=sign_in)
+    app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (

@@ -27,6 +27,8 @@ MOST_BEHIND: Final = 10_000
 """Changes to tell somebody who comes back; with more, it is quicker to fetch everything anew."""
 
 _GATHER_SECS: Final = 0.05
+_PAUSE_SECS: Final = 0.12
+"""Least time between two looks at the store, so that a busy search is not slowed down by them."""
 _STATUS_SECS: Final = 1.0
 
 Item = changes.Batch | master_status.MasterStatus
@@ -164,11 +166,14 @@ class Feed:
             self._wake.set()
 
     def _run(self) -> None:
+        looked_at_secs = 0.0
         while not self._is_closed:
             has_changed = self._wake.wait(_STATUS_SECS if self._followers else None)
             if has_changed:
-                time.sleep(_GATHER_SECS)
+                pause_secs = looked_at_secs + _PAUSE_SECS - time.monotonic()
+                time.sleep(max(pause_secs, _GATHER_SECS))
                 self._wake.clear()
+                looked_at_secs = time.monotonic()
             try:
                 self._tell_changes()
                 self._tell_status()

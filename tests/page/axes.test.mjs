@@ -29,6 +29,8 @@ test("categories stand in order, numbers among them by size", () => {
 
 test("an axis of one value or none can be drawn", () => {
   near(buildAxis(COLUMN, Float64Array.of(3, 3)).places[0], 0.5);
+  const textOf = (value, kind) => buildAxis(COLUMN, Float64Array.of(value), { kind }).ticks.map((tick) => tick.text);
+  assert.deepEqual([textOf(0.92431, "double"), textOf(0.003102, "log"), textOf(-2, "int"), textOf(0, "double")], [["0.9243"], ["0.003102"], ["-2"], ["0"]]);
   assert.equal(buildAxis(COLUMN, Float64Array.of(NaN)).ticks.length, 0);
   assert.equal(buildAxis(COLUMN, [""]).categories.length, 0);
 });

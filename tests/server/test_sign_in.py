@@ -105,7 +105,7 @@ def test_a_link_opens_the_page_once(ask, served):
     # Without a path it is good for the directory of the link, which nobody else knows.
     assert attributes == ["Max-Age=2592000", "HttpOnly", "SameSite=Strict"]
     page = ask("GET", "/", Cookie=given)
-    assert (page.status, page.headers["Vary"]) == (200, "Cookie")
+    assert (page.status, page.headers["Vary"]) == (200, "Cookie, Accept-Encoding")
     assert b"The page" in page.data
     assert ask("GET", "/api/v1/master", Cookie=given).json()["version"] == "1.2.3"
 

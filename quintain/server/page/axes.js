@@ -51,8 +51,8 @@ function layNumbers(values, { kind, isLog: wantsLog, numTicks }) {
   const extent = positive ?? findExtent([values], false);
   const [lo, hi] = extent ?? [0, 1];
   const scale = buildScale(lo, hi, isLog);
-  const numbers = isLog ? findLogTicks(lo, hi, numTicks) : findTicks(lo, hi, numTicks, kind === "int");
-  const texts = isLog ? writeLogTicks(numbers) : writeTicks(numbers);
+  const numbers = lo === hi ? [lo] : isLog ? findLogTicks(lo, hi, numTicks) : findTicks(lo, hi, numTicks, kind === "int");
+  const texts = isLog && lo < hi ? writeLogTicks(numbers) : writeTicks(numbers);
   return {
     isLog,
     lo,

@@ -44,7 +44,7 @@ export function ImportanceView({ data, route }) {
       <${Choice} label="Metric" value=${metric} options=${metrics.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => setQuery({ im: name })} />
       <${Choice} label="Found by" value=${evaluator} options=${EVALUATORS} onChange=${(/** @type {string} */ name) => setQuery({ ie: name === "auto" ? null : name })} />
       <${Button} disabled=${isBusy} onClick=${() => setAttempt(attempt + 1)}>Compute again<//>
-      ${answer && !error && html`<span class="muted" role="status">${isBusy ? "Computing …" : `from ${answer.num_trials.toLocaleString("en")} trials${evaluator === "auto" && answer.evaluator ? ` by ${NAMES.get(answer.evaluator) ?? answer.evaluator}` : ""}`}</span>`}
+      ${answer && !answer.problem && !error && html`<span class="muted" role="status">${isBusy ? "Computing …" : `from ${answer.num_trials.toLocaleString("en")} trials${evaluator === "auto" && answer.evaluator ? ` by ${NAMES.get(answer.evaluator) ?? answer.evaluator}` : ""}`}</span>`}
     </div>
     ${error && html`<${Problem} error=${error} retry=${() => setAttempt(attempt + 1)} />`}
     ${!answer && !error && html`<${Loading} text="Computing" />`}

@@ -8,7 +8,7 @@ import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
 
-const MOST_COMPARED = 12;
+const MOST_COMPARED = 8; // There are as many colours.
 const COMMAND = "quintain train --experiment=translation/local --model_dir=runs/local";
 
 /** @type {{key: string, label: string, isNumber?: boolean, value: (run: any) => any}[]} */
@@ -83,7 +83,7 @@ export function Steps({ run }) {
 }
 
 function NoRuns() {
-  return html`<${Empty} title="No runs yet">
+  return html`<div class="page-head"><h1>Runs</h1></div><${Empty} title="No runs yet">
     <p>Here are trainings that were started on this machine, and those below folders that the master was given:</p>
     <pre><code>${COMMAND}\nquintain ui --runs runs</code></pre><//>`;
 }

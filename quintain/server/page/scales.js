@@ -199,6 +199,8 @@ export function findTimeTicks(lo, hi, count = 6, offset = 0) {
  * @returns {string[]}
  */
 export function writeTicks(ticks) {
+  // A single one has no neighbour to be told from: it is written as the value that it is.
+  if (ticks.length === 1) return writeLogTicks([Number(ticks[0].toPrecision(4))]);
   const largest = Math.max(...ticks.map(Math.abs));
   const step = ticks.length > 1 ? Math.min(...ticks.slice(1).map((tick, i) => tick - ticks[i])) : largest;
   if (largest >= 1e6 || (largest > 0 && largest < 1e-3) || (step > 0 && step < 1e-6)) {
@@ -216,7 +218,7 @@ export function writeTicks(ticks) {
  */
 export function writeLogTicks(ticks) {
   return ticks.map((tick) =>
-    tick >= 1e-3 && tick < 1e5 ? String(Number(tick.toPrecision(6))) : writePower(tick, 6),
+    tick === 0 || (Math.abs(tick) >= 1e-3 && Math.abs(tick) < 1e5) ? String(Number(tick.toPrecision(6))) : writePower(tick, 6),
   );
 }
 

@@ -121,7 +121,7 @@ function Hidden({ count }) {
 function paintPoints(context, view, { x, y, rows, shading, hasColor, isSmall, chosen, ids }) {
   const isMany = rows.length > 1500;
   const radius = isMany ? 1.5 : isSmall || rows.length > 300 ? 2.5 : 4;
-  context.globalAlpha = isMany ? 0.3 : rows.length > 300 ? 0.65 : 0.85;
+  context.globalAlpha = isMany ? (isSmall ? 0.3 : 0.6) : rows.length > 300 ? 0.65 : 0.85;
   let color = "";
   for (const row of rows) {
     const [px, py] = [view.toX(x.values[row]), view.toY(y.values[row])];

@@ -16,8 +16,9 @@ export function OpenTensorBoard({ runs = [], trialIds = [], experimentId }) {
     setError(null);
     try {
       const { url } = await post("/tensorboard", { runs: runs.map((run) => run.name), trial_ids: trialIds, experiment_id: experimentId ?? null });
-      if (opened) opened.location.href = url;
-      else location.href = url;
+      if (!opened) return void (location.href = url);
+      opened.opener = null;
+      opened.location.href = url;
     } catch (problem) {
       opened?.close();
       setError(problem);

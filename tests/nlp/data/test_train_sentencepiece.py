@@ -33,7 +33,7 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 def test_texts_of_an_entry_are_read(tmp_path, request):
-    sys.path.insert(0, str(request.path.parent))
+    sys.path.insert(0, str(request.path.parent / "pairs"))
     try:
         pairs = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
         importlib.import_module("tiny_translate").prepare(str(tmp_path), pairs)
