@@ -7,6 +7,8 @@ let answer;
 let onVisibility;
 
 class FakeSource extends EventTarget {
+  static CLOSED = 2;
+
   constructor(url) {
     super();
     this.query = new URL(url).searchParams;
@@ -33,7 +35,7 @@ const { positionOf, subscribe, watchConnection } = await import("../../quintain/
 
 const open = () => sources.filter((source) => !source.isClosed);
 const settle = async () => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+  for (let turn = 0; turn < 60; turn += 1) await Promise.resolve();
 };
 let stops = [];
 const listen = (subscriber) => stops.push(subscribe(subscriber));
@@ -107,15 +109,64 @@ test("a page that nobody looks at gives its connection back, and takes up what i
   open()[0].send("reset", {}, "abcdefgh-20");
   document.hidden = true;
   onVisibility();
-  mock.timers.tick(29000);
+  mock.timers.tick(1900);
   assert.equal(open().length, 1);
-  mock.timers.tick(1000);
+  mock.timers.tick(100);
+  assert.equal(open().length, 0);
+  const look = onVisibility;
+  listen({ trial_id: 3 });
   assert.equal(open().length, 0);
   document.hidden = false;
-  onVisibility();
+  look();
   assert.equal(open()[0].query.get("cursor"), "abcdefgh-20");
 });
 
 test("a cursor has a place", () => {
   assert.deepEqual(["abcdefgh-12", "", undefined, "x"].map(positionOf), [12, -1, -1, -1]);
+});
+
+test("of what was deleted nothing more is asked, and the master is not said to be away", async () => {
+  const states = [];
+  listen({ trial_id: 7, onState: (state) => states.push(state) });
+  const asked = [];
+  globalThis.fetch = async (url) => {
+    asked.push(new URL(url).pathname);
+    return answer();
+  };
+  answer = () => Response.json({ error: { kind: "UsageError", message: "There is no trial 7." } }, { status: 404 });
+  open()[0].readyState = FakeSource.CLOSED;
+  open()[0].onerror();
+  mock.timers.tick(500);
+  await settle();
+  mock.timers.tick(60_000);
+  await settle();
+  assert.deepEqual(asked, ["/secret/api/v1/trials/7"]);
+  assert.deepEqual(states, ["connecting", "live"]);
+});
+
+test("of many windows four keep a connection; the others come again and again for what is new", async () => {
+  const taken = new Set();
+  const locks = {
+    request: async (name, options, use) => {
+      if (taken.has(name)) return use(null);
+      taken.add(name);
+      return use({ name }).then(() => taken.delete(name));
+    },
+  };
+  Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
+  for (let id = 1; id <= 6; id += 1) listen({ trial_id: id });
+  await settle();
+  mock.timers.tick(1000);
+  assert.deepEqual(open().map((source) => source.query.get("trial_id")), ["1", "2", "3", "4"]);
+  mock.timers.tick(1500);
+  assert.equal(open().length, 6);
+  await settle();
+  stops.shift()();
+  await settle();
+  mock.timers.tick(1000);
+  mock.timers.tick(1500);
+  await settle();
+  mock.timers.tick(1000);
+  assert.deepEqual(open().map((source) => source.query.get("trial_id")), ["2", "3", "4", "5"]);
+  Object.defineProperty(globalThis, "navigator", { value: {}, configurable: true });
 });

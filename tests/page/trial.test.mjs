@@ -13,7 +13,7 @@ const line = (id) => ({ id, trial_id: 1, time: id, source: "stdout", text: `line
 const ids = (lines) => lines.map((one) => one.id);
 
 test("what would steer a terminal or reorder a line is shown", () => {
-  assert.equal(clean("\x1b[31;1mred\x1b[0m \x1b]0;title\x07 \u202eabc\u2066\r\n<b>"), "red \\x1b]0;title\\x07 \\u202eabc\\u2066\\x0d\\x0a<b>");
+  assert.equal(clean("\x1b[31;1mred\x1b[0m \x1b]0;title\x07 \u202eabc\u2066\r\n<b>"), "red \\x1b]0;title\\x07 \\u202eabc\\u2066\\x0d\n<b>");
   assert.equal(clean("a\tä 😀"), "a\tä 😀");
 });
 

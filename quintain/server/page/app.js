@@ -44,7 +44,7 @@ function App() {
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="top">
-      <a class="brand" href="#/experiments"><img src="static/favicon.svg" alt="" width="22" height="22" /><span>Quintain</span></a>
+      <a class="brand" href="#/experiments" aria-label="Quintain"><img src="static/favicon.svg" alt="" width="22" height="22" /><span>Quintain</span></a>
       <nav aria-label="pages">${LINKS.map(([key, label]) => html`
         <a key=${key} href="#/${key}" aria-current=${isWithin(view, key) ? "page" : undefined}>${label}</a>`)}</nav>
       <span class="space"></span>

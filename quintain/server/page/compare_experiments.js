@@ -136,5 +136,5 @@ function bestValues(data) {
 
 /** @param {any} experiment */
 function nameOf(experiment) {
-  return experiment.description || experiment.config?.name || "";
+  return experiment.config?.name || experiment.description?.split("\n")[0] || "";
 }

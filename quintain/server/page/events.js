@@ -16,7 +16,11 @@ import { ApiError, address, get } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 5000;
-const HIDDEN_MS = 30000;
+const HIDDEN_MS = 2000;
+// Browsers give a host six connections, for all windows together: more streams would leave none for answers.
+const MOST_STREAMS = 4;
+const GUEST_MS = 1000;
+const GUEST_PAUSE_MS = 1500;
 
 /** @type {Map<string, Stream>} */
 const streams = new Map();
@@ -69,6 +73,20 @@ function tell() {
   for (const watcher of watchers) watcher(state);
 }
 
+/** Takes one of the few places for a stream that all windows share; returns how to give it back, null if all are
+ * taken. A browser frees the place of a window that is closed. @returns {Promise<(() => void) | null>} */
+async function takePlace() {
+  for (let place = 0; place < MOST_STREAMS; place += 1) {
+    /** @type {(() => void) | null} */
+    const leave = await new Promise((resolve) => {
+      navigator.locks.request(`quintain stream ${place}`, { ifAvailable: true }, (lock) =>
+        lock ? new Promise((end) => resolve(() => end(undefined))) : resolve(null));
+    });
+    if (leave) return leave;
+  }
+  return null;
+}
+
 class Stream {
   /** @param {{experiment_id?: number, trial_id?: number}} filter */
   constructor(filter) {
@@ -85,6 +103,10 @@ class Stream {
     this.wait = FIRST_WAIT_MS;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.hiding = undefined;
+    /** @type {(() => void) | null} */
+    this.leave = null;
     this.onVisibility = () => this.followVisibility();
   }
 
@@ -105,19 +127,21 @@ class Stream {
     this.subscribers.delete(subscriber);
     if (this.subscribers.size) return false;
     document.removeEventListener("visibilitychange", this.onVisibility);
+    clearTimeout(this.hiding);
     this.close();
     return true;
   }
 
   open() {
     this.close();
+    if (document.hidden) return;
     const source = new EventSource(address("/events", { ...this.filter, cursor: this.cursor }));
     this.source = source;
     source.onopen = () => {
       this.wait = FIRST_WAIT_MS;
       this.become("live");
     };
-    source.onerror = () => this.retry();
+    source.onerror = () => this.retry(source.readyState === EventSource.CLOSED);
     source.addEventListener("changes", (event) => {
       this.note(event);
       const changes = JSON.parse(event.data);
@@ -131,39 +155,65 @@ class Stream {
       this.note(event);
       for (const one of [...this.subscribers]) one.onReset?.();
     });
+    if (globalThis.navigator?.locks) this.share(source);
   }
 
   close() {
     clearTimeout(this.timer);
     this.source?.close();
     this.source = null;
+    this.leave?.();
+    this.leave = null;
   }
 
-  /** Tries again by itself: the browser gives up at answers like 502 of a proxy. */
-  retry() {
+  /** Keeps the connection if few windows have one, else takes what is new and comes again soon.
+   * @param {EventSource} source */
+  async share(source) {
+    const leave = await takePlace();
+    if (this.source !== source) return leave?.();
+    this.leave = leave;
+    if (leave) return undefined;
+    this.timer = setTimeout(() => {
+      this.close();
+      this.timer = setTimeout(() => this.open(), GUEST_PAUSE_MS);
+    }, GUEST_MS);
+    return undefined;
+  }
+
+  /** Tries again by itself: the browser gives up at answers like 502 of a proxy. Of what does not exist
+   * (any more) there is nothing to hear. @param {boolean} wasAnswered whether the master, or a proxy, refused */
+  retry(wasAnswered = false) {
     this.close();
-    if (this.state !== "signed out") this.become("lost");
+    if (this.state !== "signed out" && !wasAnswered) this.become("lost");
     this.timer = setTimeout(async () => {
-      const problem = await get("/master").catch((error) => error);
+      const problem = await get(this.path()).catch((error) => error);
       if (!this.subscribers.size || this.source) return;
-      if (problem instanceof ApiError) {
+      if (!(problem instanceof ApiError)) {
+        this.open();
+      } else if (problem.status === 404) {
+        this.become("live");
+      } else {
         if (problem.status === 401 || problem.status === 403) this.become("signed out");
         this.retry();
-      } else {
-        this.open();
       }
     }, this.wait);
     this.wait = Math.min(LONGEST_WAIT_MS, this.wait * 1.5);
   }
 
+  /** Where to ask whether there is what the stream is about. */
+  path() {
+    const { experiment_id, trial_id } = this.filter;
+    if (trial_id !== undefined) return `/trials/${trial_id}`;
+    return experiment_id === undefined ? "/master" : `/experiments/${experiment_id}`;
+  }
+
   /** A hidden page gives its connection back, and takes up where it was when it is looked at. */
   followVisibility() {
     if (document.hidden) {
-      if (this.source) this.timer = setTimeout(() => this.close(), HIDDEN_MS);
-    } else if (!this.source) {
-      this.open();
+      this.hiding = setTimeout(() => this.close(), HIDDEN_MS);
     } else {
-      clearTimeout(this.timer);
+      clearTimeout(this.hiding);
+      if (!this.source) this.open();
     }
   }
 

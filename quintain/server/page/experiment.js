@@ -10,6 +10,7 @@ import { parseFilter } from "./filter.js";
 import { FilterBar } from "./filter_bar.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
+import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
@@ -109,7 +110,9 @@ function Header({ experiment, data, version, status, props }) {
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
       ${parent && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${parent}`}>#${parent}</a></dd></div>`}
     </dl>
-    ${experiment.reason && html`<div class="problem reason">${format.short(experiment.reason, 2000)}</div>`}
+    ${experiment.description && format.short(experiment.description) !== nameOf(experiment) && html`
+      <p class="description muted"><bdi>${clean(shorten(experiment.description))}</bdi></p>`}
+    ${experiment.reason && html`<div class="problem reason">${clean(shorten(experiment.reason))}</div>`}
   </div>`;
 }
 

@@ -155,9 +155,9 @@ export function choose(experiments, { find = "", archived }) {
   return experiments.filter(fits).sort((a, b) => b.id - a.id);
 }
 
-/** What people call an experiment. @param {any} experiment @param {number} [most] characters @returns {string} */
+/** What people call an experiment, as `quintain experiment list` has it. @param {any} experiment @param {number} [most] characters @returns {string} */
 export function nameOf(experiment, most = 200) {
-  return format.short(experiment.description || experiment.config?.name, most) || `Experiment ${experiment.id}`;
+  return format.short(experiment.config?.name || experiment.description?.split("\n")[0], most) || `Experiment ${experiment.id}`;
 }
 
 /** @param {Record<string, number>} counts */

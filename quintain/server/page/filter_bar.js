@@ -21,7 +21,7 @@ export function FilterBar(props) {
     <${States} ...${props} />
     ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title=${`Take the brushes away: ${ranges}`}
       onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
-    <span class="filter-count" role="status">${part}${format.number(numTrials)} trials</span>
+    <span class="filter-count" role="status">${part}${format.number(numTrials)} ${numTrials === 1 ? "trial" : "trials"}</span>
     <${Selected} ...${props} />
     ${children && html`<span class="space"></span>${children}`}
     ${problem && html`<div id="filter-problem" class="filter-problem" role="alert">

@@ -63,7 +63,7 @@ export function TrialView({ trialId, route, status }) {
 /** @param {{data: TrialData, status: any}} props */
 function Head({ data, status }) {
   const { trial, experiment } = data;
-  const name = shorten(experiment.description || experiment.config?.name || "", 200);
+  const name = shorten(experiment.config?.name || experiment.description?.split("\n")[0] || "", 200);
   return html`<div class="page-head">
     <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status)} />
     ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
@@ -97,7 +97,7 @@ function findState({ trial }, status) {
 /** Why it ended, with the last lines if it failed. @param {{trial: any, hasLines: boolean}} props */
 function Failure({ trial, hasLines }) {
   if (!trial.reason) return null;
-  const reason = shorten(trial.reason, 5000).split("\n").map(clean).join("\n");
+  const reason = clean(shorten(trial.reason, 5000));
   if (trial.state !== "ERROR") return html`<p class="trial-reason">${reason}</p>`;
   return html`<section class="trial-failure" aria-label="Why it failed">
     <div class="problem" role="alert">${reason}</div>

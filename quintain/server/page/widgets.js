@@ -45,7 +45,11 @@ export function Problem({ error, retry }) {
  * @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string,
  *   label?: string}} props */
 export function Tabs({ tabs, current, hrefOf, label = "views" }) {
-  return html`<nav class="tabs" aria-label=${label}>${tabs.map(({ key, label: name, count }) => html`
+  const bar = useRef();
+  useEffect(() => {
+    bar.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [current]);
+  return html`<nav class="tabs" ref=${bar} aria-label=${label}>${tabs.map(({ key, label: name, count }) => html`
     <a key=${key} href=${hrefOf(key)} class="tab" aria-current=${key === current ? "page" : undefined}>${name}${
       count === undefined ? null : html`<span class="count">${count}</span>`}</a>`)}</nav>`;
 }
@@ -73,7 +77,7 @@ export function Menu({ label, title, kind = "plain", align = "left", children })
     };
   }, [isOpen]);
   return html`<span class="menu" ref=${box}>
-    <button type="button" class="button ${kind}" title=${title} aria-expanded=${String(isOpen)}
+    <button type="button" class="button ${kind}" title=${title} aria-label=${/\w/.test(label) ? undefined : title} aria-expanded=${String(isOpen)}
       onClick=${() => setOpen(!isOpen)}>${label}<span class="caret" aria-hidden="true"></span></button>
     ${isOpen && html`<div class="menu-box ${align}">${typeof children === "function" ? children(close) : children}</div>`}
   </span>`;
