@@ -77,7 +77,7 @@ export function Menu({ label, title, kind = "plain", align = "left", children })
     };
   }, [isOpen]);
   return html`<span class="menu" ref=${box}>
-    <button type="button" class="button ${kind}" title=${title} aria-label=${/\w/.test(label) ? undefined : title} aria-expanded=${String(isOpen)}
+    <button type="button" class="button ${kind}" title=${title} aria-label=${label === "⋯" ? title : undefined} aria-expanded=${String(isOpen)}
       onClick=${() => setOpen(!isOpen)}>${label}<span class="caret" aria-hidden="true"></span></button>
     ${isOpen && html`<div class="menu-box ${align}">${typeof children === "function" ? children(close) : children}</div>`}
   </span>`;
