@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import random as random_lib
+import sys
 import types
 import typing
 
@@ -32,11 +33,14 @@ UNLIMITED = {
 """Integers of which all of 64 bits mean something, or which `check` looks at."""
 
 
+NAMES = exp_factory.registered_experiments()
+"""Before examples in docstrings, which run as tests as well, register their own."""
+
+
 @functools.cache
 def experiments():
     """Returns the registered experiments' values by name."""
-    names = exp_factory.registered_experiments()
-    return {name: exp_factory.get_exp_config(name).as_dict() for name in names}
+    return {name: exp_factory.get_exp_config(name).as_dict() for name in NAMES}
 
 
 def check_refused(error, *places):
@@ -122,7 +126,10 @@ PLATFORM = ("quintain.records.", "quintain.search.")
 
 def _list_config_classes(cls=base_config.Config):
     for sub in cls.__subclasses__():
-        if sub.__module__.startswith("quintain.") and not sub.__module__.startswith(PLATFORM):
+        module = sub.__module__
+        # Those of examples in docstrings are not there.
+        is_there = getattr(sys.modules.get(module), sub.__name__, None) is sub
+        if is_there and module.startswith("quintain.") and not module.startswith(PLATFORM):
             yield sub
         yield from _list_config_classes(sub)
 
