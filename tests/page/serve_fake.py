@@ -136,7 +136,8 @@ class Home:
             {
                 "id": number,
                 "state": state,
-                "description": name,
+                "config": {**self.to_summary()["config"], "name": name},
+                "description": "",
                 "progress": progress,
                 "is_archived": is_archived,
                 "end_time": None if state == "PAUSED" else self.start + 700 * number,
