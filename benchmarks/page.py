@@ -4,11 +4,12 @@ python benchmarks/page.py [--trials=10000] [--points=50] [--rounds=3]
     [--peers=optuna,tensorboard]
 
 Each trial has `--points` validations of two metrics. The same trials are given to Optuna's
-dashboard (a study in SQLite) and to TensorBoard's HParams plugin (an event file for each trial,
-with its last value). Compared is the time from going to the address until a trial is there in the
-table (Optuna: in its list), with servers that run already and have answered once; the rest is
-measured of ours alone. A browser is needed, as `chromium-headless-shell`; the peers are installed
-into an environment of their own in the user's cache directory.
+dashboard (a study in SQLite) and to TensorBoard's HParams plugin (an event file for each trial),
+both with one value of one metric for each: writing all points would take Optuna long. Compared is
+the time from going to the address until a trial is there in the table (Optuna: in its list), with
+servers that run already and have answered once; the rest is measured of ours alone. A browser is
+needed, as `chromium-headless-shell`; the peers are installed into an environment of their own in
+the user's cache directory.
 """
 
 import argparse

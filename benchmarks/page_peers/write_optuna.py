@@ -19,19 +19,11 @@ def main() -> None:
     """Writes all trials at once."""
     source, target = sys.argv[1:]
     database = sqlite3.connect(source)
-    rows = database.execute("SELECT id, hparams, best_metric FROM trials ORDER BY id").fetchall()
+    rows = database.execute("SELECT hparams, best_metric FROM trials ORDER BY id").fetchall()
     trials = []
-    for number, hparams, value in rows:
+    for hparams, value in rows:
         params = {name: given for name, given in json.loads(hparams).items() if name in SPACE}
-        points = database.execute(
-            "SELECT total_batches, metrics FROM metrics WHERE trial_id = ?", (number,)
-        )
-        values = {step: json.loads(text)["accuracy"] for step, text in points}
-        trials.append(
-            trial.create_trial(
-                params=params, distributions=SPACE, value=value, intermediate_values=values
-            )
-        )
+        trials.append(trial.create_trial(params=params, distributions=SPACE, value=value))
     study = optuna.create_study(
         storage=f"sqlite:///{target}", study_name="made", direction="maximize"
     )

@@ -241,7 +241,7 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
     page.get_by_label("Description, or a note").fill("<i>mine</i>")
     page.get_by_label("Labels").fill("b, a")
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("heading", name="<i>mine</i>").wait_for()
+    page.get_by_text("<i>mine</i>", exact=True).wait_for()
 
     choose("Fork with other settings")
     page.get_by_text("The config is fine: 3 trials.").wait_for()
