@@ -57,15 +57,24 @@ FRAMES = """async ({selector, kind, frames}) => {
   if (kind.startsWith("brush")) fire("pointerup", x, box.top + 60 + 2 * frames, 0);
   return times;
 }"""
-# From a click to the second frame after it: the first has what it changed.
+# From a click on a head until the first row of the table is another one.
 CLICK = """async (element) => {
+  const first = () => {
+    const rows = [...document.querySelectorAll(".grid-body [role=row]")];
+    return rows.find((row) => row.ariaRowIndex === "2")?.textContent;
+  };
   await new Promise(requestAnimationFrame);
+  const before = first();
   const start = performance.now();
-  element.click();
-  await new Promise((done) => setTimeout(done, 0));
-  const script = performance.now() - start;
-  await new Promise(requestAnimationFrame);
-  return script;
+  (element.querySelector("button") ?? element).click();
+  while (first() === before && performance.now() - start < 2000) {
+    await new Promise((done) => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = done;
+      channel.port2.postMessage(0);
+    });
+  }
+  return performance.now() - start;
 }"""
 
 

@@ -139,8 +139,7 @@ def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpo
 
     def write(session: session_lib.Session) -> None:
         for experiment_id, records in chosen.items():
-            owner = session.get_experiment(experiment_id)
-            root = core.checkpoint_root(owner)
+            root = core.find_checkpoint_root(session, experiment_id)
             names = [each.uuid for each in records]
             kind = deletion.DeletionKind.CHECKPOINT
             session.add_deletions(core.deletions.note(kind, root, names, experiment_id))

@@ -53,6 +53,7 @@ class Core:
         self.deletions = deletions.Deletions(store, home)
         self.grown: set[int] = set()
         self._stale: set[int] = set()
+        self._checkpoint_roots: dict[int, pathlib.Path] = {}
 
     def entry(self, experiment_id: int) -> entries.Entry:
         """Returns an experiment that has not ended.
@@ -243,6 +244,19 @@ class Core:
         """Returns the directory in which an experiment keeps its checkpoints."""
         own = str(self.home / "checkpoints")
         return pathlib.Path(experiment_spec.find_checkpoint_directory(record.config, own))
+
+    def find_checkpoint_root(
+        self, session: session_lib.Session, experiment_id: int
+    ) -> pathlib.Path:
+        """Returns the same by the experiment's number, whose row is read once: it never changes.
+
+        Raises:
+            NotFoundError: If there is no such experiment.
+        """
+        if experiment_id not in self._checkpoint_roots:
+            root = self.checkpoint_root(session.get_experiment(experiment_id))
+            self._checkpoint_roots[experiment_id] = root
+        return self._checkpoint_roots[experiment_id]
 
     def find_protected(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""

@@ -370,7 +370,7 @@ def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Ru
     """
     session.delete_run(record.launch_id)
     try:
-        root = core.checkpoint_root(session.get_experiment(record.experiment_id))
+        root = core.find_checkpoint_root(session, record.experiment_id)
     except errors.NotFoundError:  # It was deleted, with all its directories.
         return
     name = checkpoint_manifest.unfinished_name(record.launch_id)

@@ -111,8 +111,7 @@ class WorkerCalls:
             return None, {}
         with self._core.store.reading() as session:
             record = session.get_checkpoint(uuid)
-            owner = session.get_experiment(record.experiment_id)
-        root = self._core.checkpoint_root(owner)
+            root = self._core.find_checkpoint_root(session, record.experiment_id)
         return str(root / uuid), record.files
 
     @_contained

@@ -1,12 +1,12 @@
-// Weighs the page: all that a browser may load of it, as one gzip stream, with and without comments.
-// Comments and types are for people, and may be as long as they have to be.
+// Weighs the page: all that a browser may load of it, as one gzip stream. Comments and types are for
+// people, and may be as long as they have to be: they are not served.
 import { readFileSync, readdirSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const PAGE = new URL("../../quintain/server/page/", import.meta.url);
 const MOST_BYTES = 150_000;
 const FOR_PEOPLE = /\.(md|d\.ts)$/;
-const BLOCK_COMMENT = /^[ \t]*\/\*\*.*?\*\/[ \t]*$/gms;
+const BLOCK_COMMENT = /^[ \t]*\/\*\*(?:(?!\*\/).)*\*\/[ \t]*$/gms;
 const LINE_COMMENT = /^[ \t]*\/\/.*$/gm;
 
 const names = readdirSync(PAGE, { recursive: true, withFileTypes: true })

@@ -385,6 +385,18 @@ def test_files_of_the_page_are_served_with_what_they_are(ask):
     assert ask("GET", "/static/vendor/a.js", If_None_Match='"a"').status == 200
 
 
+def test_comments_of_modules_stay_at_home(ask, home):
+    page = home.path / "page"
+    module = "// A.\n/** @param {number} a\n * B. */\n/** @type {C} */ (f)(`//x`); // d\n  // e\n"
+    (page / "own.js").write_text(module)
+    (page / "vendor" / "own.js").write_text(module)
+
+    assert ask("GET", "/static/own.js").data.decode() == (
+        "\n\n\n/** @type {C} */ (f)(`//x`); // d\n\n"
+    )
+    assert ask("GET", "/static/vendor/own.js").data.decode() == module
+
+
 STRANGE_NAMES = [
     "{home}/secret.js", "../secret.js", "vendor/../../secret.js", "%2e%2e/secret.js", "~/secret.js",
     "..%2fsecret.js", "..%5csecret.js", "....//secret.js", "%2fetc/passwd", "/etc/passwd", "out.js",
