@@ -252,29 +252,10 @@ def main() -> None:
 def start_ours(directory: str, num_trials: int, num_points: int) -> Iterator[Any]:
     """Writes the trials, and the files of the peers, and serves them from this process."""
     from quintain.client import home as home_lib
-    from quintain.scheduler import launcher, slots
+    from quintain.scheduler import slots
     from quintain.server import daemon
     from quintain.store import store as store_lib
-    from quintain.testing import made_search
-
-    class IdleLauncher(launcher.Launcher):
-        def start(self, launch: Any) -> Any:
-            raise AssertionError(launch)
-
-        def adopt(self, *_: Any) -> bool:
-            return False
-
-        def kill(self, launch_id: str) -> None:
-            raise AssertionError(launch_id)
-
-        def poll(self) -> list[Any]:
-            return []
-
-        def read_logs(self) -> list[Any]:
-            return []
-
-        def close(self, *, kill: bool) -> None:
-            pass
+    from quintain.testing import idle_launcher, made_search
 
     home = home_lib.find_home(f"{directory}/home")
     home.create()
@@ -282,7 +263,10 @@ def start_ours(directory: str, num_trials: int, num_points: int) -> Iterator[Any
     made_search.write_search(store, num_trials, num_points=num_points)
     store.close()
     with daemon.MasterServer(
-        home, slots=slots.find_slots(2, 1), launcher=IdleLauncher(), accept_new_database=True
+        home,
+        slots=slots.find_slots(2, 1),
+        launcher=idle_launcher.IdleLauncher(),
+        accept_new_database=True,
     ) as server:
         yield server
 

@@ -19,7 +19,8 @@ def load_fake_server():
     return module
 
 
-@pytest.fixture(scope="session")
+# Not for the session: while it is open, its event loop keeps other tests from running their own.
+@pytest.fixture(scope="module")
 def browser():
     """A browser without a window; CI has one, others run these tests if they have one."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)

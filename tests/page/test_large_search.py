@@ -6,39 +6,16 @@ import pytest
 
 from quintain.client import home as home_lib
 from quintain.records import experiment, metric, states, trial
-from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots
 from quintain.server import daemon
 from quintain.store import store as store_lib
-from quintain.testing import made_search
+from quintain.testing import idle_launcher, made_search
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 NUM_TRIALS = 10_000
 WHERE = "learning_rate < 1e-4 and units >= 256"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202e'\"`${1}"
-
-
-class IdleLauncher(launcher_lib.Launcher):
-    """Has no process, and starts none."""
-
-    def start(self, launch):
-        raise AssertionError(launch)
-
-    def adopt(self, *_):
-        return False
-
-    def kill(self, launch_id):
-        raise AssertionError(launch_id)
-
-    def poll(self):
-        return []
-
-    def read_logs(self):
-        return []
-
-    def close(self, *, kill):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +27,10 @@ def server(tmp_path_factory):
     _write_hostile(store)
     store.close()
     with daemon.MasterServer(
-        home, slots=slots.find_slots(2, 1), launcher=IdleLauncher(), accept_new_database=True
+        home,
+        slots=slots.find_slots(2, 1),
+        launcher=idle_launcher.IdleLauncher(),
+        accept_new_database=True,
     ) as started:
         yield started
 

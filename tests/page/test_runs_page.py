@@ -9,6 +9,7 @@ import pytest
 
 from quintain.client import home as home_lib
 from quintain.server import daemon
+from quintain.testing import idle_launcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -18,20 +19,6 @@ experiment: translation/local
 task: {{model: {{width: {width}}}, note: "{hostile}"}}
 trainer: {{train_steps: 100}}
 """
-
-
-class NoLauncher:
-    def poll(self):
-        return []
-
-    def read_logs(self):
-        return []
-
-    def find_slowness(self):
-        return ""
-
-    def close(self, kill=False):
-        del kill
 
 
 def to_line(step, loss):
@@ -68,7 +55,9 @@ def link(runs, tmp_path):
     """A link to the page of a master that lists them."""
     home = home_lib.find_home(str(tmp_path / "home"))
     folder = str(tmp_path / "runs")
-    with daemon.MasterServer(home, slots=(), launcher=NoLauncher(), run_dirs=[folder]) as server:
+    with daemon.MasterServer(
+        home, slots=(), launcher=idle_launcher.IdleLauncher(), run_dirs=[folder]
+    ) as server:
         yield server.sign_in.build_link()
 
 

@@ -17,10 +17,10 @@ from quintain.records import (
     states,
     trial,
 )
-from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import slots
 from quintain.server import daemon
 from quintain.store import store as store_lib
+from quintain.testing import idle_launcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -40,28 +40,6 @@ ORIGIN = provenance.Provenance(
 )  # fmt: skip
 
 
-class IdleLauncher(launcher_lib.Launcher):
-    """Has no process, and starts none."""
-
-    def start(self, launch):
-        raise AssertionError(launch)
-
-    def adopt(self, *_):
-        return False
-
-    def kill(self, launch_id):
-        raise AssertionError(launch_id)
-
-    def poll(self):
-        return []
-
-    def read_logs(self):
-        return []
-
-    def close(self, *, kill):
-        pass
-
-
 @pytest.fixture
 def server(tmp_path):
     """A master with an experiment of two trials: one that failed, one with a checkpoint."""
@@ -78,7 +56,10 @@ def server(tmp_path):
         write(session, str(code))
     store.close()
     with daemon.MasterServer(
-        home, slots=slots.find_slots(2, 1), launcher=IdleLauncher(), accept_new_database=True
+        home,
+        slots=slots.find_slots(2, 1),
+        launcher=idle_launcher.IdleLauncher(),
+        accept_new_database=True,
     ) as started:
         yield started
 

@@ -22,6 +22,7 @@ from quintain.scheduler import master as master_lib
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, tensorboards
 from quintain.store import store as store_lib
+from quintain.testing import idle_launcher
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
@@ -61,17 +62,6 @@ QUERIES = [
 ]  # fmt: skip
 
 
-class NoLauncher:
-    def poll(self):
-        return []
-
-    def read_logs(self):
-        return []
-
-    def find_slowness(self):
-        return ""
-
-
 @pytest.fixture
 def store(home):
     opened = store_lib.open_store(str(home.database))
@@ -86,7 +76,9 @@ def master(store, home, tmp_path):
     (code / "data").mkdir(parents=True)
     (code / "model_def.py").write_text("class Digits: ...\n")
     (code / "data" / "a b.txt").write_text("ä")
-    made = master_lib.Master(store, NoLauncher(), [slots.Slot(0)], home.path, launch_key=KEY)
+    made = master_lib.Master(
+        store, idle_launcher.IdleLauncher(), [slots.Slot(0)], home.path, launch_key=KEY
+    )
     made.recover()
     made.commands.create_experiment(CONFIG, code, activate=False)
     made.commands.apply(1, "cancel")

@@ -1,8 +1,6 @@
 """A real browser that is signed in visits pages of strangers on other ports of the machine."""
 
-import contextlib
 import http.server
-import pathlib
 import threading
 
 import pytest
@@ -10,16 +8,9 @@ import pytest
 from quintain.client import home as home_lib
 from quintain.scheduler import slots
 from quintain.server import daemon
+from quintain.testing import idle_launcher
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-BROWSER = pathlib.Path("/usr/bin/chromium-headless-shell")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.e2e,
-    pytest.mark.skipif(not BROWSER.exists(), reason="there is no browser"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 ATTEMPTS = """
 async base => {
@@ -53,24 +44,12 @@ async base => {
 """
 
 
-class NoLauncher:
-    def poll(self):
-        return []
-
-    def read_logs(self):
-        return []
-
-    def find_slowness(self):
-        return ""
-
-    def close(self, *, kill):
-        pass
-
-
 @pytest.fixture
 def server(tmp_path):
     home = home_lib.Home(tmp_path / "home")
-    with daemon.MasterServer(home, slots=[slots.Slot(0)], launcher=NoLauncher()) as server:
+    with daemon.MasterServer(
+        home, slots=[slots.Slot(0)], launcher=idle_launcher.IdleLauncher()
+    ) as server:
         yield server
 
 
@@ -96,15 +75,6 @@ def stranger():
         yield served.server_port, cookies, links
         served.shutdown()
         thread.join()
-
-
-@pytest.fixture
-def browser():
-    with contextlib.ExitStack() as opened:
-        control = opened.enter_context(playwright.sync_playwright())
-        browser = control.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        opened.callback(browser.close)
-        yield browser
 
 
 def test_pages_of_strangers_learn_and_change_nothing(server, stranger, browser):
