@@ -15,8 +15,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import activations, classification_head
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling import activations
+from quintain.nlp.modeling.layers import cls_head
+from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
 class BertPretrainer(keras.Model):
@@ -29,7 +30,7 @@ class BertPretrainer(keras.Model):
     def __init__(
         self,
         encoder: keras.Model,
-        cls_heads: Sequence[classification_head.ClassificationHead] = (),
+        cls_heads: Sequence[cls_head.ClassificationHead] = (),
         mlm_activation: str = "gelu",
         **kwargs: Any,
     ) -> None:
@@ -59,7 +60,7 @@ class BertPretrainer(keras.Model):
             # Checkpoints follow attributes, and see no layers in dictionaries.
             setattr(self, f"{name}_head", head)
         if all(head.inner_dim for head in cls_heads):
-            classification_head.freeze_pooler(encoder)
+            cls_head.freeze_pooler(encoder)
         self._width = width
 
     @property

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import classification_head
+from quintain.nlp.modeling.layers import cls_head
 
 
 class BertClassifier(keras.Model):
@@ -50,9 +50,9 @@ class BertClassifier(keras.Model):
         self.num_classes = num_classes
         self.use_encoder_pooler = use_encoder_pooler
         if not use_encoder_pooler:
-            classification_head.freeze_pooler(network)
+            cls_head.freeze_pooler(network)
         self._width = int(network.get_embedding_table().shape[-1])
-        self.classifier = classification_head.ClassificationHead(
+        self.classifier = cls_head.ClassificationHead(
             inner_dim=0 if use_encoder_pooler else self._width,
             num_classes=num_classes,
             dropout_rate=dropout_rate,

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import dropout, packed_rows
+from quintain.nlp.modeling.layers import dropout, packed_rows
 
 MASKED_SCORE = -1e4
 """Added to the scores of masked positions: far below any score, and finite in float16."""

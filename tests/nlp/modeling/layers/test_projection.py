@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.modeling import attention
+from quintain.nlp.modeling.layers import attention
 
 
 @pytest.mark.parametrize("use_bias", [False, True])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import beam_search, decoding_rules
+from quintain.nlp.modeling.ops import beam_search, decoding_rules
 
 VOCAB_SIZE, MAX_LENGTH = 4, 5
 

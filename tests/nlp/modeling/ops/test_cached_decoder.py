@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.modeling import (
-    beam_search,
-    candidate_loop,
-    decoding,
-    seq2seq_transformer,
-    transformer_stacks,
-)
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding
 
 VOCAB_SIZE, WIDTH, EXTRA = 130, 8, 6
 

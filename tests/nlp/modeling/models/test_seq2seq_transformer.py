@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.saving import checkpoint_fit, checkpoint_state
-from quintain.nlp.modeling import attention, seq2seq_transformer, transformer_stacks
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
 VOCAB_SIZE, WIDTH = 11, 8
 SOURCE = np.array([[3, 4, 5, 1, 0], [6, 1, 0, 0, 0]], np.int32)

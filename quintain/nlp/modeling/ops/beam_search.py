@@ -17,7 +17,7 @@ from typing import Any, Final
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import candidate_loop, decoding_rules
+from quintain.nlp.modeling.ops import candidate_loop, decoding_rules
 
 WORST_SCORE: Final = candidate_loop.WORST_SCORE
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling import attention
+from quintain.nlp.modeling.layers import attention
 
 
 @gin_io.configurable

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import dropout
+from quintain.nlp.modeling.layers import dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.003, 0.9])

@@ -17,8 +17,9 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import attention, cached_decoder, decoding, dropout, packed_rows
-from quintain.nlp.modeling.transformer_stacks import TransformerDecoder, TransformerEncoder
+from quintain.nlp.modeling.layers import attention, dropout, packed_rows
+from quintain.nlp.modeling.models.transformer_stacks import TransformerDecoder, TransformerEncoder
+from quintain.nlp.modeling.ops import cached_decoder, decoding
 
 PAD_ID: Final = 0
 _LONGEST_WAVELENGTH: Final = 10_000.0

@@ -4,8 +4,9 @@ import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import replica_steps
-from quintain.nlp.losses import padded_cross_entropy
-from quintain.nlp.modeling import packed_rows, seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling.layers import packed_rows
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
 IS_TOKEN = tf.constant([[True, True, False], [False, False, False], [True, False, True]])
 

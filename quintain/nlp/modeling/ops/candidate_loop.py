@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 
-from quintain.nlp.modeling import decoding_rules
+from quintain.nlp.modeling.ops import decoding_rules
 
 CHUNK_STEPS: Final = 8
 """Steps between two looks at which examples are settled."""

@@ -22,12 +22,8 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import (
-    attention,
-    candidate_loop,
-    layer_normalization,
-    transformer_blocks,
-)
+from quintain.nlp.modeling.layers import attention, layer_normalization, transformer_blocks
+from quintain.nlp.modeling.ops import candidate_loop
 
 _VOCAB_MULTIPLE: Final = 64
 _IMPOSSIBLE: Final = -1e9

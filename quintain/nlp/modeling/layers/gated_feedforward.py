@@ -15,7 +15,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling import attention, dropout
+from quintain.nlp.modeling.layers import attention, dropout
 
 
 @gin_io.configurable

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.losses import padded_cross_entropy
+from quintain.nlp.modeling.losses import padded_cross_entropy
 
 LOGITS = np.random.default_rng(0).normal(size=(2, 4, 7)).astype(np.float32)
 LABELS = np.array([[3, 1, 6, 0], [2, 0, 0, 0]], np.int32)

@@ -4,13 +4,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import (
-    attention,
-    bert_pretrainer,
-    encoder_scaffold,
-    gated_feedforward,
-    talking_heads_attention,
-)
+from quintain.nlp.modeling.layers import attention, gated_feedforward, talking_heads_attention
+from quintain.nlp.modeling.models import bert_pretrainer
+from quintain.nlp.modeling.networks import encoder_scaffold
 
 
 def softmax(x):

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import decoding, sampling
+from quintain.nlp.modeling.ops import decoding, sampling_module
 
 LOGITS = np.log([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]]).astype(np.float32)
 
@@ -13,7 +13,7 @@ def finite(values):
 
 
 def test_greedy_takes_the_largest():
-    values, ids = sampling.greedy(tf.constant(LOGITS))
+    values, ids = sampling_module.greedy(tf.constant(LOGITS))
 
     assert ids.numpy().tolist() == [[0], [3]]
     np.testing.assert_allclose(values, np.log([[0.5], [0.4]]), rtol=1e-6)
@@ -21,13 +21,13 @@ def test_greedy_takes_the_largest():
 
 def test_a_temperature_divides():
     np.testing.assert_allclose(
-        sampling.sample_logits_with_temperature(tf.constant(LOGITS), 0.5), LOGITS * 2
+        sampling_module.sample_logits_with_temperature(tf.constant(LOGITS), 0.5), LOGITS * 2
     )
 
 
 @pytest.mark.parametrize(("top_k", "kept"), [(1, 1), (2, 2), (9, 4), (0, 1)])
 def test_top_k_leaves_the_largest(top_k, kept):
-    left = sampling.sample_top_k(tf.constant(LOGITS), top_k).numpy()
+    left = sampling_module.sample_top_k(tf.constant(LOGITS), top_k).numpy()
 
     assert finite(left[0]) == [True] * kept + [False] * (4 - kept)
     assert finite(left[1]) == [False] * (4 - kept) + [True] * kept
@@ -36,7 +36,7 @@ def test_top_k_leaves_the_largest(top_k, kept):
 
 @pytest.mark.parametrize(("top_p", "kept"), [(0.01, 1), (0.49, 1), (0.6, 2), (0.85, 3), (0.99, 4)])
 def test_top_p_leaves_the_fewest_that_reach_it(top_p, kept):
-    left = sampling.sample_top_p(tf.constant(LOGITS), top_p).numpy()
+    left = sampling_module.sample_top_p(tf.constant(LOGITS), top_p).numpy()
 
     assert finite(left[0]) == [True] * kept + [False] * (4 - kept)
 
@@ -44,7 +44,7 @@ def test_top_p_leaves_the_fewest_that_reach_it(top_p, kept):
 def build_module(**kwargs):
     """A model whose next id does not depend on those before: 1 ends."""
     table = tf.constant(LOGITS[1])
-    return sampling.SamplingModule(
+    return sampling_module.SamplingModule(
         lambda ids, index, cache: (
             tf.tile(table[tf.newaxis], [tf.shape(ids)[0], 1]),
             {"steps": cache["steps"] + 1.0},

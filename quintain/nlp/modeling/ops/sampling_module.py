@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import beam_search, candidate_loop, decoding_rules
+from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules
 
 LengthNormalizationFn = Callable[[Any, tf.DType], Any]
 """Takes the length and the float type; returns what log-probabilities are divided by."""

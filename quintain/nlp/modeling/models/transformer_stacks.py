@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling import packed_rows, transformer_blocks
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.layers import packed_rows, transformer_blocks
+from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
 class _Stack(keras.layers.Layer):

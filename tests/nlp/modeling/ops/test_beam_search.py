@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.modeling import beam_search
+from quintain.nlp.modeling.ops import beam_search
 
 VOCAB_SIZE = 4
 EOS = 1

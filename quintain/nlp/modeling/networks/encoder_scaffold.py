@@ -17,15 +17,15 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.nlp.modeling import (
-    activations,
+from quintain.nlp.modeling import activations
+from quintain.nlp.modeling.layers import (
     attention,
     dropout,
     gated_feedforward,
     packed_rows,
     transformer_blocks,
 )
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 LayerClass = Callable[..., keras.layers.Layer]
 
