@@ -8,12 +8,11 @@ because it binds the arguments of the functions that the registered experiment m
 import dataclasses
 import importlib
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors, user_errors
+from quintain import errors, file_io, file_paths, user_errors
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
@@ -201,7 +200,7 @@ def load_params(path: str) -> cfg.ExperimentConfig:
         ConfigError: If there is no `params.yaml`, or it can't be read.
         RegistryError: If its experiment is not registered.
     """
-    if os.path.isdir(path):
+    if file_io.isdir(path):
         path = run_files.params_path(path)
     return parse(ParseConfigOptions(config_file=[path])).params
 
@@ -218,7 +217,8 @@ def import_modules(names: Sequence[str]) -> None:
         if "/" in name or name.startswith(".") or name.endswith(".py"):
             raise errors.ConfigError(
                 f"import {name}: expected the name of a module, such as "
-                f"{pathlib.PurePath(name).stem!r}, in the directory where its file is."
+                f"{file_paths.basename(name).removesuffix('.py')!r}, in the directory where its "
+                "file is."
             )
         try:
             importlib.import_module(name)
@@ -290,7 +290,7 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
     if options.experiment or not options.model_dir:
         return files
     run = run_files.params_path(options.model_dir)
-    return [run, *files] if os.path.exists(run) else files
+    return [run, *files] if file_io.exists(run) else files
 
 
 def _read_file(path: str) -> _Layer:
