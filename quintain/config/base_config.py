@@ -130,7 +130,8 @@ Did you mean 'width'?
         """
         vars(self)["_restrictions"] = list(restrictions or ())
         params = default_params.as_dict() if isinstance(default_params, Config) else default_params
-        vars(self)["_problems"] = problems = []
+        problems: list[errors.Problem] = []
+        vars(self)["_problems"] = problems
         if params:
             self._convert_all(problems)
             self._apply(params, "", not self._takes_new_names, problems)

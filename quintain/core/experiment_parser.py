@@ -120,7 +120,8 @@ def parse_configuration(
 
     Args:
         flags: `ParseConfigOptions`, or any object with some of its attributes.
-        lock_return: Whether the config is read-only.
+        lock_return: Whether the config itself is read-only. Its parts can be set, as in the
+            reference: `params.trainer.train_steps = 10`.
         print_return: Whether it is written to the log.
     """
     if not isinstance(flags, ParseConfigOptions):
@@ -128,10 +129,11 @@ def parse_configuration(
         flags = ParseConfigOptions(
             **{name: value for name in names if (value := getattr(flags, name, None))}
         )
-    params = parse(flags).params
+    params = parse(flags).params.replace()
     if print_return:
         run_files.logger.info("%s", yaml_io.dump(params.as_dict()))
-    return params if lock_return else params.replace()
+    params._locked = lock_return
+    return params
 
 
 class ExperimentParser:
