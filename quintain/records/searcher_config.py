@@ -5,13 +5,15 @@ it. To add one, write its class here, and what it names in `quintain/search/`.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
 
 from quintain import errors
 from quintain.config import base_config
+from quintain.records import trial_filter
 
 Count = Annotated[int, Gt(0)]
 Length = Annotated[int, Ge(0), Le(10**12)]
@@ -22,6 +24,9 @@ Rungs = Annotated[int, Gt(0), Le(50)]
 Divisor = Annotated[float, Gt(1), Le(10**6)]
 Mode = Literal["aggressive", "standard", "conservative"]
 Share = Annotated[float, Ge(0), Le(1)]
+
+_MOST_POINTS: Final = ("max_trials", "population_size")
+"""Fields that bound the points that a search draws at its beginning."""
 
 MAX_BUDGET_STEPS: Final = 50_000
 MAX_SIMPLE_TRIALS: Final = 2_000
@@ -59,6 +64,20 @@ class SearcherConfig(base_config.Config):
     source_checkpoint_uuid: str | None = None
     """Checkpoint from which all trials start."""
 
+    initial_points: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Hyperparameters of the first trials, one mapping for each; what one leaves out is drawn."""
+
+    stop_trial_when: str = ""
+    """Expression over a validation's metrics and `total_batches`, such as `accuracy >= 0.99`. A
+    trial whose validation fulfils it is saved and ends."""
+
+    stop_when: str = ""
+    """The same for the whole search: the first trial that fulfils it ends it."""
+
+    time_budget: Annotated[float, Gt(0), Le(1e9)] | None = None
+    """Seconds after which the search ends; those in which the experiment is paused, or no master
+    runs, do not count. None for no limit."""
+
     batches_per_unit: Count = 1
     """Batches that the lengths of this config count; more than 1 where they are in steps."""
 
@@ -72,6 +91,17 @@ class SearcherConfig(base_config.Config):
                 f"got {errors.show(self.source_checkpoint_uuid)} together with source_trial_id="
                 f"{self.source_trial_id}, expected at most one of them.",
             )
+        most = next((n for name in _MOST_POINTS if (n := getattr(self, name, 0))), math.inf)
+        if len(self.initial_points) > most:
+            yield (
+                "initial_points",
+                f"got {len(self.initial_points)}, expected at most one for each of {most} trials.",
+            )
+        for name in ("stop_trial_when", "stop_when"):
+            try:
+                trial_filter.check(getattr(self, name))
+            except errors.ConfigError as error:
+                yield name, str(error).removeprefix("where: ")
         for name in self.REQUIRED:
             if getattr(self, name) == 0:
                 yield name, f"missing; the search method {errors.show(self.name)} needs it."
@@ -128,6 +158,12 @@ class GridConfig(SearcherConfig):
 
     max_concurrent_trials: Trials = 0
     """Trials at once; 0 for all."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields points, which a grid has of its own."""
+        yield from super().check()
+        if self.initial_points:
+            yield "initial_points", "got points, but a grid tries all of its own; leave them out."
 
 
 @dataclasses.dataclass

@@ -76,11 +76,11 @@ class TrialMachine:
     __slots__ = (
         "_cursor",
         "_exit",
-        "_is_stop_requested",
         "_num_told",
         "_operations",
         "_saved",
         "_settings",
+        "_stop_reason",
         "_wants_checkpoint",
         "early_error",
         "end_time",
@@ -133,7 +133,7 @@ class TrialMachine:
         self._saved: list[_Saved] = []
         self._num_told = 0
         self._wants_checkpoint = False
-        self._is_stop_requested = False
+        self._stop_reason = ""
         self._exit: base_search.ExitReason | None = None
 
     # What is asked.
@@ -146,7 +146,7 @@ class TrialMachine:
         """Returns the next piece of work, or None if there is none now."""
         if self.state.is_terminal:
             return None
-        if self._is_stop_requested:
+        if self._stop_reason:
             return self.closing_step()
         if self._needs_validation():
             return Step(KindOfWork.VALIDATE)
@@ -196,7 +196,7 @@ class TrialMachine:
     @property
     def is_stop_requested(self) -> bool:
         """Whether its own code asked to stop."""
-        return self._is_stop_requested
+        return bool(self._stop_reason)
 
     @property
     def _operation(self) -> base_search.Operation | None:
@@ -288,9 +288,9 @@ class TrialMachine:
         self._saved.append(_Saved(uuid, self.total_batches, self.validated_at, self._cursor))
         self._wants_checkpoint = False
 
-    def request_stop(self) -> None:
-        """Notes that the trial's own code wants to end; it is saved first."""
-        self._is_stop_requested = True
+    def request_stop(self, reason: str) -> None:
+        """Notes why the trial is to end; it is saved first."""
+        self._stop_reason = reason
 
     def end(
         self,
@@ -332,7 +332,7 @@ class TrialMachine:
         Returns:
             The batches after which everything is forgotten (-1 for all), or None if nothing is.
         """
-        self._is_stop_requested = False
+        self._stop_reason = ""
         self._wants_checkpoint = False
         if self.checkpoint_at == self.total_batches:
             return None
@@ -392,8 +392,8 @@ class TrialMachine:
             return self._exited_early(reason)
         if self.state.is_terminal:
             return None
-        if self._is_stop_requested and self.is_saved:
-            self.end(states.TrialState.COMPLETED, "The trial's code asked to stop.", None, time)
+        if self._stop_reason and self.is_saved:
+            self.end(states.TrialState.COMPLETED, self._stop_reason, None, time)
             return self._exited_early(base_search.ExitReason.USER_CANCELED)
         operation = self._operation
         if operation is None or not self._is_reached(operation):

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from quintain import errors
-from quintain.records import checkpoint, codec, metric, workload
+from quintain.records import checkpoint, codec, metric, trial_filter, workload
 from quintain.scheduler import deletions, entries
 from quintain.store import session as session_lib
 
@@ -28,10 +28,14 @@ def describe(
             event["num_batches"] = work.num_batches
         case workload.WorkloadKind.VALIDATE:
             value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+            if not problem:
+                event["metric"] = codec.to_plain(value)
+                try:
+                    event |= _find_stop(entry, request_id, result)
+                except errors.ConfigError as error:
+                    problem = str(error)
             if problem:
                 event["problem"] = problem
-            else:
-                event["metric"] = codec.to_plain(value)
         case workload.WorkloadKind.CHECKPOINT:
             if result.checkpoint is None:
                 raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
@@ -42,6 +46,33 @@ def describe(
                 )
             event["checkpoint"] = result.checkpoint.uuid
     return event
+
+
+def _find_stop(
+    entry: entries.Entry, request_id: str, result: workload.WorkloadResult
+) -> dict[str, str]:
+    """Returns what a validation ends, the search or its trial, and why; nothing if it ends none.
+
+    Raises:
+        ConfigError: If a condition names a metric that the validation did not give.
+    """
+    plain = codec.to_plain(result.metrics)
+    values = {f"validation/{name}": [value] for name, value in plain.items()}
+    values["total_batches"] = [result.workload.total_batches]
+    for field, ended in (("stop_when", "search"), ("stop_trial_when", "trial")):
+        condition = getattr(entry.config.searcher, field)
+        if not condition:
+            continue
+        try:
+            (is_fulfilled,) = trial_filter.parse(condition, values).test(values, 1)
+        except errors.ConfigError as error:
+            problem = str(error).removeprefix("where: ")
+            raise errors.ConfigError(f"searcher.{field}: {problem}") from None
+        if is_fulfilled:
+            trial_id = entry.trial_ids[request_id]
+            why = f"Trial {trial_id} fulfils searcher.{field}: {condition}"
+            return {"stop": ended, "stop_reason": why}
+    return {}
 
 
 def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:

@@ -4,7 +4,7 @@ Source:
     Bergstra et al., 2011 (https://papers.nips.cc/paper/4443), as Optuna implements it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class TpeSearch(base_search.SearchMethod):
             for dimension in space.dimensions
             if not isinstance(dimension.hyperparameter, hyperparameters.Const)
         }
+        while space.first_points:
+            self._study.enqueue_trial(self._to_proposal(space.first_points.popleft()))
         self._proposals: dict[str, Any] = {}
         self._rung_of: dict[str, int] = {}
         self._num_created = 0
@@ -145,6 +147,19 @@ class TpeSearch(base_search.SearchMethod):
         first = self._rungs[0].length
         return [create, *base_search.train_and_validate(create.request_id, first)]
 
+    def _to_proposal(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of a point as the sampler names them."""
+        proposal = {}
+        for dimension in self.space.dimensions:
+            if dimension.name not in point or dimension.name not in self._distributions:
+                continue
+            value = point[dimension.name]
+            if isinstance(dimension.hyperparameter, hyperparameters.Categorical):
+                proposal[dimension.name] = list(dimension.hyperparameter.vals).index(value)
+            else:
+                proposal[dimension.name] = value
+        return proposal
+
     def _learn(self, request_id: str, metric: float) -> None:
         """Tells the estimators the result of a trial; it is told once."""
         proposal = self._proposals.pop(request_id, None)
@@ -164,9 +179,8 @@ def _to_distribution(optuna: Any, hyperparameter: hyperparameters.Hyperparameter
             return distributions.IntDistribution(minval, maxval)
         case hyperparameters.Double(minval, maxval):
             return distributions.FloatDistribution(minval, maxval)
-        case hyperparameters.Log(minval, maxval, base):
-            low, high = sorted((base**minval, base**maxval))
-            return distributions.FloatDistribution(low, high, log=True)
+        case hyperparameters.Log():
+            return distributions.FloatDistribution(*hyperparameter.bounds, log=True)
         case hyperparameters.Categorical(vals):
             return distributions.CategoricalDistribution(range(len(vals)))
         case _:

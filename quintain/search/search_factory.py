@@ -22,6 +22,8 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
     space = space_lib.Space.parse(config.hyperparameters)
+    points = space.parse_points(config.searcher.initial_points, "searcher.initial_points")
+    space.first_points.extend(points)
     seed = config.reproducibility.experiment_seed
     if seed is None:
         raise errors.ConfigError(
