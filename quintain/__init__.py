@@ -5,11 +5,12 @@
 they are first used.
 """
 
-from quintain import lazy_modules, quiet_tensorflow
+from quintain import lazy_modules, quiet_tensorflow, reference_names
 
 __version__ = "0.1.0"
 
 quiet_tensorflow.install()
+reference_names.install()
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,

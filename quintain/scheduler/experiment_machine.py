@@ -12,6 +12,7 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 `exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether that ends the \
 `trial` or the whole `search` |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
+| | `is_final`, `excluded_slots` | of this kind and of `exit`: what its log policies say |
 | `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read; \
 `fallback` is an older one, or null for its beginning |
 | `exit` | `request_id`, `exited_reason`, `reason`, `error` | a trial's code ended, and says why; \
@@ -205,6 +206,10 @@ class ExperimentMachine:
             return
         effects.changed[trial.request_id] = None
         before = trial.total_batches
+        trial.excluded_slots |= frozenset(event.get("excluded_slots", ()))
+        if event.get("is_final") and not self.state.is_stopping:
+            self._end_failed(trial, event["reason"], effects)
+            return
         is_counted = event.get("is_counted", True)
         if not is_counted:
             trial.losses += 1

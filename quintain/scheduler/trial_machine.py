@@ -66,6 +66,7 @@ class TrialMachine:
         num_results: Workloads that were done, also those that were lost later.
         early_error: What its newest error before its first batch is recognised by, or None.
         restarts: How often it was started again after a failure.
+        excluded_slots: Slots on which it is not to be started again.
         losses: Processes lost in a row without anybody's fault.
         validated_at: Batches at the newest validation, or None if there is none.
         validations: Batches and metric of all validations.
@@ -84,6 +85,7 @@ class TrialMachine:
         "_wants_checkpoint",
         "early_error",
         "end_time",
+        "excluded_slots",
         "hparams",
         "is_invalid",
         "losses",
@@ -123,6 +125,7 @@ class TrialMachine:
         self.early_error: str | None = None
         self.restarts = 0
         self.losses = 0
+        self.excluded_slots: frozenset[int] = frozenset()
         self.validated_at: int | None = None
         self.validations: list[tuple[int, float]] = []
         self.start_time = start_time
@@ -377,6 +380,7 @@ class TrialMachine:
         self.early_error = None
         self.restarts = 0
         self.losses = 0
+        self.excluded_slots = frozenset()
         self.end_time = None
         self._exit = None
         return kept

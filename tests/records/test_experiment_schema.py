@@ -5,6 +5,7 @@ import pytest
 
 from quintain.config import yaml_io
 from quintain.records import experiment_schema
+from tests.records import test_experiment_spec
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "platform").rglob("*.yaml"))
@@ -21,6 +22,12 @@ def validator():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_examples_are_valid_in_both_dialects(validator, path):
     assert list(validator.iter_errors(yaml_io.load_file(str(path)))) == []
+
+
+def test_exported_configs_are_valid(validator):
+    content = yaml_io.load_text(test_experiment_spec.EXPORTED)
+
+    assert list(validator.iter_errors(content)) == []
 
 
 @pytest.mark.parametrize(

@@ -125,22 +125,86 @@ def test_overrides_win_over_the_file(tmp_path):
     assert config.description == "mnist"
 
 
-def test_fields_about_containers_are_accepted_and_found():
-    content = {"bind_mounts": [{"host_path": "/a"}], "resources": {"shm_size": 4, "weight": 2}}
+EXPORTED = """
+bind_mounts: []
+checkpoint_policy: null
+checkpoint_storage: {type: shared_fs, host_path: /a, checkpoint_path: b, container_path: /shared,
+  tensorboard_path: c, storage_path: null, propagation: rprivate,
+  bucket: null, save_trial_best: null}
+data:
+environment: {image: {cpu: x, cuda: y}, ports: {}, pod_spec: null,
+  environment_variables: {cpu: [A=1], cuda: [A=2], rocm: null}}
+entrypoint: model_def:Trial
+hyperparameters: {global_batch_size: {type: const, val: 32}, warmup: null}
+integrations: {pachyderm: {dataset: {name: d}}}
+internal: null
+max_restarts: null
+min_checkpoint_period: {batches: 0}
+min_validation_period: 0
+optimizations: {gradient_compression: false, mixed_precision: null, tensor_fusion_threshold: 64}
+pbs: {}
+preemption_timeout: 3600
+profiling: {enabled: false, end_after_batch: null, sync_timings: true}
+project: Uncategorized
+resources: {slots: null, is_single_node: null, resource_pool: default, weight: null}
+searcher: {name: adaptive_asha, metric: loss, bracket_rungs: null, max_length: null, max_time: 937,
+  time_metric: batches, max_trials: 16, mode: null, source_trial_id: null}
+slurm: {gpu_type: x}
+workspace: Mine
+log_policies:
+- {name: null, pattern: a, action: cancel_retries}
+- {pattern: b, action: {type: exclude_node}}
+- {name: CUDA OOM, pattern: c, action: null}
+- {pattern: d, action: {signal: told}}
+"""
 
-    config = parse(NEW + "bind_mounts: [{host_path: /a, container_path: /b}]\n")
 
-    assert config.searcher.name
-    assert experiment_dialects.find_container_fields(content) == [
-        "bind_mounts",
-        "resources.shm_size",
+def test_exported_configs_are_read_as_they_are():
+    content = yaml_io.load_text(EXPORTED)
+
+    unused = experiment_dialects.find_unused_fields(content)
+    config = experiment_spec.parse(content)
+
+    assert config.data == {}
+    assert config.checkpoint_policy == "best"
+    assert config.max_restarts == 5
+    assert (config.min_checkpoint_period, config.min_validation_period) == (None, None)
+    assert config.checkpoint_storage.directory("/home") == "/a/b"
+    assert config.hyperparameters["warmup"] is None
+    assert (config.searcher.max_length, config.searcher.mode) == (937, "standard")
+    assert [(each.name, each.action) for each in config.log_policies] == [
+        (None, "cancel_retries"),
+        (None, "exclude_node"),
+        ("CUDA OOM", None),
+        ("told", None),
     ]
+    assert {"integrations", "slurm", "workspace", "preemption_timeout"} < set(unused)
+    assert "bind_mounts" not in unused  # It says nothing.
+    assert experiment_spec.parse(config.as_dict()) == config
 
 
-def test_environment_variables_are_lists_of_assignments():
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_restrats: null", r"Did you mean 'max_restarts'"),
+        ("checkpoint_storage: {type: s3, bucket: b}", r"type: got 's3'.*directories of this mach"),
+        ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
+        ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),
+        ("environment: {environment_variables: {gpus: [A=1]}}", r"Did you mean 'gpu'"),
+    ],
+)
+def test_mistakes_in_exported_configs_are_reported(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        parse(NEW + text + "\n")
+
+
+def test_environment_variables_are_those_of_the_slot():
     config = parse(NEW + "environment: {image: x, environment_variables: [A=1, B=x=y]}\n")
+    chosen = parse(EXPORTED).environment
 
-    assert config.environment.as_mapping() == {"A": "1", "B": "x=y"}
+    assert config.environment.as_mapping(has_gpu=False) == {"A": "1", "B": "x=y"}
+    assert chosen.as_mapping(has_gpu=False) == {"A": "1"}
+    assert chosen.as_mapping(has_gpu=True) == {"A": "2"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import export_base
 from quintain.nlp.data import tokenizers
-from quintain.nlp.modeling import decoding
+from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import sentence_prediction, translation
 
 TEXTS = tf.TensorSpec([None], tf.string)

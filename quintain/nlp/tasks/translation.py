@@ -25,9 +25,10 @@ from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity, token_accuracy
-from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling import growth
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
 from quintain.orbit import cluster, values
 
