@@ -280,7 +280,7 @@ class Commands:
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
-            if not entry.machine.find_resumable(config):
+            if not entry.machine.search.find_resumable(entry.machine.config, config):
                 raise errors.StateError(
                     f"Experiment {experiment_id} has no trial to go on with. Raise "
                     "searcher.max_length to train longer, raise max_trials for more trials, or "

@@ -8,9 +8,9 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | kind | further keys | what happened |
 |---|---|---|
 | `start` | `config`, `source_checkpoint`, `trial_seed` | the experiment was created |
-| `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
-`exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether that ends the \
-`trial` or the whole `search` |
+| `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `further`, `problem`, \
+`checkpoint`, `exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether \
+that ends the `trial` or the whole `search` |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
 | | `is_final`, `excluded_slots` | of this kind and of `exit`: what its log policies say |
 | `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read; \
@@ -186,7 +186,8 @@ class ExperimentMachine:
                 return
             case workload.WorkloadKind.VALIDATE:
                 metric = codec.from_plain(float, event["metric"])
-                trial.record_validation(metric, is_best=self.search.note_metric(metric))
+                further = codec.from_plain(tuple[float, ...], event.get("further", ()))
+                trial.record_validation(metric, self.search.note_metric(metric), further)
                 if event.get("stop") == "trial":
                     trial.request_stop(event["stop_reason"])
                 elif event.get("stop") == "search" and self._is_searching:
@@ -331,17 +332,10 @@ class ExperimentMachine:
         if not (self.state.is_stopping or self.state.is_terminal):
             self._stop(_State.STOPPING_CANCELED, "Killed." if command == "kill" else "Canceled.")
 
-    def find_resumable(self, config: experiment_spec.ExperimentSpec) -> list[str]:
-        """Returns the trials that go on if the ended experiment is taken up with a config.
-
-        They are described at `SearchDriver.find_resumable`.
-        """
-        return self.search.find_resumable(self.config, config)
-
     def _resume(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         """Takes up the ended experiment again."""
         config = experiment_spec.parse(event["config"])
-        chosen = self.find_resumable(config)
+        chosen = self.search.find_resumable(self.config, config)
         self.config = config
         self._set_active()
         self.search.resume(config, chosen, event.get("hparams"), effects)

@@ -77,6 +77,7 @@ class TrialMachine:
     __slots__ = (
         "_cursor",
         "_exit",
+        "_further",
         "_num_told",
         "_operations",
         "_saved",
@@ -128,6 +129,7 @@ class TrialMachine:
         self.excluded_slots: frozenset[int] = frozenset()
         self.validated_at: int | None = None
         self.validations: list[tuple[int, float]] = []
+        self._further: dict[int, tuple[float, ...]] = {}
         self.start_time = start_time
         self.end_time: float | None = None
         self._settings = settings
@@ -270,16 +272,23 @@ class TrialMachine:
         self._skip_done()
         self.total_batches += num_batches
 
-    def record_validation(self, metric: float, *, is_best: bool) -> None:
+    def record_validation(
+        self,
+        metric: float,
+        is_best: bool,
+        further: tuple[float, ...] = (),
+    ) -> None:
         """Notes the searched metric of the present state.
 
         Args:
             metric: The metric as it was measured.
             is_best: Whether no other validation of the experiment was better.
+            further: The other metrics that decide.
         """
         self._skip_done()
         self.validated_at = self.total_batches
         self.validations.append((self.total_batches, metric))
+        self._further[self.total_batches] = further
         if self.checkpoint_at == self.total_batches:
             self._saved[-1].validated_at = self.validated_at
         policy = self._settings.checkpoint_policy
@@ -407,7 +416,8 @@ class TrialMachine:
         match operation:
             case base_search.Validate():
                 length = self.total_batches // self._settings.batches_per_unit
-                return searcher.Validated(self.request_id, self.validations[-1][1], length)
+                at, metric = self.validations[-1]
+                return searcher.Validated(self.request_id, metric, length, self._further[at])
             case base_search.Checkpoint():
                 return searcher.Checkpointed(self.request_id)
             case _:

@@ -31,6 +31,7 @@ def describe(
             if not problem:
                 event["metric"] = codec.to_plain(value)
                 try:
+                    event |= _find_further(entry, result)
                     event |= _find_stop(entry, request_id, result)
                 except errors.ConfigError as error:
                     problem = str(error)
@@ -46,6 +47,22 @@ def describe(
                 )
             event["checkpoint"] = result.checkpoint.uuid
     return event
+
+
+def _find_further(entry: entries.Entry, result: workload.WorkloadResult) -> dict[str, Any]:
+    """Returns the other metrics that decide; nothing if there are none.
+
+    Raises:
+        ConfigError: If the validation did not give one of them.
+    """
+    found = []
+    for index, objective in enumerate(getattr(entry.config.searcher, "further_objectives", ())):
+        field = f"searcher.further_objectives[{index}].metric"
+        value, problem = find_metric(objective.metric, result.metrics, field)
+        if problem:
+            raise errors.ConfigError(problem)
+        found.append(codec.to_plain(value))
+    return {"further": found} if found else {}
 
 
 def _find_stop(
@@ -75,18 +92,20 @@ def _find_stop(
     return {}
 
 
-def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
-    """Returns the searched metric, and what is wrong with it, or an empty text."""
+def find_metric(
+    name: str, metrics: dict[str, Any], field: str = "searcher.metric"
+) -> tuple[float, str]:
+    """Returns a metric that decides, and what is wrong with it, or an empty text."""
     if name not in metrics:
         known = ", ".join(sorted(metrics)) or "no metrics"
         return math.nan, (
-            f"searcher.metric: got {name!r}, but the validation gave {known}."
+            f"{field}: got {name!r}, but the validation gave {known}."
             f"{errors.suggest(name, metrics)}"
         )
     try:
         return codec.from_plain(float, metrics[name]), ""
     except (TypeError, ValueError, KeyError, OverflowError):
-        return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
+        return math.nan, f"{field}: {name!r} is {metrics[name]!r}, expected one number."
 
 
 def write(

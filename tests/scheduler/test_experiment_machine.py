@@ -233,7 +233,7 @@ def test_the_same_error_of_two_trials_before_their_first_batch_ends_the_experime
     assert [machine.trials[name].state.value for name in (first, second)] == ["ERROR", "ERROR"]
     # They go on if the experiment does.
     machine.apply({"kind": "drained", "time": 2.0})
-    assert machine.find_resumable(machine.config) == [first, second]
+    assert machine.search.find_resumable(machine.config, machine.config) == [first, second]
 
 
 def test_other_errors_break_the_row_and_a_trial_that_trains_lifts_the_limit():

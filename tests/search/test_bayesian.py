@@ -6,7 +6,7 @@ from quintain.search import space as space_lib
 
 def test_a_trial_stops_where_it_is_not_in_the_better_half_and_the_next_one_starts(play):
     search = play(
-        bayesian.TpeSearch,
+        bayesian.build_tpe,
         max_length=4, num_rungs=2, divisor=2.0, max_trials=3, max_concurrent_trials=1,
     )  # fmt: skip
 
@@ -22,7 +22,7 @@ def test_a_trial_stops_where_it_is_not_in_the_better_half_and_the_next_one_start
 
 
 def test_failures_count_and_points_that_can_not_be_trained_do_not(play):
-    search = play(bayesian.TpeSearch, max_length=4, max_trials=2, max_concurrent_trials=1)
+    search = play(bayesian.build_tpe, max_length=4, max_trials=2, max_concurrent_trials=1)
 
     assert search.start() == ["new A", "A to 4"]
     assert search.invalid("A") == ["new B", "B to 4"]
@@ -31,7 +31,7 @@ def test_failures_count_and_points_that_can_not_be_trained_do_not(play):
 
 
 def test_a_search_that_is_over_takes_more_trials(play):
-    search = play(bayesian.TpeSearch, max_length=4, max_trials=1, max_concurrent_trials=2)
+    search = play(bayesian.build_tpe, max_length=4, max_trials=1, max_concurrent_trials=2)
     search.start()
     search.result("A", 0.5, 4)
 
@@ -41,7 +41,7 @@ def test_a_search_that_is_over_takes_more_trials(play):
 
 def test_proposals_come_near_the_points_that_were_good():
     space = space_lib.Space.parse({"x": {"type": "double", "minval": 0, "maxval": 1}})
-    method = bayesian.TpeSearch(
+    method = bayesian.build_tpe(
         space, np.random.RandomState(1), max_length=1, max_trials=60, max_concurrent_trials=1
     )
     done = simulate.Simulation()
