@@ -27,6 +27,7 @@ that ends the `trial` or the whole `search` |
 | `drained` | | no process is left of an experiment that is stopping |
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -145,11 +146,10 @@ class ExperimentMachine:
             case kind:
                 raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
 
-    def is_time_up(self, now: float) -> bool:
-        """Returns whether the budget of time is used up at a moment, in seconds since the epoch."""
+    def find_time_left(self, now: float) -> float:
+        """Returns the seconds left of the budget of time at a moment (seconds since the epoch)."""
         budget = self.config.searcher.time_budget
-        is_active = self.state is _State.ACTIVE
-        return is_active and budget is not None and self._active_time.until(now) >= budget
+        return math.inf if budget is None else budget - self._active_time.until(now)
 
     def describe(self) -> dict[str, Any]:
         """Returns the whole state as plain data, for comparisons."""

@@ -184,7 +184,9 @@ class Scheduling:
         """Ends experiments whose budget of time is used up; their trials save themselves."""
         for entry in list(self._core.entries.values()):
             with self._core.containing(entry.id, "while its budget of time was looked at"):
-                if entry.machine.is_time_up(time.time()):
+                machine = entry.machine
+                is_active = machine.state is states.ExperimentState.ACTIVE
+                if is_active and machine.find_time_left(time.time()) <= 0:
                     reason = (
                         f"searcher.time_budget: {entry.config.searcher.time_budget:g} s are up."
                     )

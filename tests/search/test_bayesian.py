@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from quintain.search import bayesian, searcher, simulate
+from quintain.search import base_search, bayesian, searcher, simulate
 from quintain.search import space as space_lib
 
 
@@ -53,3 +54,28 @@ def test_proposals_come_near_the_points_that_were_good():
     points = np.array([point["x"] for point in done.hparams.values()])
     # Of points drawn at random, half are farther away than 0.25.
     assert np.median(abs(points[-20:] - 0.25)) < 0.1
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
+def test_several_metrics_draw_proposals_to_their_front(sampler):
+    unit = {"type": "double", "minval": 0, "maxval": 1}
+    space = space_lib.Space.parse({"x": unit, "y": unit, "z": unit})
+    space.first_points.append({"x": 0.125})
+    method = bayesian.build_multi_objective(
+        space, np.random.RandomState(1),
+        max_length=1, max_trials=90, max_concurrent_trials=1, sampler=sampler, population_size=10,
+        further_objectives=[{"metric": "b", "smaller_is_better": False}],
+    )  # fmt: skip
+    search = searcher.Searcher(method)
+    points = []
+    waiting = search.start()
+    while create := next((one for one in waiting if isinstance(one, base_search.Create)), None):
+        x, y, z = create.hparams.values()
+        points.append((x, y, z))
+        further = (-(abs(x - 0.5) + y + z),)
+        search.record(searcher.Validated(create.request_id, x + y + z, 1, further))
+        waiting = search.record(searcher.Closed(create.request_id))
+
+    # On the front, y and z are 0, and x is from 0, best in the first metric, to 0.5.
+    assert (points[0][0], len(points)) == (0.125, 90)
+    assert np.mean(points[-30:], 0)[1:].sum() < 0.75 * np.mean(points[:10], 0)[1:].sum()
