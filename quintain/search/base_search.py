@@ -137,6 +137,11 @@ class SearchMethod(abc.ABC):
             length: Units that it was trained for.
         """
 
+    @property
+    def num_further(self) -> int:
+        """Metrics that decide besides the first."""
+        return 0
+
     def note_further(self, request_id: str, metrics: Sequence[float]) -> None:
         """Called before `on_validated` with the other metrics that decide, as they were measured.
 

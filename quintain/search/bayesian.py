@@ -98,6 +98,11 @@ class BayesianSearch(base_search.SearchMethod):
         count = min(self.max_concurrent_trials, self.max_trials)
         return [operation for _ in range(count) for operation in self._create_next()]
 
+    @property
+    @override
+    def num_further(self) -> int:
+        return len(self._further_signs)
+
     @override
     def note_further(self, request_id: str, metrics: Sequence[float]) -> None:
         self._further[request_id] = [
