@@ -122,13 +122,15 @@ def parse_configuration(
     Args:
         flags_obj: `ParseConfigOptions`, or any object with some of its attributes, such as the
             flags of `absl`. Where the program has read gin files itself, they are not read again.
-        lock_return: Whether the config is read-only.
+        lock_return: Whether the config itself is read-only. Its parts can be set, as in the
+            reference: `params.trainer.train_steps = 10`.
         print_return: Whether it is written to the log.
     """
-    params = parse(to_options(flags_obj)).params
+    params = parse(to_options(flags_obj)).params.replace()
     if print_return:
         run_files.logger.info("%s", yaml_io.dump(params.as_dict()))
-    return params if lock_return else params.replace()
+    params._locked = lock_return
+    return params
 
 
 def to_options(flags_obj: Any) -> ParseConfigOptions:
