@@ -201,9 +201,15 @@ class OptimizerConfig(optimizer_config.ReferenceOptimizerConfig):
     """Follow the regularised leader, for sparse linear models."""
 
     @override
+    def choices(self) -> list[str]:
+        """Returns the names that `type` may take; `slide` only where a subclass describes it."""
+        is_described = type(self.slide) is not optimizer_config.SLIDEConfig
+        return [name for name in super().choices() if name != "slide" or is_described]
+
+    @override
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a problem if `type` is not one of the choices."""
-        if self.type == "slide" and type(self.slide) is optimizer_config.SLIDEConfig:
+        if self.type == "slide" and "slide" not in self.choices():
             yield (
                 "type",
                 "got 'slide', an optimizer whose rule was never published, so it can't be built. "
