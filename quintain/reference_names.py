@@ -26,11 +26,17 @@ MOVED: Final[dict[str, str]] = {
     "modeling.hyperparams": "config",
     "modeling.multitask": "core.multitask",
     "modeling.optimization": "optimization",
+    "modeling.optimization.adafactor_optimizer": "optimization.adafactor",
     "modeling.optimization.ema_optimizer": "optimization.ema",
+    "modeling.optimization.legacy_adamw": "optimization.adam",
+    "modeling.privacy.configs": "core.config_definitions",
 }
 """Our homes of the reference's modules, a row a line, sorted."""
 
 REFUSED: Final[dict[str, str]] = {
+    "common.streamz_counters": "Nothing is counted there. Metrics are in the summaries of a run.",
+    "modeling.optimization.slide_optimizer": "The rule of SLIDE was never published. LAMB and LARS "
+    "adapt steps by layer; Adafactor suits large sparse layers.",
     "nlp.serving.serving_modules.QuestionAnswering": "There is no task of question answering. "
     "Derive an export module from `export_base.ExportModule` for a task of your own.",
     "nlp.serving.serving_modules.Tagging": "There is no task of tagging. Derive an export module "

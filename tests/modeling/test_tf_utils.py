@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.modeling import tf_utils
+from quintain.modeling import activations, tf_utils
 
 
 def test_shapes_are_numbers_where_they_are_known():
@@ -87,7 +87,7 @@ def test_activations_of_the_package_can_be_stored():
 
     again = keras.layers.deserialize(tf_utils.serialize_layer(layer))
 
-    assert again.activation is tf_utils.mish
+    assert again.activation is activations.mish
 
 
 def test_an_unknown_activation_is_an_error():
