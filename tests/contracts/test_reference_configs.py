@@ -14,7 +14,6 @@ import pytest
 
 from quintain.config import base_config, yaml_io
 from quintain.core import exp_factory
-from quintain.nlp import experiments as _experiments  # Registers them.
 
 FACTS = json.loads(pathlib.Path(__file__).with_name("reference_configs.json").read_text())
 CLASSES = FACTS["classes"]

@@ -60,7 +60,7 @@ X = np.array([-4.0, -1.0, 0.0, 0.5, 2.0, 7.0], np.float32)
         ("gelu", 0.5 * X * (1 + np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3)))),
         ("simple_swish", X / (1 + np.exp(-X))),
         ("hard_swish", X * np.clip(X + 3, 0, 6) / 6),
-        ("hard_sigmoid", np.clip(X + 3, 0, 6) / 6),
+        ("hard_sigmoid", np.clip(X + 3, 0, 6) * 0.16667),
         ("relu6", np.clip(X, 0, 6)),
         ("identity", X),
         ("mish", X * np.tanh(np.log1p(np.exp(X)))),

@@ -4,13 +4,12 @@ import contextlib
 import json
 import math
 import operator
-import os
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import checkpoints, cluster_checkpoints, evaluation_log
 from quintain.orbit import cluster, whole_files
@@ -113,22 +112,17 @@ class BestCheckpointExporter:
     @property
     def best_ckpt_logs_path(self) -> str:
         """File of the evaluation of the best checkpoint."""
-        return os.path.join(self._export_dir, INFO_FILE)
+        return file_paths.join(self._export_dir, INFO_FILE)
 
     @property
     def best_ckpt_path(self) -> str | None:
         """Prefix of the best checkpoint, or None before the first export."""
         info = self._read_json(INFO_FILE)
-        path = (
-            os.path.join(self._export_dir, f"{BEST_CHECKPOINT_NAME}-{info[STEP_KEY]:.0f}")
-            if info
-            else None
-        )
-        return (
-            path
-            if path in checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
-            else None
-        )
+        if not info:
+            return None
+        path = file_paths.join(self._export_dir, f"{BEST_CHECKPOINT_NAME}-{info[STEP_KEY]:.0f}")
+        found = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
+        return path if path in found else None
 
     @property
     def kept_values(self) -> dict[int, float]:
@@ -241,8 +235,8 @@ class BestCheckpointExporter:
         self._read_json(KEPT_FILE)
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        path = os.path.join(self._export_dir, name)
-        if not tf.io.gfile.exists(path):
+        path = file_paths.join(self._export_dir, name)
+        if not file_io.exists(path):
             return {}
         content: dict[str, Any] = whole_files.read_json(path)
         with whole_files.understanding(path):
@@ -253,7 +247,7 @@ class BestCheckpointExporter:
         return content
 
     def _write_json(self, name: str, content: Mapping[Any, Any]) -> None:
-        whole_files.write(os.path.join(self._export_dir, name), json.dumps(content, indent=2))
+        whole_files.write(file_paths.join(self._export_dir, name), json.dumps(content, indent=2))
 
 
 def maybe_create_best_ckpt_exporter(
@@ -275,7 +269,7 @@ def maybe_create_best_ckpt_exporter(
     ):
         return None
     exporter = BestCheckpointExporter(
-        os.path.join(data_dir, config.best_checkpoint_export_subdir),
+        file_paths.join(data_dir, config.best_checkpoint_export_subdir),
         config.best_checkpoint_eval_metric,
         config.best_checkpoint_metric_comp,
         max_to_keep=config.best_checkpoint_max_to_keep,
