@@ -15,9 +15,9 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 _PACKAGE: Final = __name__.partition(".")[0]
 
@@ -30,6 +30,10 @@ MOVED: Final[dict[str, str]] = {
     "modeling.optimization.ema_optimizer": "optimization.ema",
     "modeling.optimization.legacy_adamw": "optimization.adam",
     "modeling.privacy.configs": "core.config_definitions",
+    "nlp.configs.experiment_configs": "nlp.experiments",
+    "nlp.configs.finetuning_experiments": "nlp.experiments.sentence_prediction",
+    "nlp.configs.pretraining_experiments": "nlp.experiments.pretraining",
+    "nlp.configs.wmt_transformer_experiments": "nlp.experiments.translation",
 }
 """Our homes of the reference's modules, a row a line, sorted."""
 
@@ -66,6 +70,22 @@ def find_refusal(path: str) -> str | None:
     while path and path not in refused:
         path = path.rpartition(".")[0]
     return f"`{_PACKAGE}.{asked}` is not offered. {refused[path]}" if path else None
+
+
+def refusing(module: str) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a module that lacks names of `REFUSED`: it says why.
+
+    Args:
+        module: Name of the module, its `__name__`.
+    """
+
+    def get(name: str) -> Any:
+        if refusal := find_refusal(f"{module}.{name}".partition(".")[2]):
+            # No AttributeError: `from module import name` would not show its message.
+            raise ImportError(refusal, name=module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return get
 
 
 def _follow(path: str, moved: Mapping[str, str]) -> str:

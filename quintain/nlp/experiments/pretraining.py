@@ -32,7 +32,7 @@ def bert_pretraining() -> cfg.ExperimentConfig:
 
 
 @exp_factory.register_config_factory("bert/pretraining_dynamic")
-def bert_pretraining_dynamic() -> cfg.ExperimentConfig:
+def bert_dynamic() -> cfg.ExperimentConfig:
     """Pretrains BERT on sequences of different lengths, each padded to one of four."""
     return _build_config(
         pretrain_dynamic_dataloader.BertPretrainDataConfig(),
