@@ -164,7 +164,7 @@ class MaskedLMTask(base_task.Task):
         return path
 
     @override
-    def build_losses(
+    def build_losses(  # type: ignore[override]  # as in the reference
         self,
         labels: Any,
         model_outputs: Any,
