@@ -27,6 +27,8 @@ MOVED: Final[dict[str, str]] = {
     "modeling.multitask": "core.multitask",
     "modeling.optimization": "optimization",
     "modeling.optimization.ema_optimizer": "optimization.ema",
+    "modeling.privacy": "core.privacy",
+    "modeling.privacy.configs": "core.config_definitions",
 }
 """Our homes of the reference's modules, a row a line, sorted."""
 

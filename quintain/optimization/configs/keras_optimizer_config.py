@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from typing_extensions import override
 
+from quintain.config import base_config
 from quintain.optimization.configs import choices, optimizer_config
 from quintain.optimization.configs.ranges import (
     Finite,
@@ -23,6 +24,11 @@ class AdafactorKerasConfig(optimizer_config.BaseOptimizerConfig):
 
     name: str = "Adafactor"
     """Name of the optimizer."""
+
+    learning_rate: float = base_config.unused(
+        0.001, "The learning rate is that of optimizer_config.learning_rate."
+    )
+    """Kept for configs of the reference."""
 
     beta_2_decay: Negative = -0.8
     """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
