@@ -116,7 +116,8 @@ has no effect here. Models are built from configs.
 
 def used_values(config: value_tree.ValueTree) -> dict[str, Any]:
     """Returns a config as plain data, without the fields that are `unused`."""
-    fields = _fields(type(config))
+    cls: type = type(config)
+    fields = _fields(cls)
     return {
         name: value
         for name, value in config.as_dict().items()

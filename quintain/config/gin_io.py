@@ -9,14 +9,13 @@ import dataclasses
 import functools
 import importlib.util  # noqa: F401 - gin uses it without importing it
 import inspect
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, overload
 
 import gin
 
-from quintain import errors
+from quintain import errors, file_io
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -130,10 +129,11 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             "gin: bindings were read before and are locked; call `gin_io.clear()` to replace them."
         )
     for path in files:
-        if not os.path.isfile(path):
+        if not file_io.isfile(path):
             raise errors.ConfigError(
                 f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
             )
+    gin.config.register_file_reader(file_io.open, file_io.isfile)
     try:
         gin.parse_config_files_and_bindings(list(files), list(params))
         _check_parameters()

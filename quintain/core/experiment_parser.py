@@ -6,18 +6,16 @@ because it binds the arguments of the functions that the registered experiment m
 """
 
 import dataclasses
-import importlib
-import os
-import pathlib
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors, user_errors
+from quintain import errors, file_io
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
-from quintain.core import exp_factory
+from quintain.core import exp_factory, user_modules
 from quintain.core.saving import run_files
+
+import_modules = user_modules.import_modules
 
 _CONFIGURABLE_MODULES: Final = (
     "quintain.core.experiment_runner",
@@ -86,11 +84,15 @@ class ParsedExperiment:
     """Modules that register the experiment."""
 
 
-def parse(options: ParseConfigOptions) -> ParsedExperiment:
+def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedExperiment:
     """Builds the config that `options` describe.
 
     A run in `model_dir` is gone on with: without an experiment, its `params.yaml` comes before the
     config files.
+
+    Args:
+        options: What a command line says.
+        is_validated: Whether fields that do not fit together are an error.
 
     Raises:
         RegistryError: If there is no experiment of this name.
@@ -98,7 +100,7 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     """
     layers = _read_layers(options)
     imports = tuple(dict.fromkeys([*_imports_of(layers), *options.imports]))
-    import_modules(imports)
+    import_modules(imports, _directories_of(layers, options.imports))
     if options.gin_file or options.gin_params:
         import_modules(_CONFIGURABLE_MODULES)
         gin_io.parse_files_and_params(options.gin_file, options.gin_params)
@@ -108,8 +110,9 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
-    with errors.located(lambda path: str(sources.source(path))):
-        params.validate()
+    if is_validated:
+        with errors.located(lambda path: str(sources.source(path))):
+            params.validate()
     params.lock()
     return ParsedExperiment(name, params, sources, imports)
 
@@ -203,37 +206,9 @@ def load_params(path: str) -> cfg.ExperimentConfig:
         ConfigError: If there is no `params.yaml`, or it can't be read.
         RegistryError: If its experiment is not registered.
     """
-    if os.path.isdir(path):
+    if file_io.isdir(path):
         path = run_files.params_path(path)
     return parse(ParseConfigOptions(config_file=[path])).params
-
-
-def import_modules(names: Sequence[str]) -> None:
-    """Imports modules that register experiments; the working directory is searched as well.
-
-    Raises:
-        ConfigError: If a module is not found, or fails.
-    """
-    if names and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    for name in names:
-        if "/" in name or name.startswith(".") or name.endswith(".py"):
-            raise errors.ConfigError(
-                f"import {name}: expected the name of a module, such as "
-                f"{pathlib.PurePath(name).stem!r}, in the directory where its file is."
-            )
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            place = user_errors.explain(error).place
-            where = f"\n  {place}" if place else ""
-            is_lost = isinstance(error, ModuleNotFoundError) and error.name == name
-            hint = (
-                " Run this where its file is, or name that directory in PYTHONPATH."
-                if is_lost
-                else ""
-            )
-            raise errors.ConfigError(f"import {name}: {error}.{hint}{where}") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,13 +267,13 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
     if options.experiment or not options.model_dir:
         return files
     run = run_files.params_path(options.model_dir)
-    return [run, *files] if os.path.exists(run) else files
+    return [run, *files] if file_io.exists(run) else files
 
 
 def _read_file(path: str) -> _Layer:
     run_files.check_whole(path)
     content, lines = yaml_io.load_file_with_lines(path)
-    names = (run_files.EXPERIMENT_KEY, run_files.IMPORTS_KEY)
+    names = run_files.HEADER_KEYS
     return _Layer(
         params={name: value for name, value in content.items() if name not in names},
         header={name: value for name, value in content.items() if name in names},
@@ -313,6 +288,14 @@ def _flag_layer(params: Mapping[str, Any], flag: str) -> _Layer:
 
 def _imports_of(layers: Sequence[_Layer]) -> list[str]:
     return [name for layer in layers for name in layer.header.get(run_files.IMPORTS_KEY) or ()]
+
+
+def _directories_of(layers: Sequence[_Layer], given: Sequence[str]) -> dict[str, str]:
+    """Returns where the modules of config files were; those that were `given` are searched here."""
+    found: dict[str, str] = {}
+    for layer in layers:
+        found |= layer.header.get(run_files.DIRECTORIES_KEY) or {}
+    return {name: directory for name, directory in found.items() if name not in given}
 
 
 def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
