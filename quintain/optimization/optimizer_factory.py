@@ -19,7 +19,7 @@ from typing import Any, Final
 import keras
 
 from quintain import errors, registry
-from quintain.config import gin_io, one_of
+from quintain.config import base_config, gin_io, one_of
 from quintain.optimization import ema, fused_optimizer, lr_schedule, lr_warmup
 from quintain.optimization.configs import choices, optimization_config
 
@@ -165,10 +165,8 @@ class OptimizerFactory:
             arguments["gradient_transformers"] = tuple(gradient_transformers)
         optimizer = _build(str(config.type), lr, arguments)
         if self._config.ema is not None:
-            settings = self._config.ema.as_dict()
-            optimizer = ema.ExponentialMovingAverage(
-                optimizer, **{name: settings[name] for name in settings if "clip" not in name}
-            )
+            settings = base_config.used_values(self._config.ema)
+            optimizer = ema.ExponentialMovingAverage(optimizer, **settings)
         if postprocessor is not None:
             optimizer = postprocessor(optimizer)
         if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -197,8 +195,8 @@ def _build(
 
 def _get_arguments(config: one_of.OneOfConfig) -> dict[str, Any]:
     """Returns the fields of the chosen sub-config that are set."""
-    chosen = config.get()
-    return {key: value for key, value in chosen.as_dict().items() if value is not None}
+    chosen = base_config.used_values(config.get())
+    return {key: value for key, value in chosen.items() if value is not None}
 
 
 def _check(config: optimization_config.OptimizationConfig) -> None:

@@ -42,10 +42,14 @@ _DUMMY_MASKED: Final = 20
 class MaskedLMConfig(cfg.TaskConfig):
     """What to pretrain, on what."""
 
-    model: bert.PretrainerConfig = dataclasses.field(default_factory=bert.PretrainerConfig)
+    model: bert.PretrainerConfig = dataclasses.field(
+        default_factory=lambda: bert.PretrainerConfig(
+            cls_heads=[bert.ClsHeadConfig(inner_dim=768, dropout_rate=0.1)]
+        )
+    )
     """The model."""
 
-    scale_loss: bool = True
+    scale_loss: bool = False
     """Kept for configs of the reference; the loss is always a mean over all replicas."""
 
     vocab_file: str = ""
