@@ -57,14 +57,6 @@ _DATA_SETS: Final = (
     "The readers of single data sets are not offered. `SentencePredictionTextDataConfig` reads "
     "texts with labels from TSV files, records and TensorFlow Datasets (docs/bert.md)."
 )
-_HUB: Final = (
-    "Models are not written for TensorFlow Hub. `quintain export` writes a SavedModel "
-    "(docs/serving.md)."
-)
-_TF1: Final = (
-    "Checkpoints of TensorFlow 1 are not read. Convert them once with the Model Garden's tool; "
-    "its checkpoints are loaded by `task.init_checkpoint`."
-)
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
 REFUSED: Final[dict[str, str]] = {
@@ -128,21 +120,11 @@ REFUSED: Final[dict[str, str]] = {
         "Models are not taken from TensorFlow Hub. Weights of the Model Garden's checkpoints are "
         "loaded by `task.init_checkpoint` (docs/checkpoints.md)."
     ),
-    "nlp.tools.export_tfhub": _HUB,
-    "nlp.tools.export_tfhub_lib": _HUB,
-    "nlp.tools.squad_evaluate_v1_1": _QUESTIONS,
-    "nlp.tools.squad_evaluate_v2_0": _QUESTIONS,
-    "nlp.tools.tf1_bert_checkpoint_converter_lib": (
-        "Checkpoints of TensorFlow 1 are not read. Convert them once with the Model Garden's tool; "
-        "its checkpoints are read by `quintain checkpoint convert`."
+    "nlp.tools": (
+        "What its tools did is done by `quintain export` (SavedModels), by `quintain checkpoint "
+        "convert` and `task.init_checkpoint` (checkpoints of TensorFlow 2), and by "
+        "`quintain.nlp.data.tokenizers`."
     ),
-    "nlp.tools.tf2_albert_encoder_checkpoint_converter": _TF1,
-    "nlp.tools.tf2_bert_encoder_checkpoint_converter": _TF1,
-    "nlp.tools.tokenization": (
-        "Tokenizers are in `quintain.nlp.data.tokenizers` (SentencePiece) and "
-        "`quintain.nlp.data.masked.bert_vocabulary` (WordPiece)."
-    ),
-    "orbit.controller.StepTimer": ("It is `quintain.orbit.utils.StepTimer`."),
     "uplift": (
         "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."
     ),

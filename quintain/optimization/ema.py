@@ -8,7 +8,10 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 @serializable.register

@@ -6,8 +6,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.optimization import fused_optimizer, layer_adaptation, parameters, serializable
 from quintain.optimization.configs import ranges
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 class _Hyper(NamedTuple):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 Condition = Callable[[Any], Any]
 """Takes the output and returns whether to act."""
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 from quintain import file_io, file_paths
 from quintain.orbit import saved_model_files
 
-
 safe_normpath = file_paths.normal
 
 

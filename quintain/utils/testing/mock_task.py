@@ -78,7 +78,9 @@ class MockTask(base_task.Task):
         return tf.data.Dataset.from_tensors((tf.zeros([2, 2]), tf.zeros([2, 1], tf.int32))).repeat()
 
     def aggregate_logs(
-        self, state: dict[str, list[Any]] | None = None, step_outputs: Mapping[str, Any] | None = None
+        self,
+        state: dict[str, list[Any]] | None = None,
+        step_outputs: Mapping[str, Any] | None = None,
     ) -> dict[str, list[Any]]:
         """Keeps the numbers of all batches."""
         state = {} if state is None else state
