@@ -40,6 +40,9 @@ class BertPretrainDataConfig(cfg.DataConfig):
     """How many batches of one length for each replica follow each other under a tf.data service,
     whose consumers do not take them in turn."""
 
+    tf_data_service_job_name: str | None = "bert_pretrain"
+    """Name of the tf.data service job, as `DataConfig` says."""
+
     enable_round_robin_tf_data_service: bool = False
     """Whether all replicas take batches of a tf.data service in turn, of one length in a step."""
 
