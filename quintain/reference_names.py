@@ -31,6 +31,10 @@ MOVED: Final[dict[str, str]] = {
 """Our homes of the reference's modules, a row a line, sorted."""
 
 REFUSED: Final[dict[str, str]] = {
+    "nlp.serving.serving_modules.QuestionAnswering": "There is no task of question answering. "
+    "Derive an export module from `export_base.ExportModule` for a task of your own.",
+    "nlp.serving.serving_modules.Tagging": "There is no task of tagging. Derive an export module "
+    "from `export_base.ExportModule` for a task of your own.",
     "vision": "Models of images are not offered. A task, a config and a model of one's own train "
     "like any other: see docs/own-task.md.",
 }

@@ -14,7 +14,17 @@ from quintain.config import base_config, overrides, yaml_io
 _RESERVED = ("_locked", "_restrictions")
 
 
-class ParamsDict(base_config.Config):
+class _ParamsDictMeta(type(base_config.Config)):  # type: ignore[misc]  # mypy knows no such base
+    """Takes every config for a `ParamsDict`, as in the reference, where it is the base of all."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, base_config.Config)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, base_config.Config)
+
+
+class ParamsDict(base_config.Config, metaclass=_ParamsDictMeta):
     """Nested parameters, read and set as attributes.
 
     Example:

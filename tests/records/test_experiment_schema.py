@@ -5,7 +5,6 @@ import pytest
 
 from quintain.config import yaml_io
 from quintain.records import experiment_schema
-from tests.records import test_experiment_spec
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "platform").rglob("*.yaml"))
@@ -25,7 +24,7 @@ def test_the_examples_are_valid_in_both_dialects(validator, path):
 
 
 def test_exported_configs_are_valid(validator):
-    content = yaml_io.load_text(test_experiment_spec.EXPORTED)
+    content = yaml_io.load_file(str(ROOT / "tests" / "records" / "exported.yaml"))
 
     assert list(validator.iter_errors(content)) == []
 

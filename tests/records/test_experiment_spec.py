@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 
 from quintain import errors
@@ -125,38 +127,7 @@ def test_overrides_win_over_the_file(tmp_path):
     assert config.description == "mnist"
 
 
-EXPORTED = """
-bind_mounts: []
-checkpoint_policy: null
-checkpoint_storage: {type: shared_fs, host_path: /a, checkpoint_path: b, container_path: /shared,
-  tensorboard_path: c, storage_path: null, propagation: rprivate,
-  bucket: null, save_trial_best: null}
-data:
-environment: {image: {cpu: x, cuda: y}, ports: {}, pod_spec: null,
-  environment_variables: {cpu: [A=1], cuda: [A=2], rocm: null}}
-entrypoint: model_def:Trial
-hyperparameters: {global_batch_size: {type: const, val: 32}, warmup: null}
-integrations: {pachyderm: {dataset: {name: d}}}
-internal: null
-max_restarts: null
-min_checkpoint_period: {batches: 0}
-min_validation_period: 0
-optimizations: {gradient_compression: false, mixed_precision: null, tensor_fusion_threshold: 64}
-pbs: {}
-preemption_timeout: 3600
-profiling: {enabled: false, end_after_batch: null, sync_timings: true}
-project: Uncategorized
-resources: {slots: null, is_single_node: null, resource_pool: default, weight: null}
-searcher: {name: adaptive_asha, metric: loss, bracket_rungs: null, max_length: null, max_time: 937,
-  time_metric: batches, max_trials: 16, mode: null, source_trial_id: null}
-slurm: {gpu_type: x}
-workspace: Mine
-log_policies:
-- {name: null, pattern: a, action: cancel_retries}
-- {pattern: b, action: {type: exclude_node}}
-- {name: CUDA OOM, pattern: c, action: null}
-- {pattern: d, action: {signal: told}}
-"""
+EXPORTED = pathlib.Path(__file__).with_name("exported.yaml").read_text()
 
 
 def test_exported_configs_are_read_as_they_are():

@@ -9,6 +9,7 @@ from typing import Any, Final
 from quintain import errors, file_io, file_paths
 from quintain.config import gin_io, provenance, yaml_io
 from quintain.core import config_definitions as cfg
+from quintain.core import user_modules
 from quintain.core.saving import (
     checkpoints,
     config_change,
@@ -34,6 +35,11 @@ _LAST_LINE: Final = "# End of the settings.\n"
 
 EXPERIMENT_KEY: Final = "experiment"
 IMPORTS_KEY: Final = "imports"
+DIRECTORIES_KEY: Final = "import_directories"
+"""Where each of the imported modules was."""
+
+HEADER_KEYS: Final = (EXPERIMENT_KEY, IMPORTS_KEY, DIRECTORIES_KEY)
+"""What `params.yaml` says besides the fields of the config."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,12 +82,16 @@ def serialize_config(
         header[EXPERIMENT_KEY] = experiment
     if imports:
         header[IMPORTS_KEY] = list(imports)
+    if directories := user_modules.find_directories(imports):
+        header[DIRECTORIES_KEY] = directories
     text = yaml_io.dump({**header, **params.as_dict()})
     path = params_path(model_dir)
     if file_io.exists(path):
-        if _read_header(model_dir) == yaml_io.load_text(text):
+        former, new = _read_header(model_dir), yaml_io.load_text(text)
+        if former == new:
             return
-        _keep_former(path, params, is_bound=is_bound)
+        if _without_header(former) != _without_header(new):
+            _keep_former(path, params, is_bound=is_bound)
     whole_files.write(path, f"{_FIRST_LINE}{text}{_LAST_LINE}")
 
 
@@ -260,13 +270,13 @@ def _next_former_path(path: str) -> str:
     return f"{path}.{number}"
 
 
+def _without_header(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in HEADER_KEYS}
+
+
 def _keep_former(path: str, params: cfg.ExperimentConfig, *, is_bound: bool) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
-    former = {
-        key: value
-        for key, value in yaml_io.load_file(path).items()
-        if key not in (EXPERIMENT_KEY, IMPORTS_KEY)
-    }
+    former = _without_header(yaml_io.load_file(path))
     changes = provenance.diff_dicts(former, params.as_dict())
     kept_as = _next_former_path(path)
     file_io.rename(path, kept_as)

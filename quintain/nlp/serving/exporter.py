@@ -12,7 +12,7 @@ import tensorflow as tf
 import quintain
 from quintain import errors, file_io, file_paths
 from quintain.core import export_base
-from quintain.nlp.serving import serving_modules, trained_run
+from quintain.nlp.serving import text_modules, trained_run
 from quintain.nlp.tasks import sentence_prediction, translation
 from quintain.orbit import literal_paths, saved_model_files
 
@@ -239,7 +239,7 @@ def _build_module(
         if most < 1:
             raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
         options = run.model.decoding.override(**decoding)
-        module = serving_modules.Translation(run.task, run.model, options, most)
+        module = text_modules.TextTranslation(run.task, run.model, options, most)
         return module, Description(
             "translation",
             signatures=_TRANSLATION_SIGNATURES,
@@ -253,7 +253,7 @@ def _build_module(
             f"{', '.join(given)}: options of translation, but the run predicts sentences; it cuts "
             "texts at task.train_data.seq_length."
         )
-    predictor = serving_modules.SentencePrediction(run.task, run.model)
+    predictor = text_modules.TextPrediction(run.task, run.model)
     return predictor, Description(
         "sentence_prediction",
         signatures=_PREDICTION_SIGNATURES,

@@ -86,7 +86,7 @@ class TranslationTask(base_task.Task):
         """File of the source's vocabulary, which is trained if it does not exist yet."""
         config = self.task_config
         side: vocabulary.Side = "both" if config.share_vocabulary else "source"
-        return self._prepare_vocabulary(side, config.sentencepiece_model_path)
+        return self._prepare_vocabulary(side, config.sentencepiece_model_path or "")
 
     @functools.cached_property
     def target_vocabulary_path(self) -> str:
