@@ -63,6 +63,7 @@ def make_params(vocabulary, tsv):
             "input_path": tsv,
             "is_training": True,
             "global_batch_size": 640,
+            "batch_by": "pairs",
             "max_seq_length": 64,
             "sentencepiece_model_path": vocabulary,
             "seed": 3,
