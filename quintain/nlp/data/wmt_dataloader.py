@@ -197,7 +197,8 @@ class WMTDataLoader(data_loader.DataLoader):
         """Returns the batches of this worker.
 
         Training batches never end and are shuffled; evaluation gives every pair exactly once: in
-        order, or by tokens with others of about its length. The position of an iterator can be saved in a checkpoint and restored exactly.
+        order, or by tokens with others of about its length. The position of an iterator can be
+        saved in a checkpoint and restored exactly.
 
         Args:
             input_context: Which part of the data this worker reads, and for how many replicas.
