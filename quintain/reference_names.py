@@ -27,10 +27,26 @@ MOVED: Final[dict[str, str]] = {
     "modeling.multitask": "core.multitask",
     "modeling.optimization": "optimization",
     "modeling.optimization.ema_optimizer": "optimization.ema",
+    "trials.data": "trials.named_batches",
+    "trials.frameworks": "trials",
+    "trials.keras.data": "trials.named_batches",
+    "trials.tensorflow.estimator_trial": "trials.estimator",
+    "trials.tensorflow.tensorflow_trial": "trials.tensorflow_trial",
+    "trials.trial": "trials.trial_context",
+    "trials.util": "trials.trial_context",
 }
 """Our homes of the reference's modules, a row a line, sorted."""
 
+_TORCH: Final = "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+
 REFUSED: Final[dict[str, str]] = {
+    "trials.core": "A script of one's own is no trial. Write a KerasTrial, or train it with "
+    "`quintain train` as a task.",
+    "trials.experimental": "There is `quintain.client.master_client`, and the commands.",
+    "trials.horovod": "A trial has one process. Train a task with `--local_workers`.",
+    "trials.lightning": _TORCH,
+    "trials.pytorch": _TORCH,
+    "trials.transformers": _TORCH,
     "vision": "Models of images are not offered. A task, a config and a model of one's own train "
     "like any other: see docs/own-task.md.",
 }

@@ -16,12 +16,12 @@ import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
 from quintain.records import source_names
-from quintain.trials import base_trial
+from quintain.trials import base_trial, trial_context
 
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
@@ -76,13 +76,13 @@ def load_trial(
         trial_class, modules = _search(directory)
     else:
         trial_class, modules = _load_named(directory, entrypoint)
-    _require_complete(trial_class)
     functions = {
         name: value
         for module in modules
         for name, value in vars(module).items()
         if inspect.isfunction(value)
     }
+    _require_complete(trial_class, functions)
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
 
 
@@ -110,7 +110,7 @@ def _load_named(
         files = [path.stem for path in directory.glob("*.py")]
         raise errors.TrialError(
             f"entrypoint: there is no module {module_name!r} in {directory}. "
-            + base_trial.describe_names(module_name, files)
+            + trial_context.describe_names(module_name, files)
         )
     module = _import(directory, module_name)
     owner: Any = module
@@ -118,7 +118,7 @@ def _load_named(
         if not hasattr(owner, part):
             raise errors.TrialError(
                 f"entrypoint: {module.__file__} has no {class_name!r}. "
-                + base_trial.describe_names(class_name, _find_trials(module))
+                + trial_context.describe_names(class_name, _find_trials(module))
             )
         owner = getattr(owner, part)
     if not _is_trial(owner):
@@ -222,8 +222,8 @@ def _modules_of(trial_class: type[Any], module: types.ModuleType) -> list[types.
     return [module] if own is None or own is module else [module, own]
 
 
-def _require_complete(trial_class: type[Any]) -> None:
-    missing = sorted(getattr(trial_class, "__abstractmethods__", ()))
+def _require_complete(trial_class: type[Any], functions: Collection[str]) -> None:
+    missing = trial_class.find_missing(functions)
     if missing:
         raise errors.TrialError(
             f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
