@@ -1,6 +1,7 @@
 """Local copies of files that TensorFlow can't reach, one for each URL."""
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -18,30 +19,34 @@ logger = logging.getLogger(__name__)
 
 
 def copy(system: Any, path: str) -> str:
-    """Returns the path of an up-to-date local copy of a file or a directory.
+    """Returns the path of an up-to-date local copy.
 
     Args:
         system: The file system of fsspec that has it.
-        path: Its URL.
+        path: URL of a file, of a directory, or of the beginning of files' names before a `.`, as
+            the prefix of a checkpoint is; of these a prefix of the copies is returned.
 
     Raises:
-        OSError: If the copy can't be written.
+        OSError: If there is nothing, or the copy can't be written.
     """
     path = file_paths.normal(path)
     place = _directory() / hashlib.sha256(path.encode()).hexdigest()[:32]
     target = place / (file_paths.basename(path) or "root")
-    version = _version(system, path)
+    sources = _list_sources(system, path)
+    version = _version(system, sources)
     mark = place / _MARK
     with contextlib.suppress(FileNotFoundError):
-        if mark.read_text(encoding="utf-8") == version and target.exists():
+        if mark.read_text(encoding="utf-8") == version:
             return str(target)
     scratch = place.with_name(f"{place.name}.{uuid.uuid4().hex}")
     scratch.mkdir()
     try:
-        system.get(path, str(scratch / target.name), recursive=system.isdir(path))
+        for source in sources:
+            name = source.rstrip("/").rpartition("/")[2]
+            system.get(source, str(scratch / name), recursive=system.isdir(source))
         (scratch / _MARK).write_text(version, encoding="utf-8")
         shutil.rmtree(place, ignore_errors=True)
-        with contextlib.suppress(FileExistsError):  # Another process has just made the same.
+        with contextlib.suppress(OSError):  # Another process has just made the same.
             scratch.rename(place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -49,11 +54,27 @@ def copy(system: Any, path: str) -> str:
     return str(target)
 
 
-def _version(system: Any, path: str) -> str:
-    """Returns text that changes when a file, or one below a directory, is written anew."""
-    found = system.find(path) if system.isdir(path) else [path]
-    keys = [f"{name} {system.ukey(name)}" for name in sorted(found)]
-    return hashlib.sha256("\n".join(keys).encode()).hexdigest()
+def _list_sources(system: Any, path: str) -> list[str]:
+    """Returns the paths, without their scheme, of what is to be copied."""
+    own = str(system._strip_protocol(path))
+    if system.exists(path):
+        return [own]
+    found = system.ls(file_paths.dirname(path), detail=False)
+    sources = [name for name in found if name.startswith(f"{own}.")]
+    if not sources:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return sorted(sources)
+
+
+def _version(system: Any, sources: list[str]) -> str:
+    """Returns text that changes when a file is written anew."""
+    files = [
+        name
+        for source in sources
+        for name in (sorted(system.find(source)) if system.isdir(source) else [source])
+    ]
+    keys = "\n".join(f"{name} {system.ukey(name)}" for name in files)
+    return hashlib.sha256(keys.encode()).hexdigest()
 
 
 def _directory() -> pathlib.Path:

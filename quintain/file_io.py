@@ -17,7 +17,7 @@ from quintain import errors, fetched_files, file_paths, file_systems
 
 
 def open(path: file_paths.Path, mode: str = "r") -> Any:
-    r"""Opens a file; text is UTF-8.
+    r"""Opens a file; text is UTF-8, with its line ends as they are.
 
     Args:
         path: The file.
@@ -37,7 +37,7 @@ def open(path: file_paths.Path, mode: str = "r") -> Any:
     binary = mode.replace("t", "").replace("b", "") + "b"
     with file_systems.translated(text):
         file = file_systems.find(text).open(text, binary)
-    return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
+    return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8", newline="\n")
 
 
 def read_bytes(path: file_paths.Path) -> bytes:
@@ -74,6 +74,12 @@ def size(path: file_paths.Path) -> int:
     """Returns the bytes of a file."""
     with file_systems.translated(text := os.fspath(path)):
         return file_systems.find(text).size(text)
+
+
+def total_size(path: file_paths.Path) -> int:
+    """Returns the bytes of all files below a directory."""
+    paths = [file_paths.join(path, name) for name in listdir(path)]
+    return sum(total_size(one) if isdir(one) else size(one) for one in paths)
 
 
 def listdir(path: file_paths.Path) -> list[str]:

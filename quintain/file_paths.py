@@ -12,6 +12,9 @@ _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)(?:::[^/]*)?://")
 _WITHOUT_AUTHORITY: Final = ("file", "local", "memory", "ram")
 """Schemes whose URLs name no bucket or machine before the path."""
 
+_OF_OBJECTS: Final = ("abfs", "abfss", "adl", "az", "gcs", "gs", "oci", "oss", "s3", "s3a")
+"""Schemes of object stores: what is written appears when it is complete, and nothing is renamed."""
+
 Path = str | os.PathLike[str]
 
 
@@ -29,6 +32,11 @@ def scheme(path: Path) -> str:
     """
     found = _URL.match(os.fspath(path))
     return found["scheme"].lower() if found else ""
+
+
+def is_object(path: Path) -> bool:
+    """Whether a path is that of an object in a store such as `gs://`, and not of a file."""
+    return scheme(path) in _OF_OBJECTS
 
 
 def join(first: Path, *names: Path) -> str:

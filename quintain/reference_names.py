@@ -40,6 +40,10 @@ MOVED: Final[dict[str, str]] = {
 _TORCH: Final = "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
 
 REFUSED: Final[dict[str, str]] = {
+    "nlp.serving.serving_modules.QuestionAnswering": "There is no task of question answering. "
+    "Derive an export module from `export_base.ExportModule` for a task of your own.",
+    "nlp.serving.serving_modules.Tagging": "There is no task of tagging. Derive an export module "
+    "from `export_base.ExportModule` for a task of your own.",
     "trials.core": "A script of one's own is no trial. Write a KerasTrial, or train it with "
     "`quintain train` as a task.",
     "trials.experimental": "There is `quintain.client.master_client`, and the commands.",

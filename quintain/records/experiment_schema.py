@@ -8,7 +8,7 @@ from quintain.records import (
     experiment_spec,
     hyperparameter_config,
     lengths,
-    searcher_config,
+    searcher_base,
 )
 
 _COUNT: Final = {"type": "integer", "exclusiveMinimum": 0}
@@ -76,7 +76,7 @@ def build_schema() -> dict[str, Any]:
         fields = definitions[type(getattr(experiment_spec.ExperimentSpec(), section)).__name__]
         fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
-    for name, kind in searcher_config.SEARCHERS.items():
+    for name, kind in searcher_base.SEARCHERS.items():
         built = json_schema.build_schema(kind())
         definitions |= built.pop("$defs", {})
         built.pop("$schema")

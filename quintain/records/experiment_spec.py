@@ -16,7 +16,7 @@ from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
 from quintain.records import experiment_dialects as dialects
 from quintain.records import experiment_sections as sections
-from quintain.records import searcher_config
+from quintain.records import searcher_base, searcher_config
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
@@ -46,7 +46,7 @@ class ExperimentSpec(base_config.Config):
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The space to search; see `quintain.search.space`."""
 
-    searcher: searcher_config.SearcherConfig = dataclasses.field(
+    searcher: searcher_base.SearcherConfig = dataclasses.field(
         default_factory=searcher_config.SingleConfig
     )
     """The search method."""

@@ -132,3 +132,6 @@ class TrialRecord:
 
     reason: str = ""
     """Why it ended, if not because the search method closed it."""
+
+    note: str = ""
+    """The user's words for it."""

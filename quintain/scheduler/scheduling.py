@@ -77,6 +77,7 @@ class Scheduling:
                 while self._exits:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
+                self._end_overdue()
                 self._end_runs()
                 self._finish_experiments()
                 checkpoint_gc.collect_running(core)
@@ -178,6 +179,18 @@ class Scheduling:
         core.notify()
 
     # What has to end.
+
+    def _end_overdue(self) -> None:
+        """Ends experiments whose budget of time is used up; their trials save themselves."""
+        for entry in list(self._core.entries.values()):
+            with self._core.containing(entry.id, "while its budget of time was looked at"):
+                machine = entry.machine
+                is_active = machine.state is states.ExperimentState.ACTIVE
+                if is_active and machine.find_time_left(time.time()) <= 0:
+                    reason = (
+                        f"searcher.time_budget: {entry.config.searcher.time_budget:g} s are up."
+                    )
+                    self._core.apply(entry, {"kind": "time_up", "reason": reason})
 
     def _end_runs(self) -> None:
         now = time.monotonic()

@@ -39,7 +39,7 @@ TABLES: Final[dict[type[Any], str]] = {
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

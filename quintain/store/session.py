@@ -84,13 +84,24 @@ class Session(reading.Reader):
         return added
 
     def update_trial(self, record: trial.TrialRecord) -> None:
-        """Replaces the trial of the same id.
+        """Replaces the trial of the same id; its note, which is the user's, stays.
 
         Raises:
             NotFoundError: If there is none.
         """
-        self._update(record)
+        self._update(record, kept=("note",))
         self._note_trial(record)
+
+    def set_trial_note(self, trial_id: int, note: str) -> trial.TrialRecord:
+        """Replaces the note of a trial and returns the trial.
+
+        Raises:
+            NotFoundError: If there is none of this id.
+        """
+        self._run("UPDATE trials SET note = :note WHERE id = :id", id=trial_id, note=note)
+        record = self.get_trial(trial_id)
+        self._note_trial(record)
+        return record
 
     def _note_trial(self, record: trial.TrialRecord) -> None:
         self._owners[record.id] = record.experiment_id
@@ -320,9 +331,9 @@ class Session(reading.Reader):
             for trial_id in dict.fromkeys(record.trial_id for record in records):
                 self._note(kind, self._find_owner(trial_id), trial_id, first_id)
 
-    def _update(self, record: Any) -> None:
+    def _update(self, record: Any, kept: tuple[str, ...] = ()) -> None:
         kind: Any = type(record)
-        if not self._run(statements.update(kind), **self._to_row(record)):
+        if not self._run(statements.update(kind, kept), **self._to_row(record)):
             (key,) = statements.find_keys(kind)
             raise self._missing(kind, key, getattr(record, key))
 

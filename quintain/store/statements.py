@@ -79,10 +79,11 @@ def add_new(kind: Any) -> str:
 
 
 @functools.cache
-def update(kind: Any) -> str:
-    """Returns what replaces the record of the same key."""
+def update(kind: Any, kept: tuple[str, ...] = ()) -> str:
+    """Returns what replaces the record of the same key, but for the columns that are kept."""
     (key,) = find_keys(kind)
-    changed = ", ".join(f'"{name}" = :{name}' for name in columns.list_names(kind) if name != key)
+    names = [name for name in columns.list_names(kind) if name != key and name not in kept]
+    changed = ", ".join(f'"{name}" = :{name}' for name in names)
     return f"UPDATE {columns.TABLES[kind]} SET {changed} WHERE {key} = :{key}"
 
 
