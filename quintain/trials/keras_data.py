@@ -3,7 +3,7 @@
 import itertools
 import logging
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
@@ -135,6 +135,9 @@ def as_batches(
         return named_batches.LoadedBatches(data, find_batch_size())
     if isinstance(data, Iterator):
         return _read_generator(data, use, context.validation_steps)
+    is_sequence = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if is_sequence and not isinstance(data, tuple | list | Mapping | np.ndarray | str):
+        return _Sequence(data)
     if isinstance(data, tuple | list) and len(data) in (2, 3):
         parts = tuple(_as_arrays(part) for part in data)
         if all(hasattr(part, "shape") for part in tf.nest.flatten(parts)):
@@ -169,7 +172,7 @@ def _read_generator(batches: Iterator[Any], use: str, most: int | None) -> Any:
                 f"The generator of validation data gave more than {limit:,} batches, expected one "
                 "pass that ends; or set context.configure_fit(validation_steps=...)."
             )
-        return _KeptBatches(kept)
+        return _Sequence(kept)
     try:
         first = _to_tensors(next(batches))
     except StopIteration:
@@ -185,10 +188,10 @@ def _read_generator(batches: Iterator[Any], use: str, most: int | None) -> Any:
     return dataset
 
 
-class _KeptBatches(keras.utils.PyDataset):
-    """Batches that are in memory."""
+class _Sequence(keras.utils.PyDataset):
+    """Batches of what is a sequence, but none of this Keras."""
 
-    def __init__(self, batches: list[Any]) -> None:
+    def __init__(self, batches: Any) -> None:
         super().__init__()
         self._batches = batches
 
@@ -197,6 +200,10 @@ class _KeptBatches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Any:
         return self._batches[index]
+
+    def on_epoch_end(self) -> None:
+        if hasattr(self._batches, "on_epoch_end"):
+            self._batches.on_epoch_end()
 
 
 def _to_tensors(batch: Any) -> Any:

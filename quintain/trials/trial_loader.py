@@ -20,13 +20,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import source_names
+from quintain.records import former_names, source_names
 from quintain.trials import base_trial, trial_context
 
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
 
 _KINDS: Final = "TensorFlowTrial, EstimatorTrial or KerasTrial of quintain.trials"
+
+_KERAS_KINDS: Final = frozenset({"KerasTrial", "KerasFunctionalTrial", "TFKerasTrial"})
 
 _MODEL_FILE: Final = "model_def"
 
@@ -87,11 +89,15 @@ def load_trial(
 
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:
-    """Gives code for graphs the names of TensorFlow 1 before it is imported."""
-    used = source_names.find_used_below(directory, {"EstimatorTrial", "TensorFlowTrial"})
-    if "EstimatorTrial" in used:
+    """Gives code for graphs, or older Keras, the names it was written for before its import."""
+    kinds = {"EstimatorTrial", "TensorFlowTrial", *_KERAS_KINDS}
+    used = source_names.find_used_below(directory, kinds)
+    if not used - _KERAS_KINDS:
+        if used:
+            importlib.import_module("quintain.trials.older_keras").enable()
+    elif "EstimatorTrial" in used:
         importlib.import_module("quintain.trials.estimator_compat").load()
-    elif used:
+    else:
         importlib.import_module("quintain.trials.legacy_tensorflow").enable()
 
 
@@ -286,6 +292,10 @@ def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
             if pathlib.Path(frame.filename).is_relative_to(directory)
         ]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(directory)
+    if isinstance(error, ModuleNotFoundError):
+        advice = former_names.explain_import(error.name or "")
+        if advice is not None:
+            return errors.TrialError(f"{place}: {advice}")
     return errors.TrialError(
         f"{place}: importing this raised {type(error).__name__}: "
         f"{error.msg if isinstance(error, SyntaxError) else error}"
