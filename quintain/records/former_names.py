@@ -1,5 +1,6 @@
 """Modules of PEDL, Determined and the Model Garden, and what they are called here."""
 
+import re
 from typing import Final
 
 ROOTS: Final = {
@@ -11,6 +12,7 @@ ROOTS: Final = {
 }
 """Packages that programs import, and ours with the same names below it."""
 
+_STATEMENT: Final = re.compile(r"\s*(?P<kind>from|import)\s+(?P<module>[\w.]+)(?P<rest>.*)")
 _FORMER_PLACES: Final = ("quintain.trials.frameworks",)
 
 
@@ -31,19 +33,31 @@ def rename(module: str) -> str | None:
     return renamed
 
 
-def explain_import(module: str) -> str | None:
+def explain_import(module: str, line: str = "") -> str | None:
     """Returns which import to write in the place of one that fails; None for other modules.
 
+    Args:
+        module: The module that is not there.
+        line: The line of code that imports it, if that is known.
+
     Example:
-        >>> explain_import("determined.keras")
-        'write `import quintain.trials.keras` instead of `import determined.keras`; `quintain \
-migrate DIR` does that in all files.'
+        >>> explain_import("determined", "from determined.keras import TFKerasTrial")
+        'write `from quintain.trials.keras import TFKerasTrial` instead of `from determined.keras \
+import TFKerasTrial`; `quintain migrate DIR` does that in all files.'
     """
     renamed = rename(module)
     if renamed is None:
         return None
-    alias = f" as {module}" if "." not in module else ""
+    found = _STATEMENT.match(line)
+    moved = rename(found["module"]) if found else None
+    if found is None or moved is None:
+        alias = f" as {module}" if "." not in module else ""
+        former, present = f"import {module}", f"import {renamed}{alias}"
+    else:
+        former = line.strip()
+        is_bare = found["kind"] == "import" and not found["rest"].strip()
+        alias = f" as {found['module']}" if is_bare and "." not in found["module"] else ""
+        present = f"{found['kind']} {moved}{found['rest'].rstrip()}{alias}"
     return (
-        f"write `import {renamed}{alias}` instead of `import {module}`; `quintain migrate DIR` "
-        "does that in all files."
+        f"write `{present}` instead of `{former}`; `quintain migrate DIR` does that in all files."
     )

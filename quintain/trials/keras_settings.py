@@ -31,18 +31,20 @@ def _apply_sums(
 
 def limit_threads(config: Any) -> None:
     """Keeps to the numbers of threads of a `tf.ConfigProto`, which make results repeatable."""
-    for number, limit in (
-        (getattr(config, "intra_op_parallelism_threads", 0), "set_intra_op_parallelism_threads"),
-        (getattr(config, "inter_op_parallelism_threads", 0), "set_inter_op_parallelism_threads"),
-    ):
-        if number:
-            try:
-                getattr(tf.config.threading, limit)(number)
-            except RuntimeError:
-                logger.warning(
-                    "session_config() comes too late: TensorFlow has computed something already, "
-                    "and keeps its number of threads."
-                )
+    threading = tf.config.threading
+    for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
+        number = getattr(config, name, 0)
+        if not number or getattr(threading, f"get_{name}")() == number:
+            continue
+        try:
+            getattr(threading, f"set_{name}")(number)
+        except RuntimeError:
+            logger.warning(
+                "session_config(): %s=%d comes too late; TensorFlow has computed something before, "
+                "and keeps its number of threads.",
+                name,
+                number,
+            )
 
 
 def resolve_jit(jit_compile: bool | None, model: keras.Model) -> bool:

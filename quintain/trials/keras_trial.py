@@ -151,10 +151,10 @@ class KerasTrialController(base_trial.TrialController):
             TrialError: If the model is not compiled, or data are of a kind that is not known.
         """
         super().__init__(trial, context)
-        # Made now: in a graph it would be a part of it.
-        seed_generator.global_seed_generator()
         call = functools.partial(base_trial.call_with_hparams, context=context)
         keras_settings.limit_threads(call(trial.session_config))
+        # Made now: in a graph it would be a part of it.
+        seed_generator.global_seed_generator()
         training, validation = self._build_data(call)
         self._train_data = keras_data.TrainingData(training, self._find_batch_size, context)
         self._validation_data = keras_data.as_batches(

@@ -293,7 +293,8 @@ def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
         ]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(directory)
     if isinstance(error, ModuleNotFoundError):
-        advice = former_names.explain_import(error.name or "")
+        line = frames[-1].line or "" if frames else ""
+        advice = former_names.explain_import(error.name or "", line)
         if advice is not None:
             return errors.TrialError(f"{place}: {advice}")
     return errors.TrialError(
