@@ -1,7 +1,8 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { get, getBuffer, subscribe, watchConnection } from "./api.js";
+import { get, getBuffer } from "./api.js";
+import { subscribe, watchConnection } from "./events.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
 import { ExperimentData } from "./experiment_data.js";
