@@ -21,6 +21,7 @@ from quintain.core import (
     run_kinds,
     run_mode,
     run_options,
+    user_modules,
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
@@ -94,6 +95,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
+    user_modules.refuse_training("run_experiment")
     with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(

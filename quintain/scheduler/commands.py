@@ -20,7 +20,6 @@ from quintain.scheduler import (
     checkpoint_gc,
     continuation,
     entries,
-    experiment_machine,
     new_experiments,
     orphans,
     scheduling,
@@ -29,7 +28,7 @@ from quintain.scheduler import core as core_lib
 from quintain.store import session as session_lib
 
 _ARCHIVING: Final = ("archive", "unarchive")
-_COMMANDS: Final = (*experiment_machine.COMMANDS, *_ARCHIVING)
+_COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
 
@@ -120,7 +119,7 @@ class Commands:
             NotFoundError: If there is no such command.
             StateError: If that is not possible now; the message says what is.
         """
-        if command in experiment_machine.COMMANDS:
+        if command in states.COMMANDS:
             return self._steer(experiment_id, command)
         if command in _ARCHIVING:
             return self._set_archived(experiment_id, is_archived=command == "archive")
@@ -277,7 +276,7 @@ class Commands:
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
-            if not entry.machine.find_resumable(config):
+            if not entry.machine.search.find_resumable(entry.machine.config, config):
                 raise errors.StateError(
                     f"Experiment {experiment_id} has no trial to go on with. Raise "
                     "searcher.max_length to train longer, raise max_trials for more trials, or "

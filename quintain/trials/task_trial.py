@@ -106,7 +106,8 @@ def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.Ex
     importlib.import_module("quintain.nlp.experiments")
     if model_dir is not None:
         import_experiments(pathlib.Path(model_dir))
-    return exp_factory.get_exp_config(_experiment_name(config))
+    advice = "One of your own is registered by a file in the experiment's model directory."
+    return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
 def import_experiments(directory: pathlib.Path) -> None:
