@@ -35,11 +35,11 @@ COMMANDS: Final = {
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
     "predict": (
         "quintain.cli.predict:predict",
-        "Classify texts, or give them numbers, with a trained model.",
+        "Ask a trained model about texts, or about files of examples.",
     ),
     "serve-model": (
         "quintain.cli.serve_model:serve_model",
-        "Answer texts over HTTP with a trained model.",
+        "Answer over HTTP with a trained model.",
     ),
     "tensorboard": (
         "quintain.cli.tensorboard:tensorboard",
