@@ -18,8 +18,8 @@ from quintain.core import base_trainer, exp_factory, task_factory, train_utils
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
-from quintain.nlp.losses import padded_cross_entropy
-from quintain.nlp.modeling import decoding
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.ops import decoding
 
 SIZES = batches.SIZES
 STEPS_PER_LOOP = 5

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from quintain.core import base_trainer
 from quintain.core import config_definitions as cfg
-from quintain.nlp.losses import padded_cross_entropy
-from quintain.nlp.modeling import seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import translation
 
 SIZES = batches.SIZES

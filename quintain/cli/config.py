@@ -1,12 +1,12 @@
 """`quintain config`: shows, lists, compares and describes experiments."""
 
 import json
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from quintain import file_io
 from quintain.cli import logs, options
 from quintain.cli.lazy_group import FlagCommand
 
@@ -89,7 +89,7 @@ def schema(output: str | None, **flags: Any) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    with open(output, "w", encoding="utf-8") as file:
+    with file_io.open(output, "w") as file:
         file.write(text)
     click.echo(
         f"Wrote {output}. Begin a YAML file with this line to have it completed:\n"
@@ -167,9 +167,9 @@ def _find_file(name: str) -> str | None:
     """Returns the YAML file that `name` means, or None if it is the name of an experiment."""
     from quintain.core.saving import run_files
 
-    if os.path.isdir(name):
+    if file_io.isdir(name):
         return run_files.params_path(name)
-    return name if os.path.exists(name) or name.endswith((".yaml", ".yml", ".json")) else None
+    return name if file_io.exists(name) or name.endswith((".yaml", ".yml", ".json")) else None
 
 
 def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:

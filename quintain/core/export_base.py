@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final
 import keras
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
 from quintain.orbit import literal_paths
 
@@ -184,8 +184,8 @@ def get_timestamped_export_dir(export_dir_base: str) -> str:
         RuntimeError: If all names that were tried, one each second, are taken.
     """
     for attempt in range(1, MAX_DIRECTORY_CREATION_ATTEMPTS + 1):
-        path = os.path.join(os.fspath(export_dir_base), str(int(time.time())))
-        if not tf.io.gfile.exists(path):
+        path = file_paths.join(os.fspath(export_dir_base), str(int(time.time())))
+        if not file_io.exists(path):
             return path
         logger.warning(
             "The directory %s exists; trying again (%d of %d).",

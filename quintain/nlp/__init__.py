@@ -12,11 +12,14 @@ __getattr__, __dir__ = lazy_modules.attach(
         "continuous_finetune_lib",
         "data",
         "experiments",
-        "losses",
         "metrics",
         "modeling",
         "serving",
         "tasks",
     ),
-    doors={"classifier": "serving.classifier", "translator": "serving.translator"},
+    doors={
+        "classifier": "serving.classifier",
+        "losses": "modeling.losses",
+        "translator": "serving.translator",
+    },
 )

@@ -162,7 +162,10 @@ class OptimizerFactory:
             arguments["gradient_transformers"] = tuple(gradient_transformers)
         optimizer = _build(str(config.type), lr, arguments)
         if self._config.ema is not None:
-            optimizer = ema.ExponentialMovingAverage(optimizer, **self._config.ema.as_dict())
+            settings = self._config.ema.as_dict()
+            optimizer = ema.ExponentialMovingAverage(
+                optimizer, **{name: settings[name] for name in settings if "clip" not in name}
+            )
         if postprocessor is not None:
             optimizer = postprocessor(optimizer)
         if not isinstance(optimizer, keras.optimizers.Optimizer):

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.orbit import (
     checkpoint_schedule,
     checkpoint_watch,
@@ -346,7 +346,7 @@ class Controller:
         try:
             self.restore_checkpoint(path)
         except (tf.errors.OpError, ValueError):
-            if tf.io.gfile.exists(f"{path}.index"):
+            if file_io.exists(f"{path}.index"):
                 raise
             self._reporter.on_message(f"The checkpoint {path} was deleted before it was evaluated.")
             return False

@@ -66,6 +66,7 @@ class TrialMachine:
         num_results: Workloads that were done, also those that were lost later.
         early_error: What its newest error before its first batch is recognised by, or None.
         restarts: How often it was started again after a failure.
+        excluded_slots: Slots on which it is not to be started again.
         losses: Processes lost in a row without anybody's fault.
         validated_at: Batches at the newest validation, or None if there is none.
         validations: Batches and metric of all validations.
@@ -76,14 +77,16 @@ class TrialMachine:
     __slots__ = (
         "_cursor",
         "_exit",
-        "_is_stop_requested",
+        "_further",
         "_num_told",
         "_operations",
         "_saved",
         "_settings",
+        "_stop_reason",
         "_wants_checkpoint",
         "early_error",
         "end_time",
+        "excluded_slots",
         "hparams",
         "is_invalid",
         "losses",
@@ -123,8 +126,10 @@ class TrialMachine:
         self.early_error: str | None = None
         self.restarts = 0
         self.losses = 0
+        self.excluded_slots: frozenset[int] = frozenset()
         self.validated_at: int | None = None
         self.validations: list[tuple[int, float]] = []
+        self._further: dict[int, tuple[float, ...]] = {}
         self.start_time = start_time
         self.end_time: float | None = None
         self._settings = settings
@@ -133,7 +138,7 @@ class TrialMachine:
         self._saved: list[_Saved] = []
         self._num_told = 0
         self._wants_checkpoint = False
-        self._is_stop_requested = False
+        self._stop_reason = ""
         self._exit: base_search.ExitReason | None = None
 
     # What is asked.
@@ -146,7 +151,7 @@ class TrialMachine:
         """Returns the next piece of work, or None if there is none now."""
         if self.state.is_terminal:
             return None
-        if self._is_stop_requested:
+        if self._stop_reason:
             return self.closing_step()
         if self._needs_validation():
             return Step(KindOfWork.VALIDATE)
@@ -196,7 +201,7 @@ class TrialMachine:
     @property
     def is_stop_requested(self) -> bool:
         """Whether its own code asked to stop."""
-        return self._is_stop_requested
+        return bool(self._stop_reason)
 
     @property
     def _operation(self) -> base_search.Operation | None:
@@ -267,16 +272,23 @@ class TrialMachine:
         self._skip_done()
         self.total_batches += num_batches
 
-    def record_validation(self, metric: float, *, is_best: bool) -> None:
+    def record_validation(
+        self,
+        metric: float,
+        is_best: bool,
+        further: tuple[float, ...] = (),
+    ) -> None:
         """Notes the searched metric of the present state.
 
         Args:
             metric: The metric as it was measured.
             is_best: Whether no other validation of the experiment was better.
+            further: The other metrics that decide.
         """
         self._skip_done()
         self.validated_at = self.total_batches
         self.validations.append((self.total_batches, metric))
+        self._further[self.total_batches] = further
         if self.checkpoint_at == self.total_batches:
             self._saved[-1].validated_at = self.validated_at
         policy = self._settings.checkpoint_policy
@@ -288,9 +300,9 @@ class TrialMachine:
         self._saved.append(_Saved(uuid, self.total_batches, self.validated_at, self._cursor))
         self._wants_checkpoint = False
 
-    def request_stop(self) -> None:
-        """Notes that the trial's own code wants to end; it is saved first."""
-        self._is_stop_requested = True
+    def request_stop(self, reason: str) -> None:
+        """Notes why the trial is to end; it is saved first."""
+        self._stop_reason = reason
 
     def end(
         self,
@@ -332,7 +344,7 @@ class TrialMachine:
         Returns:
             The batches after which everything is forgotten (-1 for all), or None if nothing is.
         """
-        self._is_stop_requested = False
+        self._stop_reason = ""
         self._wants_checkpoint = False
         if self.checkpoint_at == self.total_batches:
             return None
@@ -377,6 +389,7 @@ class TrialMachine:
         self.early_error = None
         self.restarts = 0
         self.losses = 0
+        self.excluded_slots = frozenset()
         self.end_time = None
         self._exit = None
         return kept
@@ -392,8 +405,8 @@ class TrialMachine:
             return self._exited_early(reason)
         if self.state.is_terminal:
             return None
-        if self._is_stop_requested and self.is_saved:
-            self.end(states.TrialState.COMPLETED, "The trial's code asked to stop.", None, time)
+        if self._stop_reason and self.is_saved:
+            self.end(states.TrialState.COMPLETED, self._stop_reason, None, time)
             return self._exited_early(base_search.ExitReason.USER_CANCELED)
         operation = self._operation
         if operation is None or not self._is_reached(operation):
@@ -403,7 +416,8 @@ class TrialMachine:
         match operation:
             case base_search.Validate():
                 length = self.total_batches // self._settings.batches_per_unit
-                return searcher.Validated(self.request_id, self.validations[-1][1], length)
+                at, metric = self.validations[-1]
+                return searcher.Validated(self.request_id, metric, length, self._further[at])
             case base_search.Checkpoint():
                 return searcher.Checkpointed(self.request_id)
             case _:

@@ -190,7 +190,7 @@ def test_a_trial_that_asks_to_stop_is_saved_and_then_told():
     machine = make_machine()
     ask(machine, 25)
     work(machine, None)
-    machine.request_stop()
+    machine.request_stop("enough")
 
     assert machine.next_event(0.0) is None
     assert work(machine, "u1") == ["checkpoint"]

@@ -4,13 +4,12 @@ import contextlib
 import json
 import math
 import operator
-import os
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import checkpoints, cluster_checkpoints, evaluation_log
 from quintain.orbit import cluster, whole_files
@@ -114,7 +113,7 @@ class BestCheckpointExporter:
     def best_ckpt_path(self) -> str | None:
         """Prefix of the best checkpoint, or None before the first export."""
         info = self._read_json(INFO_FILE)
-        path = os.path.join(self._export_dir, f"{_NAME}-{info[STEP_KEY]:.0f}") if info else None
+        path = file_paths.join(self._export_dir, f"{_NAME}-{info[STEP_KEY]:.0f}") if info else None
         return path if path in checkpoints.list_checkpoints(self._export_dir, _NAME) else None
 
     @property
@@ -228,8 +227,8 @@ class BestCheckpointExporter:
         self._read_json(KEPT_FILE)
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        path = os.path.join(self._export_dir, name)
-        if not tf.io.gfile.exists(path):
+        path = file_paths.join(self._export_dir, name)
+        if not file_io.exists(path):
             return {}
         content: dict[str, Any] = whole_files.read_json(path)
         with whole_files.understanding(path):
@@ -240,7 +239,7 @@ class BestCheckpointExporter:
         return content
 
     def _write_json(self, name: str, content: Mapping[Any, Any]) -> None:
-        whole_files.write(os.path.join(self._export_dir, name), json.dumps(content, indent=2))
+        whole_files.write(file_paths.join(self._export_dir, name), json.dumps(content, indent=2))
 
 
 def maybe_create_best_ckpt_exporter(
@@ -262,7 +261,7 @@ def maybe_create_best_ckpt_exporter(
     ):
         return None
     exporter = BestCheckpointExporter(
-        os.path.join(data_dir, config.best_checkpoint_export_subdir),
+        file_paths.join(data_dir, config.best_checkpoint_export_subdir),
         config.best_checkpoint_eval_metric,
         config.best_checkpoint_metric_comp,
         max_to_keep=config.best_checkpoint_max_to_keep,

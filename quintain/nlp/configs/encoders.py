@@ -9,11 +9,11 @@ from quintain import errors
 from quintain.config import base_config, gin_io, one_of
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.modeling import encoder_scaffold
 
 # What gin files name as parts of an encoder has to be imported before they are read.
-from quintain.nlp.modeling import gated_feedforward as gated_feedforward
-from quintain.nlp.modeling import talking_heads_attention as talking_heads_attention
+from quintain.nlp.modeling.layers import gated_feedforward as gated_feedforward
+from quintain.nlp.modeling.layers import talking_heads_attention as talking_heads_attention
+from quintain.nlp.modeling.networks import encoder_scaffold
 from quintain.optimization.configs import ranges
 
 Size = ranges.Size

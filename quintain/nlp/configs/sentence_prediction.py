@@ -47,6 +47,13 @@ class SentencePredictionConfig(cfg.TaskConfig):
     """Whether the classifier's own dense layer starts from that of the classifier `next_sentence`
     of `init_checkpoint`, which then needs an `inner_dim`. Not with `use_encoder_pooler`."""
 
+    hub_module_url: str = base_config.unused(
+        "",
+        "Models of TensorFlow Hub can't be loaded by Keras 3; describe the encoder in "
+        "task.model.encoder and give its checkpoint as task.init_checkpoint.",
+    )
+    """Kept for configs of the reference."""
+
     metric_type: MetricType = "accuracy"
     """What evaluation computes of all predictions together, beside loss and accuracy: `f1` (of
     class 1 of two, the mean of all of more), `matthews_corrcoef`, or `pearson_spearman_corr`, the

@@ -40,6 +40,9 @@ class BertPretrainDataConfig(cfg.DataConfig):
     """How many batches of one length for each replica follow each other under a tf.data service,
     whose consumers do not take them in turn."""
 
+    enable_round_robin_tf_data_service: bool = False
+    """Whether all replicas take batches of a tf.data service in turn, of one length in a step."""
+
     use_next_sentence_label: bool = True
     """Whether examples say if their second sentence follows the first."""
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import sentencepiece
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.core import config_definitions as cfg
 from quintain.core.input import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
@@ -156,8 +156,7 @@ def train(
 
 def _write_vocab(model_path: str, vocab_path: str) -> None:
     """Writes a line `token<TAB>score` for every token, in the order of their ids."""
-    with tf.io.gfile.GFile(model_path, "rb") as file:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=file.read())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=file_io.read_bytes(model_path))
     lines = [
         f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n"
         for index in range(processor.vocab_size())

@@ -5,8 +5,8 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import token_mean
+from quintain.nlp.modeling.losses import padded_cross_entropy
 
 
 class Perplexity(token_mean.TokenMean):

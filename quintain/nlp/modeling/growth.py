@@ -25,8 +25,9 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.nlp.modeling import attention, seq2seq_transformer, transformer_stacks
-from quintain.nlp.modeling.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
 NOISE: Final = 0.1
 """Standard deviation of the noise, as a multiple of that of the weights it is added to."""

@@ -17,15 +17,9 @@ from typing import Any, Final
 import keras
 
 from quintain import errors
-from quintain.nlp.modeling import (
-    attention,
-    bert_classifier,
-    bert_pretrainer,
-    classification_head,
-    encoder_scaffold,
-    seq2seq_transformer,
-    transformer_blocks,
-)
+from quintain.nlp.modeling.layers import attention, cls_head, transformer_blocks
+from quintain.nlp.modeling.models import bert_classifier, bert_pretrainer, seq2seq_transformer
+from quintain.nlp.modeling.networks import encoder_scaffold
 
 _ENCODER_ROOTS: Final = (
     "encoder",
@@ -266,7 +260,7 @@ def _list_head_roots(index: int) -> list[str]:
     return [f"model/classification_heads/{place}" for place in places]
 
 
-def _map_head(head: classification_head.ClassificationHead, roots: Sequence[str]) -> Part:
+def _map_head(head: cls_head.ClassificationHead, roots: Sequence[str]) -> Part:
     """Returns how the reference stores a classifier, which may be at any of the roots."""
     name = head.name
     output = _map_dense(head.out_proj, f"{name}.out_proj", "out_proj")

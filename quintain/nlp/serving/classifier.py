@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.serving import exporter, servable, serving_modules, text_tensors, trained_run
-from quintain.nlp.tasks import sentence_prediction
+from quintain.nlp.serving import exporter, servable, text_tensors, trained_run
+from quintain.nlp.tasks import prediction_serving, sentence_prediction
 
 BATCH_SIZE: Final = 64
 """Texts predicted together unless the caller says otherwise."""
@@ -72,7 +72,7 @@ class Classifier:
             return cls._from_export(model_dir, checkpoint)
         kinds = (sentence_prediction.SentencePredictionConfig,)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint)
-        return cls.from_module(serving_modules.SentencePrediction(run.task, run.model))
+        return cls.from_module(prediction_serving.TextPrediction(run.task, run.model))
 
     @classmethod
     def fits(cls, model_dir: str, *, checkpoint: str | None = None) -> bool:
@@ -87,7 +87,7 @@ class Classifier:
             ConfigError: If `params.yaml` is missing or can't be read.
         """
         if exporter.is_export(model_dir):
-            return exporter.find_kind(model_dir) == serving_modules.SentencePrediction.kind
+            return exporter.find_kind(model_dir) == prediction_serving.TextPrediction.kind
         if servable.find_keras_file(model_dir):
             return False
         config = trained_run.find_task_config(model_dir, checkpoint=checkpoint)
@@ -98,7 +98,7 @@ class Classifier:
 
     @classmethod
     def from_module(cls, module: Any) -> "Classifier":
-        """Returns the classifier of a `serving_modules.SentencePrediction`."""
+        """Returns the classifier of a `prediction_serving.TextPrediction`."""
         return cls(module.predictor, labels=module.labels, num_fields=module.num_fields)
 
     @classmethod

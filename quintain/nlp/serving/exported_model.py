@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.nlp.modeling import decoding
+from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.serving import exporter
 
 

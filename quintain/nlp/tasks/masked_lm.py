@@ -23,9 +23,10 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import token_accuracy
-from quintain.nlp.modeling import bert_pretrainer, classification_head
+from quintain.nlp.modeling.layers import cls_head
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.models import bert_pretrainer
 from quintain.nlp.tasks import reference_checkpoint, vocabulary
 
 TextConfig = pretrain_text_dataloader.BertPretrainTextDataConfig
@@ -89,10 +90,7 @@ class MaskedLMTask(base_task.Task):
         config = self._model_config
         model = bert_pretrainer.BertPretrainer(
             encoders.build_task_encoder(config.encoder, self.task_config),
-            cls_heads=[
-                classification_head.ClassificationHead(**head.as_dict())
-                for head in config.cls_heads
-            ],
+            cls_heads=[cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads],
             mlm_activation=config.mlm_activation,
         )
         model.build()

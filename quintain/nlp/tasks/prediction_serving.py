@@ -17,7 +17,7 @@ from quintain.core import config_definitions as cfg
 from quintain.nlp.data import sentence_prediction_dataloader
 
 
-class SentencePrediction(export_base.ExportModule):
+class TextPrediction(export_base.ExportModule):
     """Classifies texts or pairs of texts, or gives them a number."""
 
     kind: ClassVar = "sentence_prediction"
@@ -93,5 +93,5 @@ class ServesPredictions(base_task.Task):
         """Returns the prediction of text; of a run on records that of their token ids."""
         kind = sentence_prediction_dataloader.SentencePredictionTextDataConfig
         if isinstance(self.task_config.train_data, kind):
-            return SentencePrediction(self, model)
+            return TextPrediction(self, model)
         return super().build_export_module(model)

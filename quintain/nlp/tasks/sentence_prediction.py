@@ -26,7 +26,7 @@ from quintain.nlp.configs import sentence_prediction as config_module
 from quintain.nlp.data import bert_inputs, data_loader_factory, sentence_prediction_dataloader
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import classification_scores
-from quintain.nlp.modeling import bert_classifier
+from quintain.nlp.modeling.models import bert_classifier
 from quintain.nlp.tasks import prediction_serving, pretrained, sentence_predictor, vocabulary
 from quintain.orbit import values
 

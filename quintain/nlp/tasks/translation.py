@@ -10,7 +10,6 @@ Shapes:
 
 import functools
 import logging
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -20,14 +19,15 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_paths
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.losses import padded_cross_entropy
 from quintain.nlp.metrics import perplexity, token_accuracy
-from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling import growth
+from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import (
     reference_checkpoint,
     translation_report,
@@ -91,7 +91,7 @@ class TranslationTask(translation_serving.ServesTranslations):
         """File of the source's vocabulary, which is trained if it does not exist yet."""
         config = self.task_config
         side: vocabulary.Side = "both" if config.share_vocabulary else "source"
-        return self._prepare_vocabulary(side, config.sentencepiece_model_path)
+        return self._prepare_vocabulary(side, config.sentencepiece_model_path or "")
 
     @functools.cached_property
     def target_vocabulary_path(self) -> str:
@@ -384,7 +384,7 @@ class TranslationTask(translation_serving.ServesTranslations):
         """Where translations are written; None for nowhere."""
         own_name = "" if self.name == _default_name(type(self)) else self.name
         parts = (self.logging_dir, translation_report.DIRECTORY, own_name)
-        return os.path.join(*parts) if self.logging_dir else None
+        return file_paths.join(*parts) if self.logging_dir else None
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:

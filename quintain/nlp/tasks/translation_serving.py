@@ -19,7 +19,7 @@ from quintain import errors
 from quintain.core import base_task, export_base
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import tokenizers
-from quintain.nlp.modeling import decoding
+from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import vocabulary
 
 MAX_SOURCE_LENGTH: Final = 1_000
@@ -28,7 +28,7 @@ MAX_SOURCE_LENGTH: Final = 1_000
 TEXTS = tf.TensorSpec([None], tf.string)
 
 
-class Translation(export_base.ExportModule):
+class TextTranslation(export_base.ExportModule):
     """Translates text. The vocabulary and the settings of the search travel with the model."""
 
     kind: ClassVar = "translation"
@@ -173,4 +173,4 @@ class ServesTranslations(base_task.Task):
         most = MAX_SOURCE_LENGTH if max_source_length is None else max_source_length
         if most < 1:
             raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
-        return Translation(self, model, model.decoding.override(**options), most)
+        return TextTranslation(self, model, model.decoding.override(**options), most)

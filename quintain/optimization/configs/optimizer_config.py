@@ -303,9 +303,21 @@ class AdafactorConfig(BaseOptimizerConfig):
     """Regular expressions of the only paths that decay. None for all."""
 
 
+_CLIPPED_BY_THE_OPTIMIZER = "Gradients are clipped by the optimizer: set it in optimizer.<type>."
+
+
 @dataclasses.dataclass
 class EMAConfig(base_config.Config):
     """Exponential moving average of the weights."""
+
+    clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    """Kept for configs of the reference."""
+
+    clipvalue: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    """Kept for configs of the reference."""
+
+    global_clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    """Kept for configs of the reference."""
 
     name: str = "ExponentialMovingAverage"
     """Name of the average."""

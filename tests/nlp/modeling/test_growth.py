@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling import growth, seq2seq_transformer, transformer_stacks
+from quintain.nlp.modeling import growth
+from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
 INPUTS = {
     "inputs": tf.constant([[5, 9, 3, 1, 0], [4, 4, 7, 8, 1]]),

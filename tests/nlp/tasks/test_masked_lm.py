@@ -11,7 +11,7 @@ from quintain.config import gin_io
 from quintain.core import exp_factory, experiment_parser, task_factory
 from quintain.nlp import experiments
 from quintain.nlp.data import pretrain_dataloader
-from quintain.nlp.modeling import gated_feedforward, talking_heads_attention
+from quintain.nlp.modeling.layers import gated_feedforward, talking_heads_attention
 from quintain.nlp.tasks import masked_lm
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "08_gin_encoder"

@@ -9,16 +9,15 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.saving import checkpoint_fit
-from quintain.nlp.modeling import (
+from quintain.nlp.modeling.layers import cls_head, talking_heads_attention
+from quintain.nlp.modeling.models import (
     bert_classifier,
     bert_pretrainer,
-    classification_head,
-    decoding,
-    encoder_scaffold,
     seq2seq_transformer,
-    talking_heads_attention,
     transformer_stacks,
 )
+from quintain.nlp.modeling.networks import encoder_scaffold
+from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import masked_lm, pretrained, reference_checkpoint
 
 DATA = pathlib.Path(__file__).parents[1] / "modeling" / "testdata" / "reference"
@@ -39,7 +38,7 @@ def build_encoder(**changes):
 
 
 def build_pretrainer(heads=("next_sentence",), **changes):
-    layers = [classification_head.ClassificationHead(16, 2, name=name) for name in heads]
+    layers = [cls_head.ClassificationHead(16, 2, name=name) for name in heads]
     model = bert_pretrainer.BertPretrainer(build_encoder(**changes), cls_heads=layers)
     model.build()
     return model

@@ -11,7 +11,8 @@ from quintain.cli import main
 from quintain.nlp.configs import encoders
 from quintain.nlp.data import sentence_prediction_dataloader, tokenizers
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.modeling import bert_pretrainer, classification_head
+from quintain.nlp.modeling.layers import cls_head
+from quintain.nlp.modeling.models import bert_pretrainer
 from quintain.nlp.tasks import pretrained, sentence_prediction
 
 TINY = {
@@ -152,7 +153,7 @@ def test_scores_of_numbers_are_correlations():
 
 
 def save_pretraining(directory, *, inner_dim=0, **sizes):
-    heads = [classification_head.ClassificationHead(inner_dim, 2, name="next_sentence")]
+    heads = [cls_head.ClassificationHead(inner_dim, 2, name="next_sentence")]
     model = bert_pretrainer.BertPretrainer(encoders.build_encoder(make_encoder(**sizes)), heads)
     model.build()
     checkpoint = tf.train.Checkpoint(model=model, **model.checkpoint_items)

@@ -1,0 +1,142 @@
+"""Where the modules of the Model Garden are here, by their paths there.
+
+A program of the Model Garden moves by its imports alone: `official` becomes `quintain`, `orbit`
+becomes `quintain.orbit`, `tensorflow_models` becomes `quintain`. Most modules are at the same path
+below this package. Those that have another home are listed in `MOVED`: the import gives the same
+module object under both paths. What is not offered is listed in `REFUSED`, and importing it says
+why and what to use instead.
+
+Paths are written without the leading `quintain.`; a row holds for everything below it too.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from types import CodeType, ModuleType
+from typing import Final
+
+_PACKAGE: Final = __name__.partition(".")[0]
+
+MOVED: Final[dict[str, str]] = {
+    "common.dataset_fn": "core.dataset_fn",
+    "modeling.hyperparams": "config",
+    "modeling.multitask": "core.multitask",
+    "modeling.optimization": "optimization",
+    "modeling.optimization.ema_optimizer": "optimization.ema",
+}
+"""Our homes of the reference's modules, a row a line, sorted."""
+
+REFUSED: Final[dict[str, str]] = {
+    "nlp.serving.serving_modules.QuestionAnswering": "There is no task of question answering. "
+    "Derive an export module from `export_base.ExportModule` for a task of your own.",
+    "nlp.serving.serving_modules.Tagging": "There is no task of tagging. Derive an export module "
+    "from `export_base.ExportModule` for a task of your own.",
+    "vision": "Models of images are not offered. A task, a config and a model of one's own train "
+    "like any other: see docs/own-task.md.",
+}
+"""Modules, and names of modules, that are not offered: why, and what to use instead. Sorted."""
+
+
+def find_home(path: str) -> str | None:
+    """Returns the name of the module that is imported as `quintain.<path>`; None if it is itself.
+
+    Example:
+        >>> find_home("modeling.hyperparams.params_dict")
+        'quintain.config.params_dict'
+        >>> find_home("core.base_task") is None
+        True
+    """
+    home = _follow(path, _find_moved())
+    return None if home == path else f"{_PACKAGE}.{home}"
+
+
+def find_refusal(path: str) -> str | None:
+    """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
+    asked, path, refused = path, _follow(path, _find_moved()), _find_refused()
+    while path and path not in refused:
+        path = path.rpartition(".")[0]
+    return f"`{_PACKAGE}.{asked}` is not offered. {refused[path]}" if path else None
+
+
+def _follow(path: str, moved: Mapping[str, str]) -> str:
+    """Returns our path of a path: each package on the way may have moved."""
+    home = ""
+    for part in path.split("."):
+        home = f"{home}.{part}" if home else part
+        home = moved.get(home, home)
+    return home
+
+
+@functools.cache
+def _find_moved() -> Mapping[str, str]:
+    """Returns the homes by our paths: what is in a package that moved is found in its home too."""
+    moved: dict[str, str] = {}
+    for path in sorted(MOVED):  # A package before what is in it.
+        parent, _, name = path.rpartition(".")
+        moved[f"{_follow(parent, moved)}.{name}" if parent else name] = MOVED[path]
+    return moved
+
+
+@functools.cache
+def _find_refused() -> Mapping[str, str]:
+    """Returns what is refused by our paths."""
+    return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Gives a module that has another name, as it is."""
+
+    def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Initializes the loader.
+
+        Args:
+            spec: Of the module, by its own name.
+        """
+        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
+        self._name, self._loader = spec.name, spec.loader
+        self._spec: importlib.machinery.ModuleSpec | None = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system gave it the spec of the other name: with its own it can be reloaded.
+        module.__spec__ = self._spec
+
+    def is_package(self, fullname: str) -> bool:
+        return self._loader.is_package(self._name)
+
+    def get_source(self, fullname: str) -> str | None:
+        return self._loader.get_source(self._name)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Returns what `python -m` runs."""
+        return self._loader.get_code(self._name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Answers for the paths of the tables, before files are looked for."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        package, _, inner = fullname.partition(".")
+        if package != _PACKAGE or not inner:
+            return None
+        if refusal := find_refusal(inner):
+            raise ImportError(refusal, name=fullname)
+        home = find_home(inner)
+        spec = importlib.util.find_spec(home) if home else None
+        return spec and importlib.util.spec_from_loader(fullname, _Loader(spec))
+
+
+def install() -> None:
+    """Lets imports find the modules of `MOVED`, once."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
