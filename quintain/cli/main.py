@@ -14,8 +14,9 @@ from typing import Final
 import click
 
 from quintain import __version__, durable_files, errors, process_end, user_errors
-from quintain.cli import local_cluster, printable, standard_streams
+from quintain.cli import local_cluster, standard_streams
 from quintain.cli.lazy_group import LazyGroup
+from quintain.terminal import printable
 
 COMMANDS: Final = {
     "checkpoint": (
