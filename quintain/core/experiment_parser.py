@@ -170,7 +170,8 @@ class ExperimentParser:
         """Returns the config of the registered experiment."""
         options = to_options(self._flags_obj)
         layers = _read_files(options)
-        import_modules([*_imports_of(layers), *options.imports])
+        directories = _directories_of(layers, options.imports)
+        import_modules([*_imports_of(layers), *options.imports], directories)
         return exp_factory.get_exp_config(_choose_name(options, layers))
 
     def parse_config_file(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
