@@ -227,10 +227,23 @@ class TransformerScaffold(residual_block.ResidualBlock):
         Returns:
             Shaped as `x`.
         """
+        return self.encode(inputs, None, training, rows)
+
+    def encode(
+        self,
+        inputs: Any,
+        chosen: slice | None,
+        training: bool | None,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> tf.Tensor:
+        """Encodes the positions that are chosen, None for all; other arguments as for `call`."""
         x, key_value, mask = block_inputs.read_inputs(inputs)
         norm = self.self_attention_norm
         entered = self.enter(x, norm)
-        output = self._attend(entered, x if key_value is None else key_value, mask, training, rows)
+        attended = x if key_value is None else key_value
+        if chosen is not None:
+            x, (entered, mask) = x[:, chosen], block_inputs.choose(entered, mask, chosen)
+        output = self._attend(entered, attended, mask, training, rows)
         x = self.leave(x, output, norm, training)
         block = self.feedforward_block
         if block is None:
