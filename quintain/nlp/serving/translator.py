@@ -10,7 +10,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.nlp.modeling.ops import beam_search, decoding, sampling_module
+from quintain.nlp.modeling.ops import beam_search, decoding, sampler
 from quintain.nlp.serving import exported_model, exporter, text_tensors, trained_run
 from quintain.nlp.tasks import translation
 
@@ -349,7 +349,7 @@ class Translator:
     ) -> list[list[Translation]]:
         search = self._get_search(options, has_prefix=prefix is not None)
         arguments = [inputs] if prefix is None else [inputs, prefix]
-        found = search(sampling_module.build_seed(seed), *arguments)
+        found = search(sampler.build_seed(seed), *arguments)
         ids, scores = found["outputs"], found["scores"].numpy()  # [B, N, L], [B, N]
         texts = self._target_tokenizer.detokenize(tf.reshape(ids, [-1, tf.shape(ids)[2]])).numpy()
         texts = texts.reshape(scores.shape)

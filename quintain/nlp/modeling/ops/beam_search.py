@@ -17,7 +17,7 @@ from typing import Any, Final
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.ops import candidate_loop, decoding_rules
+from quintain.nlp.modeling.ops import candidate_loop, decoding_module, decoding_rules
 
 WORST_SCORE: Final = candidate_loop.WORST_SCORE
 
@@ -39,7 +39,11 @@ def sequence_beam_search(
     max_decode_length: int | tf.Tensor,
     eos_id: int | Sequence[int],
     padded_decode: bool = False,
-    dtype: tf.DType = tf.float32,
+    dtype: tf.DType | str = tf.float32,
+    noise_multiplier: float = 0.0,
+    decoding_name: str | None = None,
+    constraint_mask: tf.Tensor | None = None,
+    *,
     num_results: int | None = None,
     min_length: int = 0,
     no_repeat_ngram_size: int = 0,
@@ -67,6 +71,9 @@ def sequence_beam_search(
         padded_decode: Whether all shapes stay fixed, as XLA needs. `max_decode_length` must then be
             a Python number.
         dtype: Float type of the scores.
+        noise_multiplier: How much Gumbel noise is added to the logits; 0 is none.
+        decoding_name: Name of the loop in the graph.
+        constraint_mask: `[V]`, 1 at the ids that may come first. None allows all.
         num_results: How many of the best have to be right; None means all `beam_size`. A confident
             model settles the best one early and the others late.
         min_length: Fewest ids of a sequence, the initial one and its end not counted.
@@ -84,20 +91,96 @@ def sequence_beam_search(
     Source:
         Wu et al., 2016, section 7 (https://arxiv.org/abs/1609.08144).
     """
-    eos_ids = (eos_id,) if isinstance(eos_id, int) else tuple(eos_id)
-    search = BeamSearch(
-        predictor=FunctionPredictor(
-            symbols_to_logits_fn, vocab_size=vocab_size, sees_last_only=padded_decode
-        ),
-        rules=decoding_rules.Rules(eos_ids, min_length, no_repeat_ngram_size),
-        num_candidates=beam_size,
-        alpha=alpha,
-        max_length=max_decode_length,
-        has_fixed_shapes=padded_decode,
-        dtype=dtype,
-        num_results=beam_size if num_results is None else num_results,
+    search = SequenceBeamSearch(
+        symbols_to_logits_fn,
+        vocab_size,
+        beam_size,
+        alpha,
+        max_decode_length,
+        eos_id,
+        padded_decode,
+        dtype,
+        noise_multiplier,
+        decoding_name,
+        num_results=num_results,
+        min_length=min_length,
+        no_repeat_ngram_size=no_repeat_ngram_size,
     )
-    return search.run(initial_ids, initial_cache, prefix)
+    return search.search(initial_ids, initial_cache, constraint_mask, prefix=prefix)
+
+
+class SequenceBeamSearch(tf.Module):
+    """`sequence_beam_search` as an object; arguments as there."""
+
+    def __init__(
+        self,
+        symbols_to_logits_fn: SymbolsToLogitsFn,
+        vocab_size: int,
+        beam_size: int,
+        alpha: float,
+        max_decode_length: int | tf.Tensor,
+        eos_id: int | Sequence[int],
+        padded_decode: bool,
+        dtype: tf.DType | str = tf.float32,
+        noise_multiplier: float = 0.0,
+        decoding_name: str | None = None,
+        *,
+        num_results: int | None = None,
+        min_length: int = 0,
+        no_repeat_ngram_size: int = 0,
+    ) -> None:
+        """Stores how to search."""
+        super().__init__()
+        self.symbols_to_logits_fn = symbols_to_logits_fn
+        self.vocab_size = vocab_size
+        self.beam_size = beam_size
+        self.alpha = alpha
+        self.max_decode_length = max_decode_length
+        self.eos_id = [eos_id] if isinstance(eos_id, int) else list(eos_id)
+        self.padded_decode = padded_decode
+        self.dtype = tf.as_dtype(dtype)
+        self.noise_multiplier = noise_multiplier
+        self.decoding_name = decoding_name
+        self.num_results = beam_size if num_results is None else num_results
+        self._rules = decoding_rules.Rules(tuple(self.eos_id), min_length, no_repeat_ngram_size)
+
+    def search(
+        self,
+        initial_ids: tf.Tensor,
+        initial_cache: Any,
+        constraint_mask: tf.Tensor | None = None,
+        *,
+        prefix: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Searches for the continuations of `initial_ids`."""
+        search = BeamSearch(
+            predictor=FunctionPredictor(
+                self.symbols_to_logits_fn,
+                vocab_size=self.vocab_size,
+                sees_last_only=self.padded_decode,
+                noise_multiplier=self.noise_multiplier,
+                first_mask=constraint_mask,
+            ),
+            rules=self._rules,
+            num_candidates=self.beam_size,
+            alpha=self.alpha,
+            max_length=self.max_decode_length,
+            has_fixed_shapes=self.padded_decode,
+            dtype=self.dtype,
+            num_results=self.num_results,
+        )
+        with tf.name_scope(self.decoding_name or "beam_search"):
+            return search.run(initial_ids, initial_cache, prefix)
+
+    @staticmethod
+    def _gather_beams(
+        nested: Any, beam_indices: tf.Tensor, batch_size: Any, new_beam_size: int
+    ) -> Any:
+        """Returns the beams `[B, new_beam_size]` of tensors `[B, K, ...]`."""
+        del batch_size, new_beam_size
+        return tf.nest.map_structure(
+            lambda part: tf.gather(part, beam_indices, batch_dims=1), nested
+        )
 
 
 class FunctionPredictor(candidate_loop.Predictor):
@@ -107,19 +190,33 @@ class FunctionPredictor(candidate_loop.Predictor):
     can_drop = False
 
     def __init__(
-        self, symbols_to_logits_fn: SymbolsToLogitsFn, *, vocab_size: int, sees_last_only: bool
+        self,
+        symbols_to_logits_fn: SymbolsToLogitsFn,
+        *,
+        vocab_size: int,
+        sees_last_only: bool,
+        noise_multiplier: float = 0.0,
+        first_mask: tf.Tensor | None = None,
     ) -> None:
-        """Stores the function, and whether it gets the last ids only."""
+        """Stores the function.
+
+        Args:
+            symbols_to_logits_fn: The model.
+            vocab_size: Number of ids.
+            sees_last_only: Whether it gets the last ids only.
+            noise_multiplier: How much Gumbel noise is added to the logits.
+            first_mask: `[V]`, 1 at the ids that may come first; None allows all.
+        """
         self._function = symbols_to_logits_fn
         self._vocab_size = vocab_size
         self._sees_last_only = sees_last_only
+        self._noise_multiplier = noise_multiplier
+        self._first_mask = first_mask
 
     @override
     def start(self, cache: Any, num_candidates: int) -> Any:
         """Repeats `[B, ...]` for the candidates."""
-        return tf.nest.map_structure(
-            lambda part: tf.repeat(part[:, tf.newaxis], num_candidates, axis=1), cache
-        )
+        return tf.nest.map_structure(lambda part: expand_to_beam_size(part, num_candidates), cache)
 
     @override
     def predict(self, sequences: tf.Tensor, index: tf.Tensor, cache: Any) -> tuple[tf.Tensor, Any]:
@@ -129,11 +226,17 @@ class FunctionPredictor(candidate_loop.Predictor):
         else:
             ids = sequences[:, :, : index + 1]  # [B, K, L]
         num_candidates = sequences.shape[1]
-        cache = tf.nest.map_structure(_flatten_beams, cache)
-        logits, cache = self._function(_flatten_beams(ids), index, cache)
+        cache = tf.nest.map_structure(flatten_beam_dim, cache)
+        logits, cache = self._function(flatten_beam_dim(ids), index, cache)
+        if self._first_mask is not None:
+            is_excluded = tf.not_equal(self._first_mask, 1) & tf.equal(index, 0)  # [V]
+            logits -= tf.cast(is_excluded, logits.dtype) * inf(logits.dtype)
+        if self._noise_multiplier > 0:
+            uniform = tf.random.uniform(tf.shape(logits), dtype=logits.dtype)
+            logits -= tf.math.log(-tf.math.log(uniform)) * self._noise_multiplier
         logits = tf.reshape(logits, [-1, num_candidates, self._vocab_size])  # [B, K, V]
         return logits, tf.nest.map_structure(
-            lambda part: _unflatten_beams(part, num_candidates), cache
+            lambda part: _unflatten_beam_dim(part, -1, num_candidates), cache
         )
 
     @override
@@ -256,12 +359,26 @@ def _find_largest(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(largest, shape), tf.reshape(ids, shape)
 
 
-def _flatten_beams(part: tf.Tensor) -> tf.Tensor:
+def inf(dtype: tf.DType | str) -> float:
+    """Returns a number that is large, and finite in a float type."""
+    return float(min(-WORST_SCORE, tf.as_dtype(dtype).max))
+
+
+def expand_to_beam_size(tensor: tf.Tensor, beam_size: int) -> tf.Tensor:
+    """Repeats `[B, ...]` for the beams, `[B, K, ...]`."""
+    return tf.repeat(tensor[:, tf.newaxis], beam_size, axis=1)
+
+
+def flatten_beam_dim(tensor: tf.Tensor) -> tf.Tensor:
     """Turns `[B, K, ...]` into `[B * K, ...]`."""
-    shape = tf.shape(part)
-    flat = tf.reshape(part, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
-    return tf.ensure_shape(flat, [None, *part.shape[2:]])
+    shape = tf.shape(tensor)
+    flat = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
+    return tf.ensure_shape(flat, [None, *tensor.shape[2:]])
 
 
-def _unflatten_beams(part: tf.Tensor, num_beams: int) -> tf.Tensor:
-    return tf.reshape(part, tf.concat([[-1, num_beams], tf.shape(part)[1:]], axis=0))
+def _unflatten_beam_dim(tensor: tf.Tensor, batch_size: Any, beam_size: int) -> tf.Tensor:
+    """Turns `[B * K, ...]` into `[B, K, ...]`."""
+    return tf.reshape(tensor, tf.concat([[batch_size, beam_size], tf.shape(tensor)[1:]], axis=0))
+
+
+_get_shape_keep_last_dim = decoding_module.get_shape_keep_last_dim

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules, sampling_module
+from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules, sampler
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,11 +137,11 @@ class DecodingOptions:
         }
         if self.sampling_temperature is None:
             return beam_search.BeamSearch(num_results=self.num_outputs, **arguments)
-        return sampling_module.Sampler(
+        return sampler.Sampler(
             temperature=float(self.sampling_temperature),
             top_k=self.top_k,
             top_p=self.top_p,
-            seed=sampling_module.build_seed(None) if seed is None else seed,
+            seed=sampler.build_seed(None) if seed is None else seed,
             **arguments,
         )
 

@@ -1,24 +1,22 @@
-"""Draws outputs from a model, or follows its most probable ids, in a TensorFlow graph.
+"""Draws sequences from a model given as a function, or follows its most probable ids.
 
 Shapes:
     B  examples in the batch
-    b  examples that are still in the batch
-    K  samples of each example
-    L  ids of a sample so far, the initial one included
+    L  ids of a sequence so far, the initial one included
     V  vocabulary size
 """
 
-import dataclasses
-from collections.abc import Callable
+import functools
+import math
 from typing import Any
 
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules
+from quintain import errors
+from quintain.nlp.modeling.ops import decoding_module
 
-LengthNormalizationFn = Callable[[Any, tf.DType], Any]
-"""Takes the length and the float type; returns what log-probabilities are divided by."""
+_Keys = decoding_module.StateKeys
 
 
 def greedy(log_probs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -36,7 +34,7 @@ def sample_top_k(logits: tf.Tensor, top_k: int | tf.Tensor) -> tf.Tensor:
     """Leaves the `top_k` largest of `[..., V]`; the others become minus infinity."""
     top_k = tf.clip_by_value(top_k, 1, tf.shape(logits)[-1])
     smallest = tf.math.top_k(logits, k=top_k)[0][..., -1:]  # [..., 1]
-    return _exclude(logits, logits < smallest)
+    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
 
 
 def sample_top_p(logits: tf.Tensor, top_p: float | tf.Tensor) -> tf.Tensor:
@@ -51,115 +49,24 @@ def sample_top_p(logits: tf.Tensor, top_p: float | tf.Tensor) -> tf.Tensor:
     infinity = tf.constant(float("inf"), logits.dtype)
     smallest = tf.reduce_min(tf.where(is_kept, largest, infinity), axis=-1, keepdims=True)
     smallest = tf.minimum(smallest, largest[..., :1])
-    return _exclude(logits, logits < smallest)
+    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
 
 
-def _exclude(logits: tf.Tensor, is_excluded: tf.Tensor) -> tf.Tensor:
-    return tf.where(is_excluded, tf.constant(-float("inf"), logits.dtype), logits)
+def set_tensor_by_indices_to_value(
+    input_tensor: tf.Tensor, indices: tf.Tensor, value: float
+) -> tf.Tensor:
+    """Returns a float tensor with `value` where `indices`, of the same shape, are true."""
+    return tf.where(indices, tf.cast(value, input_tensor.dtype), input_tensor)
 
 
-@dataclasses.dataclass(frozen=True)
-class Sampler(candidate_loop.CandidateLoop):
-    """Draws K samples of each example, each by itself.
-
-    The score of a sample is the length-normalised log-probability that the model gives it, before
-    temperature, top-k and top-p.
-    """
-
-    temperature: float | tf.Tensor
-    """What logits are divided by; 0 follows the most probable ids."""
-
-    top_k: int | tf.Tensor
-    """Most probable ids to draw from; 0 is all."""
-
-    top_p: float | tf.Tensor
-    """Probability of the ids to draw from, the most probable ones; 1 is all."""
-
-    seed: tf.Tensor
-    """`[2]` integers: equal ones draw the same samples from the same batch."""
-
-    length_normalization_fn: LengthNormalizationFn | None = None
-    """What scores are divided by, in place of `alpha`."""
-
-    initial_log_probs: tf.Tensor | None = None
-    """`[B, K]`, of what the initial ids stand for; None for 0."""
-
-    @override
-    def start_log_probs(self, size: tf.Tensor) -> tf.Tensor:
-        """Starts every sample with probability 1, or what was given."""
-        if self.initial_log_probs is not None:
-            return tf.cast(self.initial_log_probs, self.dtype)
-        return tf.zeros([size, self.num_candidates], self.dtype)
-
-    @override
-    def is_settled(self, state: candidate_loop.State) -> tf.Tensor:
-        """Returns whether all samples of each example ended."""
-        return tf.reduce_all(state.is_finished, axis=1)
-
-    @override
-    def advance(self, state: candidate_loop.State) -> candidate_loop.State:
-        """Draws an id for each sample that has not ended."""
-        logits, cache = self.predictor.predict(state.alive_ids, state.index, state.cache)
-        model_log_probs = tf.nn.log_softmax(tf.cast(logits, self.dtype))  # [b, K, V]
-        allowed = self.rules.apply(model_log_probs, state.alive_ids, state.index, state.prefix)
-        ids = self._draw(allowed, state)  # [b, K]
-        totals = state.alive_log_probs + tf.gather(model_log_probs, ids, batch_dims=2)  # [b, K]
-        sequences = self.extend(state.alive_ids, ids, state.index)  # [b, K, L]
-        is_ended = self.rules.is_end(ids) & tf.logical_not(state.is_finished)
-        scores = totals / self.norm(state.index + 1)
-        return state._replace(
-            alive_ids=sequences,
-            alive_log_probs=totals,
-            finished_ids=tf.where(is_ended[..., tf.newaxis], sequences, state.finished_ids),
-            finished_scores=tf.where(is_ended, scores, state.finished_scores),
-            is_finished=state.is_finished | is_ended,
-            cache=cache,
-        )
-
-    @override
-    def choose(self, state: candidate_loop.State) -> candidate_loop.Results:
-        """Returns the samples, those that did not end as they are."""
-        alive_scores = state.alive_log_probs / self.norm(state.max_lengths)[:, tf.newaxis]  # [b, K]
-        return candidate_loop.Results(
-            tf.where(state.is_finished[..., tf.newaxis], state.finished_ids, state.alive_ids),
-            tf.where(state.is_finished, state.finished_scores, alive_scores),
-        )
-
-    @override
-    def norm(self, length: int | tf.Tensor) -> tf.Tensor:
-        """Returns what the log-probability of so many ids is divided by."""
-        if self.length_normalization_fn is None:
-            return super().norm(length)
-        return tf.cast(self.length_normalization_fn(length, self.dtype), self.dtype)
-
-    def _draw(self, log_probs: tf.Tensor, state: candidate_loop.State) -> tf.Tensor:
-        """Returns ids `[b, K]` for log-probabilities `[b, K, V]`."""
-        if isinstance(self.temperature, int | float) and self.temperature == 0:
-            return greedy(log_probs)[1][..., 0]
-        filtered = sample_logits_with_temperature(log_probs, self.temperature)
-        if not isinstance(self.top_k, int) or self.top_k > 0:
-            filtered = sample_top_k(filtered, self.top_k)
-        if not isinstance(self.top_p, int | float) or self.top_p < 1:
-            filtered = sample_top_p(filtered, self.top_p)
-        # Numbers for all that the batch began with: they don't depend on who has left it.
-        seed = tf.cast(self.seed, tf.int32) + tf.stack([0, state.index])
-        numbers = tf.random.stateless_uniform(
-            [state.size, self.num_candidates], seed, dtype=tf.float32
-        )
-        numbers = tf.gather(numbers, state.rows)[..., tf.newaxis]  # [b, K, 1]
-        reached = tf.cumsum(tf.cast(tf.nn.softmax(filtered), tf.float32), axis=-1)  # [b, K, V]
-        is_before = reached <= numbers * reached[..., -1:]  # [b, K, V]
-        return tf.math.count_nonzero(is_before, axis=-1, dtype=tf.int32)
+def scatter_values_on_batch_indices(values: tf.Tensor, batch_indices: tf.Tensor) -> tf.Tensor:
+    """Puts each value `[B, V]` at its row's place `batch_indices` `[B, V]`, a permutation."""
+    rows = tf.broadcast_to(tf.range(tf.shape(values)[0])[:, tf.newaxis], tf.shape(batch_indices))
+    places = tf.stack([rows, tf.cast(batch_indices, tf.int32)], axis=-1)  # [B, V, 2]
+    return tf.scatter_nd(places, values, tf.shape(values))
 
 
-def build_seed(seed: int | None) -> tf.Tensor:
-    """Returns the seed of a call: a given one, or one by TensorFlow's global generator."""
-    if seed is None:
-        return tf.random.uniform([2], maxval=2**30, dtype=tf.int32)
-    return tf.constant([seed % 2**31, 0], tf.int32)
-
-
-class SamplingModule(tf.Module):
+class SamplingModule(decoding_module.DecodingModule):
     """Decodes greedily or by sampling, with a model given as a function.
 
     Example:
@@ -175,12 +82,12 @@ class SamplingModule(tf.Module):
 
     def __init__(
         self,
-        symbols_to_logits_fn: beam_search.SymbolsToLogitsFn,
+        symbols_to_logits_fn: Any,
         vocab_size: int,
         max_decode_length: int,
         eos_id: int,
         padded_decode: bool,
-        length_normalization_fn: LengthNormalizationFn | None = None,
+        length_normalization_fn: decoding_module.LengthNormalizationFn | None = None,
         top_k: int = 0,
         top_p: float = 1.0,
         sample_temperature: float = 0.0,
@@ -188,6 +95,7 @@ class SamplingModule(tf.Module):
         dtype: tf.DType = tf.float32,
         decoding_name: str | None = None,
         extra_cache_output: bool = False,
+        *,
         seed: int | None = None,
     ) -> None:
         """Stores what to do.
@@ -204,65 +112,159 @@ class SamplingModule(tf.Module):
             sample_temperature: What logits are divided by, before `top_k`; 0 leaves them.
             enable_greedy: Whether the most probable ids are taken; the former three don't matter.
             dtype: Float type of the scores.
-            decoding_name: Name of the module.
+            decoding_name: Name of the loop in the graph.
             extra_cache_output: Whether `generate` returns the cache after the first step, too.
-            seed: Seed of the samples; None draws others in every call.
-        """
-        super().__init__(name=decoding_name)
-        self._vocab_size = vocab_size
-        self._predictor = beam_search.FunctionPredictor(
-            symbols_to_logits_fn, vocab_size=vocab_size, sees_last_only=padded_decode
-        )
-        self._extra_cache_output = extra_cache_output
-        self._seed = seed
-        self._arguments: dict[str, Any] = {
-            "rules": decoding_rules.Rules((eos_id,)),
-            "alpha": 0.0,
-            "max_length": max_decode_length,
-            "has_fixed_shapes": padded_decode,
-            "dtype": dtype,
-            "temperature": 0.0 if enable_greedy else sample_temperature or 1.0,
-            "top_k": top_k,
-            "top_p": top_p,
-            "length_normalization_fn": length_normalization_fn,
-        }
+            seed: Seed of the samples; None draws by TensorFlow's global generator.
 
-    def generate(
+        Raises:
+            ConfigError: If `top_k`, `top_p` or `sample_temperature` is out of its range.
+        """
+        super().__init__(length_normalization_fn, dtype, decoding_name, extra_cache_output)
+        for name, given in (
+            ("top_k", top_k),
+            ("top_p", top_p),
+            ("sample_temperature", sample_temperature),
+        ):
+            if isinstance(given, int | float) and not given >= 0:
+                raise errors.ConfigError(f"{name}: got {given!r}, expected a number >= 0.")
+        self.symbols_to_logits_fn = symbols_to_logits_fn
+        self.vocab_size = vocab_size
+        self.max_decode_length = max_decode_length
+        self.eos_id = eos_id
+        self.padded_decode = padded_decode
+        self.top_k = tf.convert_to_tensor(top_k, tf.int32)
+        self.top_p = tf.convert_to_tensor(top_p, tf.float32)
+        self.sample_temperature = tf.convert_to_tensor(sample_temperature, tf.float32)
+        self.enable_greedy = enable_greedy
+        self.seed = seed
+
+    @override
+    def _create_initial_state(
         self,
         initial_ids: tf.Tensor,
         initial_cache: Any,
+        batch_size: Any,
         initial_log_probs: tf.Tensor | None = None,
-    ) -> tuple[tf.Tensor, ...]:
-        """Decodes a batch.
-
-        Args:
-            initial_ids: `[B]` int32, the id that every sequence starts with.
-            initial_cache: Nested tensors `[B, ...]`.
-            initial_log_probs: `[B, 1]`, log-probabilities of what was decoded before; None for 0.
-
-        Returns:
-            `(ids, scores)`, `[B, L]` int32 with the initial id and `[B, 1]`, or with
-            `extra_cache_output` also the cache after the first step.
-
-        Raises:
-            TypeError: If a part of the cache has another float type than the scores.
-        """
-        dtype = tf.as_dtype(self._arguments["dtype"])
+    ) -> decoding_module.InitialState:
         for part in tf.nest.flatten(initial_cache):
-            if part.dtype.is_floating and part.dtype != dtype:
+            if part.dtype.is_floating and part.dtype != self.dtype:
                 raise TypeError(
-                    f"initial_cache: holds {part.dtype.name}, expected {dtype.name}, as `dtype`."
+                    f"initial_cache: holds {part.dtype.name}, expected {self.dtype.name}, as "
+                    "`dtype`."
                 )
-        sampler = Sampler(
-            predictor=self._predictor,
-            num_candidates=1,
-            seed=build_seed(self._seed),
-            initial_log_probs=initial_log_probs,
-            **self._arguments,
+        ids = initial_ids[:, tf.newaxis]  # [B, 1]
+        if self.padded_decode:
+            ids = tf.tile(ids, [1, self.max_decode_length + 1])
+        if initial_log_probs is None:
+            initial_log_probs = tf.zeros([batch_size, 1], self.dtype)
+        state = {
+            _Keys.CUR_INDEX: tf.constant(0),
+            _Keys.ALIVE_SEQ: ids,
+            _Keys.ALIVE_LOG_PROBS: initial_log_probs,
+            _Keys.ALIVE_CACHE: initial_cache,
+            _Keys.FINISHED_SEQ: tf.zeros_like(ids),
+            _Keys.FINISHED_SCORES: tf.zeros([batch_size, 1], self.dtype),
+            _Keys.FINISHED_FLAGS: tf.zeros([batch_size, 1], tf.bool),
+        }
+        if self.extra_cache_output:
+            state[_Keys.INITIAL_OUTPUT_CACHE] = initial_cache
+        shapes = tf.nest.map_structure(
+            (lambda part: part.shape)
+            if self.padded_decode
+            else decoding_module.get_shape_keep_last_dim,
+            {name: value for name, value in state.items() if name != _Keys.CUR_INDEX},
         )
-        ids, scores = sampler.run(initial_ids, initial_cache)
-        if not self._extra_cache_output:
-            return ids[:, 0], scores
-        start = self._predictor.start(initial_cache, 1)
-        _, cache = self._predictor.predict(initial_ids[:, None, None], tf.constant(0), start)
-        return ids[:, 0], scores, tf.nest.map_structure(lambda part: part[:, 0], cache)
+        shapes[_Keys.CUR_INDEX] = tf.TensorShape([])
+        if not self.padded_decode:
+            shapes[_Keys.ALIVE_SEQ] = shapes[_Keys.FINISHED_SEQ] = tf.TensorShape([None, None])
+        return state, shapes
+
+    @override
+    def _grow_alive_seq(
+        self, state: dict[str, Any], batch_size: Any
+    ) -> decoding_module.InternalState:
+        index, sequences = state[_Keys.CUR_INDEX], state[_Keys.ALIVE_SEQ]
+        ids = sequences[:, index : index + 1] if self.padded_decode else sequences
+        logits, cache = self.symbols_to_logits_fn(ids, index, state[_Keys.ALIVE_CACHE])
+        log_probs = decoding_module.log_prob_from_logits(tf.cast(logits, self.dtype))  # [B, V]
+        totals = log_probs + state[_Keys.ALIVE_LOG_PROBS]  # [B, V]
+        if self.enable_greedy:
+            chosen_log_probs, chosen = greedy(totals)  # [B, 1]
+        else:
+            chosen = self._draw(logits, index)  # [B, 1]
+            chosen_log_probs = tf.gather(totals, chosen, axis=1, batch_dims=1)
+        if self.padded_decode:
+            is_next = tf.range(self.max_decode_length + 1) == index + 1  # [L]
+            sequences = tf.where(is_next, chosen, sequences)
+        else:
+            sequences = tf.concat([sequences, chosen], axis=1)
+        return sequences, chosen_log_probs, chosen, cache
+
+    def _draw(self, logits: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns ids `[B, 1]` for logits `[B, V]`."""
+        for is_wanted, filter_fn, option in (
+            (self.sample_temperature > 0, sample_logits_with_temperature, self.sample_temperature),
+            (self.top_k > 0, sample_top_k, self.top_k),
+            (self.top_p < 1, sample_top_p, self.top_p),
+        ):
+            filtered = functools.partial(filter_fn, logits, option)
+            logits = tf.cond(is_wanted, filtered, functools.partial(tf.identity, logits))
+        if self.seed is None:
+            return tf.random.categorical(logits, num_samples=1, dtype=tf.int32)
+        seed = tf.stack([self.seed % 2**31, index])
+        return tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)
+
+    @override
+    def _get_new_alive_state(
+        self, new_seq: tf.Tensor, new_log_probs: tf.Tensor, new_finished_flags: tf.Tensor,
+        new_cache: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        return {
+            _Keys.ALIVE_SEQ: tf.where(new_finished_flags, 0, new_seq),
+            _Keys.ALIVE_LOG_PROBS: new_log_probs,
+            _Keys.ALIVE_CACHE: new_cache,
+        }
+
+    @override
+    def _get_new_finished_state(
+        self, state: dict[str, Any], new_seq: tf.Tensor, new_log_probs: tf.Tensor,
+        new_finished_flags: tf.Tensor, batch_size: Any,
+    ) -> dict[str, tf.Tensor]:  # fmt: skip
+        finished, was_finished = state[_Keys.FINISHED_SEQ], state[_Keys.FINISHED_FLAGS]
+        if not self.padded_decode:
+            finished = tf.pad(finished, [[0, 0], [0, 1]])
+        scores = self._normalize(new_log_probs, state[_Keys.CUR_INDEX] + 1)
+        is_new = new_finished_flags & ~was_finished  # [B, 1]
+        return {
+            _Keys.FINISHED_SEQ: tf.where(is_new, new_seq, finished),
+            _Keys.FINISHED_SCORES: tf.where(is_new, scores, state[_Keys.FINISHED_SCORES]),
+            _Keys.FINISHED_FLAGS: new_finished_flags,
+        }
+
+    @override
+    def _process_finished_state(self, finished_state: dict[str, Any]) -> decoding_module.Output:
+        is_finished = finished_state[_Keys.FINISHED_FLAGS]
+        alive = self._normalize(finished_state[_Keys.ALIVE_LOG_PROBS], self.max_decode_length + 1)
+        outputs = (
+            tf.where(
+                is_finished, finished_state[_Keys.FINISHED_SEQ], finished_state[_Keys.ALIVE_SEQ]
+            ),
+            tf.where(is_finished, finished_state[_Keys.FINISHED_SCORES], alive),
+        )
+        if not self.extra_cache_output:
+            return outputs
+        return (*outputs, finished_state[_Keys.INITIAL_OUTPUT_CACHE])
+
+    def _normalize(self, log_probs: tf.Tensor, length: Any) -> tf.Tensor:
+        if self.length_normalization_fn is None:
+            return log_probs
+        return log_probs / tf.cast(self.length_normalization_fn(length, self.dtype), self.dtype)
+
+    @override
+    def _continue_search(self, state: dict[str, Any]) -> tf.Tensor:
+        is_all_finished = tf.reduce_all(state[_Keys.FINISHED_FLAGS])
+        return (state[_Keys.CUR_INDEX] < self.max_decode_length) & ~is_all_finished
+
+    @override
+    def _finished_flags(self, topk_ids: tf.Tensor, state: dict[str, Any]) -> tf.Tensor:
+        return tf.equal(topk_ids, self.eos_id) | state[_Keys.FINISHED_FLAGS]

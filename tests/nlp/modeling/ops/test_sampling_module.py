@@ -74,7 +74,7 @@ def test_scores_are_normalised_by_the_function_given():
 
     _, scores = generate(module)
 
-    np.testing.assert_allclose(scores, [[np.log(0.4) / 2]] * 3, rtol=1e-5)
+    np.testing.assert_allclose(scores, [[6 * np.log(0.4) / 14]] * 3, rtol=1e-5)
 
 
 def test_log_probabilities_may_start_anywhere():
