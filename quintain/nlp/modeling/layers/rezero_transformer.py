@@ -7,7 +7,7 @@ Shapes:
     D  width of the model
 """
 
-from typing import Any
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
@@ -27,6 +27,8 @@ from quintain.nlp.modeling.layers import (
 )
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
+_GELU: Final = tf_utils.get_activation("gelu")
+
 
 @keras.saving.register_keras_serializable(package="Text")
 @gin_io.configurable
@@ -41,7 +43,7 @@ class ReZeroTransformer(keras.layers.Layer):
         self,
         num_attention_heads: int,
         inner_dim: int = 768,
-        inner_activation: Any = tf_utils.gelu,
+        inner_activation: Any = _GELU,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
         output_range: int | None = None,

@@ -9,7 +9,7 @@ Shapes:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
@@ -33,6 +33,9 @@ from quintain.nlp.modeling.layers import (
 LayerClass = Callable[..., keras.layers.Layer]
 
 
+_GELU: Final = tf_utils.get_activation("gelu")
+
+
 @keras.saving.register_keras_serializable(package="Text")
 @gin_io.configurable
 class TransformerScaffold(residual_block.ResidualBlock):
@@ -50,7 +53,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
         self,
         num_attention_heads: int,
         inner_dim: int = 768,
-        inner_activation: Any = tf_utils.gelu,
+        inner_activation: Any = _GELU,
         attention_cls: Any = attention.MultiHeadAttention,
         attention_cfg: Mapping[str, Any] | None = None,
         feedforward_cls: Any = None,
