@@ -190,8 +190,9 @@ class BestCheckpointExporter:
         return True
 
     def export_best_eval_metric(self, eval_logs: Mapping[str, Any], global_step: int) -> None:
-        """Writes `info.json`: the output of the best evaluation, and its step."""
-        info = {**evaluation_log.to_plain(eval_logs), STEP_KEY: int(global_step)}
+        """Writes `info.json`: the numbers of the best evaluation, without arrays, and its step."""
+        numbers = evaluation_log.to_plain(evaluation_log.without_arrays(eval_logs))
+        info = {**numbers, STEP_KEY: int(global_step)}
         self._write_json(INFO_FILE, info)
 
     def _rank_with(self, step: int, value: float) -> list[int]:

@@ -98,6 +98,10 @@ class PretrainingDynamicDataLoader(pretrain_dataloader.BertPretrainDataLoader):
         dense = {
             name: tf.sparse.to_dense(example[key]) for key, (name, _) in self._features.items()
         }
+        # The padding of records of one length would put all of them into the longest bucket.
+        is_filled = tf.cumsum(dense["input_word_ids"], reverse=True) > 0
+        for name in dense.keys() - {*_MASK_FIELDS, "next_sentence_labels"}:
+            dense[name] = tf.boolean_mask(dense[name], is_filled)
         # Some writers fill up with -1 instead of a weight of 0.
         is_word = dense["masked_lm_ids"] >= 0
         for name in _MASK_FIELDS:

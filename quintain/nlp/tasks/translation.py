@@ -195,6 +195,7 @@ class TranslationTask(base_task.Task):
                 f"params: got a {type(params).__name__}, expected a WMTDataConfig."
             )
         params = params.replace(
+            batch_by=params.batch_by or "pairs",
             sentencepiece_model_path=self.vocabulary_path,
             target_sentencepiece_model_path=(
                 "" if self.task_config.share_vocabulary else self.target_vocabulary_path
