@@ -31,9 +31,8 @@ from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
 from quintain.orbit import cluster, values
 
-PAD_ID = 0
 __getattr__ = reference_names.refusing(__name__)
-
+PAD_ID = 0
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
 TranslationConfig = config_module.TranslationConfig
