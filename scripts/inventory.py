@@ -140,13 +140,12 @@ def _compare_call(fact: Fact, ours: Any) -> str | None:
     if not callable(ours):
         return "is no function"
     try:
-        signature = inspect.signature(ours)
+        signature = inspect.signature(ours.__init__ if inspect.isclass(ours) else ours)
     except ValueError:
         return None
     parameters = dict(signature.parameters)
-    is_method = "." in fact.name and inspect.isfunction(ours)
-    if is_method and not isinstance(_find_raw(fact), staticmethod):
-        parameters.pop(next(iter(parameters), ""), None)
+    if next(iter(parameters), "") in ("self", "cls"):
+        parameters.pop(next(iter(parameters)))
     [function] = ast.parse(f"def f({fact.text}): pass").body
     assert isinstance(function, ast.FunctionDef)
     theirs = function.args
@@ -185,12 +184,6 @@ def _compare_call(fact: Fact, ours: Any) -> str | None:
         if name in names and name not in defaults and p.default is not kinds.empty:
             pass
     return None
-
-
-def _find_raw(fact: Fact) -> Any:
-    owner, _, last = fact.name.rpartition(".")
-    cls = _find(importlib.import_module(f"quintain.{fact.module}"), owner)
-    return inspect.getattr_static(cls, last)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from quintain.core import runtime_config
 from quintain.optimization.configs import optimization_config as optimization
 from quintain.optimization.configs import ranges
 
+OptimizationConfig = optimization.OptimizationConfig
+
 NonNegativeInt = ranges.Steps
 PositiveInt = ranges.Period
 

@@ -37,11 +37,14 @@ LEARNING_RATES: Final = registry.Registry[str, LearningRateBuilder]("learning ra
 WARMUPS: Final = registry.Registry[str, type[lr_warmup.Warmup]]("warm-up")
 """Warm-ups by `warmup.type`. They take the wrapped learning rate and the fields of their config."""
 
-LEGACY_OPTIMIZERS_CLS: Final = OPTIMIZERS
+SHARED_OPTIMIZERS: Final = OPTIMIZERS
 """The reference's name for `OPTIMIZERS`. There is one implementation of each rule."""
 
+LEGACY_OPTIMIZERS_CLS: Final = OPTIMIZERS
+"""Another of the reference's names for `OPTIMIZERS`."""
+
 NEW_OPTIMIZERS_CLS: Final = OPTIMIZERS
-"""The reference's other name for `OPTIMIZERS`."""
+"""Another of the reference's names for `OPTIMIZERS`."""
 
 LR_CLS: Final = LEARNING_RATES
 """The reference's name for `LEARNING_RATES`."""
@@ -179,7 +182,7 @@ def _build(
 ) -> keras.optimizers.Optimizer:
     builder = OPTIMIZERS.lookup(key)
     try:
-        return builder(learning_rate=rate, **arguments)
+        return builder(**(arguments | {"learning_rate": rate}))
     except (TypeError, ValueError) as error:
         for name in ("gradient_aggregator", "gradient_transformers"):
             if name in arguments and name in str(error):

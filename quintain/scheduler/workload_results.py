@@ -119,7 +119,7 @@ def write(
     total = work.total_batches + work.num_batches
     if work.kind is workload.WorkloadKind.CHECKPOINT and result.checkpoint is not None:
         machine = entry.machine_of(trial_id)
-        has_metric = any(at == total for at, _ in machine.validations)
+        has_metric = any(each.at == total for each in machine.validations)
         session.add_checkpoint(
             checkpoint.Checkpoint(
                 uuid=result.checkpoint.uuid,
@@ -127,7 +127,7 @@ def write(
                 experiment_id=entry.id,
                 total_batches=total,
                 files=result.checkpoint.files,
-                metric=machine.validations[-1][1] if has_metric else None,
+                metric=machine.validations[-1].metric if has_metric else None,
                 time=result.end_time,
             )
         )

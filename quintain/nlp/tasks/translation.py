@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_paths
+from quintain import errors, file_paths, reference_names
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
@@ -32,6 +32,7 @@ from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabul
 from quintain.orbit import cluster, values
 
 PAD_ID = 0
+__getattr__ = reference_names.refusing(__name__)
 
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
