@@ -23,6 +23,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 MOVED: Final[dict[str, str]] = {
     "common.dataset_fn": "core.dataset_fn",
+    "hyperparams": "config",
     "modeling.hyperparams": "config",
     "modeling.multitask": "core.multitask",
     "modeling.optimization": "optimization",
@@ -34,8 +35,32 @@ MOVED: Final[dict[str, str]] = {
     "nlp.configs.finetuning_experiments": "nlp.experiments.sentence_prediction",
     "nlp.configs.pretraining_experiments": "nlp.experiments.pretraining",
     "nlp.configs.wmt_transformer_experiments": "nlp.experiments.translation",
+    "nlp.encoders": "nlp.configs.encoders",
+    "nlp.layers": "nlp.modeling.layers",
+    "nlp.losses": "nlp.modeling.losses",
+    "nlp.modeling.attention": "nlp.modeling.layers.attention",
+    "nlp.modeling.beam_search": "nlp.modeling.ops.beam_search",
+    "nlp.modeling.bert_classifier": "nlp.modeling.models.bert_classifier",
+    "nlp.modeling.bert_pretrainer": "nlp.modeling.models.bert_pretrainer",
+    "nlp.modeling.cached_decoder": "nlp.modeling.ops.cached_decoder",
+    "nlp.modeling.candidate_loop": "nlp.modeling.ops.candidate_loop",
+    "nlp.modeling.classification_head": "nlp.modeling.layers.cls_head",
+    "nlp.modeling.decoding": "nlp.modeling.ops.decoding",
+    "nlp.modeling.decoding_rules": "nlp.modeling.ops.decoding_rules",
+    "nlp.modeling.encoder_scaffold": "nlp.modeling.networks.encoder_scaffold",
+    "nlp.modeling.gated_feedforward": "nlp.modeling.layers.gated_feedforward",
+    "nlp.modeling.layer_normalization": "nlp.modeling.layers.layer_normalization",
+    "nlp.modeling.packed_rows": "nlp.modeling.layers.packed_rows",
+    "nlp.modeling.sampling": "nlp.modeling.ops.sampling_module",
+    "nlp.modeling.seq2seq_transformer": "nlp.modeling.models.seq2seq_transformer",
+    "nlp.modeling.talking_heads_attention": "nlp.modeling.layers.talking_heads_attention",
+    "nlp.modeling.transformer_stacks": "nlp.modeling.models.transformer_stacks",
+    "nlp.models": "nlp.modeling.models",
+    "nlp.networks": "nlp.modeling.networks",
+    "nlp.ops": "nlp.modeling.ops",
+    "nlp.serving_modules": "nlp.serving.serving_modules",
 }
-"""Our homes of the reference's modules, a row a line, sorted."""
+"""Our homes of the reference's modules, and of modules that had another path here, sorted."""
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
@@ -155,6 +180,12 @@ def find_home(path: str) -> str | None:
     return None if home == path else f"{_PACKAGE}.{home}"
 
 
+def names_in(path: str) -> list[str]:
+    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
+    places = (place.rpartition(".") for place in _find_moved())
+    return sorted(name for parent, _, name in places if parent == path)
+
+
 def find_refusal(path: str) -> str | None:
     """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
     asked, path, refused = path, _follow(path, _find_moved()), _find_refused()
@@ -204,7 +235,7 @@ def _find_refused() -> Mapping[str, str]:
     return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
 
 
-class _Loader(importlib.abc.InspectLoader):
+class _Loader(importlib.abc.Loader):
     """Gives a module that has another name, as it is."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
@@ -213,28 +244,26 @@ class _Loader(importlib.abc.InspectLoader):
         Args:
             spec: Of the module, by its own name.
         """
-        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
-        self._name, self._loader = spec.name, spec.loader
-        self._spec: importlib.machinery.ModuleSpec | None = None
+        self._spec = spec
+        self._own_spec: importlib.machinery.ModuleSpec | None = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._name)
-        self._spec = module.__spec__
+        module = importlib.import_module(self._spec.name)
+        self._own_spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system gave it the spec of the other name: with its own it can be reloaded.
-        module.__spec__ = self._spec
+        module.__spec__ = self._own_spec
 
     def is_package(self, fullname: str) -> bool:
-        return self._loader.is_package(self._name)
-
-    def get_source(self, fullname: str) -> str | None:
-        return self._loader.get_source(self._name)
+        return self._spec.submodule_search_locations is not None
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Returns what `python -m` runs."""
-        return self._loader.get_code(self._name)
+        loader: Any = self._spec.loader
+        code: CodeType | None = loader.get_code(self._spec.name)
+        return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -174,12 +174,16 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         else:
             self.update_average()
 
-    def update_average(self, step: Any = None) -> None:
+    def update_average(
+        self, strategy: tf.distribute.Strategy | None = None, *, step: Any = None
+    ) -> None:
         """Moves the averages towards the weights, in the context of a replica.
 
         Args:
+            strategy: Not used: it is the one that is in force.
             step: Scalar: updates done. Defaults to `iterations`.
         """
+        del strategy
         decay = self._compute_decay(self.iterations if step is None else step)
         for weight, average in self._pairs():
             old = tf.convert_to_tensor(average)
