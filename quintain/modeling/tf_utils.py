@@ -212,6 +212,8 @@ def is_special_none_tensor(tensor: tf.Tensor) -> bool:
     return tensor.shape.rank == 0 and tensor.dtype == tf.int32
 
 
+gelu = activations.gelu
+
 _ACTIVATIONS: Final = {name: getattr(activations, name) for name in activations.__all__}
 
 _LAYERS: Final[dict[str, Callable[..., Any]]] = {

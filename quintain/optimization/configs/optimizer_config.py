@@ -263,13 +263,13 @@ _CLIPPED_BY_THE_OPTIMIZER = "Gradients are clipped by the optimizer: set it in o
 class EMAConfig(base_config.Config):
     """Exponential moving average of the weights."""
 
-    clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    clipnorm: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
-    clipvalue: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    clipvalue: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
-    global_clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    global_clipnorm: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
     name: str = "ExponentialMovingAverage"
