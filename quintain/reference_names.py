@@ -59,6 +59,13 @@ MOVED: Final[dict[str, str]] = {
     "nlp.networks": "nlp.modeling.networks",
     "nlp.ops": "nlp.modeling.ops",
     "nlp.serving_modules": "nlp.serving.serving_modules",
+    "trials.data": "trials.named_batches",
+    "trials.frameworks": "trials",
+    "trials.keras.data": "trials.named_batches",
+    "trials.tensorflow.estimator_trial": "trials.estimator",
+    "trials.tensorflow.tensorflow_trial": "trials.tensorflow_trial",
+    "trials.trial": "trials.trial_context",
+    "trials.util": "trials.trial_context",
 }
 """Our homes of the reference's modules, and of modules that had another path here, sorted."""
 
@@ -149,6 +156,19 @@ REFUSED: Final[dict[str, str]] = {
         "What its tools did is done by `quintain export` (SavedModels), by `quintain checkpoint "
         "convert` and `task.init_checkpoint` (checkpoints of TensorFlow 2), and by "
         "`quintain.nlp.data.tokenizers`."
+    ),
+    "trials.core": (
+        "A script of one's own is no trial. Write a KerasTrial, or train it with `quintain train` "
+        "as a task."
+    ),
+    "trials.experimental": ("There is `quintain.client.master_client`, and the commands."),
+    "trials.horovod": ("A trial has one process. Train a task with `--local_workers`."),
+    "trials.lightning": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+    ),
+    "trials.pytorch": ("Models of PyTorch are not trained here: trials are TensorFlow and Keras."),
+    "trials.transformers": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
     ),
     "uplift": (
         "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from quintain.records import trial  # noqa: E402
-from quintain.trials import base_trial, estimator_trial, trial_checkpoint  # noqa: E402
+from quintain.trials import estimator_trial, trial_checkpoint, trial_context  # noqa: E402
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(22, 4)).astype("float32")
@@ -131,7 +131,7 @@ def new_spec(directory, **fields):
 
 
 def build(trial_class, spec):
-    return estimator_trial.build_controller(trial_class, base_trial.TrialContext(spec))
+    return estimator_trial.build_controller(trial_class, trial_context.TrialContext(spec))
 
 
 def split(trial_class, directory):

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from quintain.records import trial  # noqa: E402
-from quintain.trials import base_trial, tensorflow_trial, trial_checkpoint  # noqa: E402
+from quintain.trials import tensorflow_trial, trial_checkpoint, trial_context  # noqa: E402
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(22, 4)).astype("float32")
@@ -83,7 +83,7 @@ def new_spec(directory, **fields):
 
 
 def build(trial_class, spec, make=make_data_loaders):
-    context = base_trial.TrialContext(spec, {"make_data_loaders": make})
+    context = trial_context.TrialContext(spec, {"make_data_loaders": make})
     return tensorflow_trial.build_controller(trial_class, context)
 
 

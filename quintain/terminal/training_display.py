@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from quintain.cli.display import screens
+from quintain.terminal import screens
 
 if TYPE_CHECKING:
     from rich import progress

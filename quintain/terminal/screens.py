@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from typing_extensions import override
 
-from quintain.cli import printable
+from quintain.terminal import printable
 
 if TYPE_CHECKING:
     from rich import console

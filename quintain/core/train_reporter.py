@@ -2,16 +2,14 @@
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from typing_extensions import override
 
 from quintain import orbit
-from quintain.cli import output as output_lib
-from quintain.cli.display import training_display
-
-if TYPE_CHECKING:
-    from quintain.core.reports import shown_metrics
+from quintain.core.reports import shown_metrics
+from quintain.core.saving import evaluation_log
+from quintain.terminal import durations, training_display
 
 _SMOOTHING: Final = 0.8
 _INPUT_BOUND_SHARE: Final = 0.3
@@ -23,7 +21,7 @@ class TrainReporter(orbit.Reporter):
     def __init__(
         self,
         display: training_display.TrainingDisplay,
-        labels: "Mapping[str, shown_metrics.MetricLabel]",
+        labels: Mapping[str, shown_metrics.MetricLabel],
     ) -> None:
         """Stores where to show it, and how.
 
@@ -63,7 +61,7 @@ class TrainReporter(orbit.Reporter):
             self._is_compiled, self._step_secs = self._step_secs is not None, step_secs
         else:
             self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
-        left = output_lib.format_secs(self._step_secs * (target_steps - step))
+        left = durations.format_secs(self._step_secs * (target_steps - step))
         speed = f"{_describe_rate(output)}{_describe_wait(output)}"
         rates = f"{describe_metrics(output, self._labels)}  {speed}  ETA {left}"
         self._display.show_training(step, target_steps, rates)
@@ -91,7 +89,7 @@ class TrainReporter(orbit.Reporter):
 
 
 def describe_metrics(
-    output: Mapping[str, Any], labels: "Mapping[str, shown_metrics.MetricLabel]"
+    output: Mapping[str, Any], labels: Mapping[str, shown_metrics.MetricLabel]
 ) -> str:
     """Returns the metrics of a loop or of an evaluation in one line.
 
@@ -102,9 +100,6 @@ def describe_metrics(
         output: What was logged; the values of one task among several may be a mapping.
         labels: Labels by the name of the metric.
     """
-    from quintain.core.reports import shown_metrics
-    from quintain.core.saving import evaluation_log
-
     flat = evaluation_log.flatten(output)
     places = {name: place for place, name in enumerate(labels)}
     # What belongs to no single task comes first.
@@ -121,8 +116,6 @@ def describe_metrics(
 
 def _describe_rate(output: Mapping[str, Any]) -> str:
     """Returns how fast what the task counts is used: examples, unless it counts something else."""
-    from quintain.core.reports import shown_metrics
-
     ending = shown_metrics.RATE_ENDING
     rates = {name.removesuffix(ending): output[name] for name in output if name.endswith(ending)}
     if not rates:

@@ -1,7 +1,7 @@
-"""How a training was started: `environment.json` in its directory, and a note in the home.
+"""How a training was started: `environment.json` in its directory.
 
-Both are for people who look at a run later. Nothing that goes wrong with them stops a training, and
-what takes time is found out while TensorFlow loads.
+It is for people who look at a run later. Nothing that goes wrong with it stops a training, and what
+takes time is found out while the model is built.
 """
 
 import importlib.metadata
@@ -15,13 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import quintain
 from quintain import errors, file_io, file_paths
-
-if TYPE_CHECKING:
-    from quintain.core import experiment_parser
+from quintain.orbit import whole_files
 
 FILE_NAME: Final = "environment.json"
 MAX_STARTS: Final = 20
@@ -43,28 +42,26 @@ class Environment:
         self._looking = threading.Thread(target=self._look_at_git, daemon=True)
         self._looking.start()
 
-    def record(self, parsed: "experiment_parser.ParsedExperiment", model_dir: str) -> None:
-        """Writes what is known beside the settings of a run, and notes the run in the home."""
-        from quintain.client import home as home_lib
-        from quintain.client import run_notes
-        from quintain.orbit import whole_files
+    def record(self, model_dir: str, sources: Mapping[str, str]) -> None:
+        """Writes what is known beside the settings of a run.
 
+        Args:
+            model_dir: Directory of the run.
+            sources: What set the fields of its config, by their paths.
+        """
         self._looking.join(_GIT_SECS)
         try:
-            self._write(parsed, model_dir)
+            self._write(model_dir, sources)
         except (*whole_files.ERRORS, errors.QuintainError) as error:
             logger.warning("How this run was started is not written down: %s", error)
-        run_notes.note(home_lib.find_home(), model_dir, parsed.name)
 
-    def _write(self, parsed: "experiment_parser.ParsedExperiment", model_dir: str) -> None:
-        from quintain.orbit import whole_files
-
+    def _write(self, model_dir: str, sources: Mapping[str, str]) -> None:
         path = file_paths.join(model_dir, FILE_NAME)
-        starts = [*_read_starts(path), self._describe(parsed)]
+        starts = [*_read_starts(path), self._describe(sources)]
         kept = starts if len(starts) <= MAX_STARTS else [starts[0], *starts[1 - MAX_STARTS :]]
         whole_files.write(path, json.dumps({"starts": kept}, indent=1))
 
-    def _describe(self, parsed: "experiment_parser.ParsedExperiment") -> dict[str, Any]:
+    def _describe(self, sources: Mapping[str, str]) -> dict[str, Any]:
         command = shlex.join([file_paths.basename(sys.argv[0] or "python"), *sys.argv[1:]])
         return {
             "time": self._start_time,
@@ -76,7 +73,7 @@ class Environment:
             "python": platform.python_version(),
             "versions": {"quintain": quintain.__version__, **_find_versions()},
             "git": self._git,
-            "sources": {path: str(source) for path, source in parsed.provenance.items()},
+            "sources": dict(sources),
         }
 
     def _look_at_git(self) -> None:
@@ -92,8 +89,6 @@ class Environment:
 
 def _read_starts(path: str) -> list[dict[str, Any]]:
     """Returns the starts that are on record; none if the file is missing or damaged."""
-    from quintain.orbit import whole_files
-
     if not file_io.exists(path):
         return []
     try:

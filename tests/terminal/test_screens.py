@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from quintain.cli import logs
-from quintain.cli.display import screens
+from quintain.terminal import screens
 
 
 class Terminal(io.StringIO):

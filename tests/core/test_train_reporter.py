@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from quintain.cli.display import train_reporter
-from quintain.core import base_task
+from quintain.core import base_task, train_reporter
 from quintain.core.reports import shown_metrics
 
 LABELS = {

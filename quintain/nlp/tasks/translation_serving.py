@@ -1,25 +1,29 @@
-"""Language models with text in and text out, as SavedModels hold them.
+"""Trained models of translation: text in and text out, as SavedModels hold them.
 
 Shapes:
     B  texts in the batch
-    F  text fields of an example
     L  tokens of an output
     N  outputs for each text
     S  tokens of a source
 """
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core import export_base
+from quintain.core import base_task, export_base
+from quintain.core import config_definitions as cfg
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling.ops import decoding
-from quintain.nlp.tasks import sentence_prediction, translation
+from quintain.nlp.tasks import vocabulary
+
+MAX_SOURCE_LENGTH: Final = 1_000
+"""Most tokens of a source unless the caller says otherwise: memory grows by the square."""
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
@@ -27,9 +31,18 @@ TEXTS = tf.TensorSpec([None], tf.string)
 class TextTranslation(export_base.ExportModule):
     """Translates text. The vocabulary and the settings of the search travel with the model."""
 
+    kind: ClassVar = "translation"
+
+    function_keys: ClassVar = {
+        "serve": tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY,
+        "serve_single": "serve_single",
+        "serve_n_best": "serve_n_best",
+        "serve_tokens": "serve_tokens",
+    }
+
     def __init__(
         self,
-        task: translation.TranslationTask,
+        task: Any,
         model: keras.Model,
         options: decoding.DecodingOptions,
         max_source_length: int,
@@ -100,62 +113,64 @@ class TextTranslation(export_base.ExportModule):
     @override
     def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
         return {
-            signature: _get_function(self, name).get_concrete_function()
+            signature: self.find_function(name).get_concrete_function()
             for name, signature in function_keys.items()
         }
 
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {
+            "decoding": dataclasses.asdict(self.options),
+            "max_source_length": self.max_source_length,
+        }
 
-class TextPrediction(export_base.ExportModule):
-    """Classifies texts or pairs of texts, or gives them a number."""
 
-    def __init__(
-        self, task: sentence_prediction.SentencePredictionTask, model: keras.Model
-    ) -> None:
-        """Stores the parts.
+class ServesTranslations(base_task.Task):
+    """What the task of translation says of its trained models."""
+
+    @classmethod
+    @override
+    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
+        """Returns the commands that translate a sentence, one of the corpus of the package."""
+        path = getattr(params.validation_data, "input_path", "")
+        is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
+        sentence = "Sunday, the twenty-second of March" if is_bundled else "..."
+        return {
+            "translate": f'quintain translate --model_dir={model_dir} "{sentence}"',
+            "serve": f"quintain serve-model --model_dir={model_dir}",
+        }
+
+    @classmethod
+    @override
+    def bind_to_run(cls, params: Any, model_dir: str) -> cfg.TaskConfig:
+        """Returns a config whose vocabulary is the one that the run kept."""
+        sides: tuple[vocabulary.Side, ...] = ("source", "target")
+        for side in sides[:1] if params.share_vocabulary else sides:
+            if vocabulary.find(model_dir, side) is None:
+                raise errors.CheckpointError(
+                    f"model_dir: got {model_dir!r}, which holds no "
+                    f"{vocabulary.get_file_name(side)}, without which the weights mean nothing. "
+                    "Copy it from where the run was trained."
+                )
+        return params.replace(sentencepiece_model_path="", target_sentencepiece_model_path="")
+
+    @override
+    def build_export_module(
+        self, model: keras.Model, *, max_source_length: int | None = None, **options: Any
+    ) -> export_base.ExportModule:
+        """Returns the translation of text, with the vocabulary and the settings of the search.
 
         Args:
-            task: The task that the model was trained in, on text.
-            model: A `BertClassifier`.
+            model: The model.
+            max_source_length: Most tokens of a source to be translated; None takes
+                `MAX_SOURCE_LENGTH`.
+            **options: Fields of `decoding.DecodingOptions`, such as `beam_size`; those left out are
+                the run's own.
 
         Raises:
-            ConfigError: If the task's data are no text.
+            ConfigError: If an option does not exist, or is out of its range.
         """
-        super().__init__(task.task_config, model)
-        self.processor = task.text_processor
-        self.predictor = task.build_predictor(model)
-        self.num_fields = task.num_fields
-
-    @override
-    @tf.function
-    def serve(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts strings `[B]`, or `[B, F]` of several fields.
-
-        Returns:
-            What `SentencePredictionTask.build_predictor` gives.
-        """
-        return self.predictor(inputs)
-
-    @tf.function
-    def serve_single(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts one string, or one example `[F]` of several fields."""
-        return {name: value[0] for name, value in self.predictor(inputs[tf.newaxis]).items()}
-
-    @override
-    def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
-        example = [] if self.num_fields == 1 else [self.num_fields]
-        shapes = {"serve": [None, *example], "serve_single": example}
-        return {
-            signature: _get_function(self, name).get_concrete_function(
-                tf.TensorSpec(shapes[name], tf.string, name="inputs")
-            )
-            for name, signature in function_keys.items()
-        }
-
-
-def _get_function(module: export_base.ExportModule, name: str) -> Any:
-    function = getattr(module, name, None)
-    if not hasattr(function, "get_concrete_function"):
-        raise errors.ConfigError(
-            f"function_keys: {type(module).__name__} has no function {name!r}."
-        )
-    return function
+        most = MAX_SOURCE_LENGTH if max_source_length is None else max_source_length
+        if most < 1:
+            raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
+        return TextTranslation(self, model, model.decoding.override(**options), most)

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from quintain.cli import output, printable
+from quintain.cli import output
+from quintain.terminal import printable
 
 
 @pytest.mark.parametrize(

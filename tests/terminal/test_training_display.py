@@ -2,7 +2,7 @@ import io
 
 from rich import console
 
-from quintain.cli.display import screens, training_display
+from quintain.terminal import screens, training_display
 
 
 class Canvas(screens.Screen):
