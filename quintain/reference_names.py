@@ -59,8 +59,15 @@ MOVED: Final[dict[str, str]] = {
     "nlp.networks": "nlp.modeling.networks",
     "nlp.ops": "nlp.modeling.ops",
     "nlp.serving_modules": "nlp.serving.serving_modules",
+    "trials.data": "trials.named_batches",
+    "trials.frameworks": "trials",
+    "trials.keras.data": "trials.named_batches",
+    "trials.tensorflow.estimator_trial": "trials.estimator",
+    "trials.tensorflow.tensorflow_trial": "trials.tensorflow_trial",
+    "trials.trial": "trials.trial_context",
+    "trials.util": "trials.trial_context",
 }
-"""Our homes of the reference's modules, and of modules that had another path here, sorted."""
+"""Our homes of the reference's modules, a row a line, sorted."""
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
@@ -150,6 +157,19 @@ REFUSED: Final[dict[str, str]] = {
         "convert` and `task.init_checkpoint` (checkpoints of TensorFlow 2), and by "
         "`quintain.nlp.data.tokenizers`."
     ),
+    "trials.core": (
+        "A script of one's own is no trial. Write a KerasTrial, or train it with `quintain train` "
+        "as a task."
+    ),
+    "trials.experimental": ("There is `quintain.client.master_client`, and the commands."),
+    "trials.horovod": ("A trial has one process. Train a task with `--local_workers`."),
+    "trials.lightning": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+    ),
+    "trials.pytorch": ("Models of PyTorch are not trained here: trials are TensorFlow and Keras."),
+    "trials.transformers": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+    ),
     "uplift": (
         "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."
     ),
@@ -178,12 +198,6 @@ def find_home(path: str) -> str | None:
     """
     home = _follow(path, _find_moved())
     return None if home == path else f"{_PACKAGE}.{home}"
-
-
-def names_in(path: str) -> list[str]:
-    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
-    places = (place.rpartition(".") for place in _find_moved())
-    return sorted(name for parent, _, name in places if parent == path)
 
 
 def find_refusal(path: str) -> str | None:
@@ -235,7 +249,7 @@ def _find_refused() -> Mapping[str, str]:
     return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader(importlib.abc.InspectLoader):
     """Gives a module that has another name, as it is."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
@@ -244,26 +258,28 @@ class _Loader(importlib.abc.Loader):
         Args:
             spec: Of the module, by its own name.
         """
-        self._spec = spec
-        self._own_spec: importlib.machinery.ModuleSpec | None = None
+        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
+        self._name, self._loader = spec.name, spec.loader
+        self._spec: importlib.machinery.ModuleSpec | None = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._spec.name)
-        self._own_spec = module.__spec__
+        module = importlib.import_module(self._name)
+        self._spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system gave it the spec of the other name: with its own it can be reloaded.
-        module.__spec__ = self._own_spec
+        module.__spec__ = self._spec
 
     def is_package(self, fullname: str) -> bool:
-        return self._spec.submodule_search_locations is not None
+        return self._loader.is_package(self._name)
+
+    def get_source(self, fullname: str) -> str | None:
+        return self._loader.get_source(self._name)
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Returns what `python -m` runs."""
-        loader: Any = self._spec.loader
-        code: CodeType | None = loader.get_code(self._spec.name)
-        return code
+        return self._loader.get_code(self._name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -347,6 +347,14 @@ class TrainerConfig(base_config.Config):
     validation_summary_subdir: str = "validation"
     """Directory below the model directory for evaluation summaries."""
 
+    actions: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Classes of one's own that are called after each loop, or with `when: eval` after each
+    evaluation: `{type: module:Class, ...}` with their arguments."""
+
+    loggers: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Where metrics are sent besides the run's own logs: `{type: csv, ...}`; also `mlflow`,
+    `wandb`, `trackio`, or `module:Class` of one's own."""
+
     norm_summaries: bool = False
     """Whether the norms of gradients and updates are logged; it costs a copy of the weights."""
 

@@ -1,7 +1,9 @@
 """Configs as programs of the Model Garden write and use them."""
 
+import copy
 import dataclasses
-from typing import Any, List, Optional, Sequence, Tuple, Union  # noqa: UP035
+import pickle
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union  # noqa: UP035
 
 import numpy as np
 import pytest
@@ -77,6 +79,25 @@ def test_a_config_of_a_related_class_takes_the_place_of_another():
     assert (type(task.model), task.model.width) == (Model, 2)
     with pytest.raises(errors.ConfigError, match="model: got a Stranger, expected a mapping for W"):
         task.model = Stranger()
+
+
+def test_a_dictionary_is_used_like_a_config():
+    @dataclasses.dataclass
+    class Options(base_config.Config):
+        kwargs: dict[str, Any] = None
+        sizes: Dict[str, Model] = dataclasses.field(default_factory=dict)  # noqa: UP006
+
+    options = Options(kwargs={"rate": 1}, sizes={"small": {"width": 1}})
+    options.kwargs.rate = 2
+
+    assert (options.kwargs.rate, options.kwargs.as_dict()) == (2, {"rate": 2})
+    assert options.sizes.small.width == 1
+    assert copy.deepcopy(options.kwargs) == pickle.loads(pickle.dumps(options.kwargs))
+    options.lock()
+    with pytest.raises(errors.ConfigError, match="locked"):
+        options.kwargs.rate = 3
+    with pytest.raises(AttributeError, match="Did you mean 'rate'"):
+        _ = options.kwargs.rat
 
 
 def test_elements_of_a_tuple_keep_their_classes():

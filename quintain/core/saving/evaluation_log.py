@@ -49,6 +49,10 @@ class EvaluationLog:
         """Returns the metrics recorded at all steps up to `until_step`, by step."""
         return {step: values for step, values in self._read().items() if step <= until_step}
 
+    def read_all(self) -> dict[int, dict[str, Any]]:
+        """Returns the metrics recorded at all steps, by step."""
+        return dict(self._read())
+
     def record(self, step: int, metrics: Mapping[str, Any], *, drop_later: bool = True) -> None:
         """Adds the metrics of one evaluation.
 

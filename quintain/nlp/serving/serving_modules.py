@@ -1,6 +1,6 @@
 """What serves models of text by the signatures of the Model Garden: ids, or serialised examples.
 
-`quintain export` writes models that take and give text, see `text_modules`.
+`quintain export` writes models that take and give text, see `Task.build_export_module`.
 
 Shapes:
     B  examples in the batch

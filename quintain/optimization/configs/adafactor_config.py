@@ -55,7 +55,9 @@ class AdafactorKerasConfig(base_optimizer_config.BaseOptimizerConfig):
     name: str = "Adafactor"
     """Name of the optimizer."""
 
-    learning_rate: Positive = base_config.unused(0.001, "Set `learning_rate` beside `optimizer`.")
+    learning_rate: NonNegative = base_config.unused(
+        0.001, "Set `learning_rate` beside `optimizer`."
+    )
     """Not used: the learning rate is a config of its own."""
 
     beta_2_decay: Negative = -0.8
