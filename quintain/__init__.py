@@ -1,18 +1,18 @@
 """Quintain trains TensorFlow models and searches their hyperparameters.
 
 `import quintain as tfm` gives the training library: `tfm.core`, `tfm.nlp`, `tfm.modeling`,
-`tfm.optimization`, `tfm.orbit`, `tfm.config` and its other name `tfm.hyperparams`. They load when
-they are first used.
+`tfm.optimization`, `tfm.orbit`, `tfm.common`, `tfm.utils`, `tfm.config` and its other name
+`tfm.hyperparams`. They load when they are first used.
 """
 
-from quintain import lazy_modules, quiet_tensorflow
+from quintain import lazy_modules, quiet_tensorflow, reference_names
 
 __version__ = "0.1.0"
 
 quiet_tensorflow.install()
+reference_names.install()
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
-    ("config", "core", "modeling", "nlp", "optimization", "orbit"),
-    doors={"hyperparams": "config"},
+    ("common", "config", "core", "modeling", "nlp", "optimization", "orbit", "utils"),
 )

@@ -5,7 +5,7 @@ QuintainError
 |   |-- UnknownKeyError (KeyError)       a name that no field has
 |   |-- UnsupportedTypeError (TypeError) an object that no config can hold
 |   `-- RestrictionError (KeyError)      fields do not fit together
-|-- RegistryError (LookupError, ValueError)  a name was never registered, or was registered twice
+|-- RegistryError (KeyError, ValueError)  a name was never registered, or was registered twice
 |-- DataError (ValueError)               input data can't be used; names file and line
 |-- NotFoundError (LookupError)          there is no experiment, trial or checkpoint of this name
 |-- DamagedFileError (ValueError)        one of our own files was cut or damaged; names the file
@@ -123,8 +123,10 @@ class RestrictionError(ConfigError, KeyError):
     """Fields of a config do not fit together."""
 
 
-class RegistryError(QuintainError, LookupError, ValueError):
+class RegistryError(QuintainError, KeyError, ValueError):
     """A name was never registered, or was registered twice."""
+
+    __str__ = Exception.__str__  # That of `KeyError` quotes the message.
 
 
 class DataError(QuintainError, ValueError):

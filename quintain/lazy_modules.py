@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from quintain import reference_names
+
 
 def attach(
     package: str,
@@ -18,6 +20,9 @@ def attach(
     find_names: Callable[[], Mapping[str, str]] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__getattr__` and the `__dir__` of a package.
+
+    The package also offers what `reference_names` lists below it, and says why not what that
+    refuses.
 
     Args:
         package: Name of the package, its `__name__`.
@@ -47,10 +52,16 @@ def attach(
         found = find_names() if find_names and not name.startswith("_") else {}
         if name in found:
             return getattr(importlib.import_module(found[name]), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        path = f"{package}.{name}".partition(".")[2]
+        if reference_names.find_home(path):
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(
+            reference_names.find_refusal(path) or f"module {package!r} has no attribute {name!r}"
+        )
 
     def list_names() -> list[str]:
         found = find_names() if find_names else {}
-        return sorted({*vars(sys.modules[package]), *paths, *owners, *found})
+        moved = reference_names.names_in(package.partition(".")[2])
+        return sorted({*vars(sys.modules[package]), *paths, *owners, *found, *moved})
 
     return get, list_names

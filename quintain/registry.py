@@ -54,8 +54,12 @@ Did you mean 'cosine'? Known: 'cosine'.
 
         return decorate
 
-    def lookup(self, key: K) -> V:
+    def lookup(self, key: K, *, advice: str = "") -> V:
         """Returns what is registered under `key`.
+
+        Args:
+            key: The key.
+            advice: What to do about a missing one; ends the message.
 
         Raises:
             RegistryError: If nothing is; the message names the nearest and all known keys.
@@ -70,6 +74,7 @@ Did you mean 'cosine'? Known: 'cosine'.
             hint = f" Did you mean {below[0]!r}?" if below else errors.suggest(key, names)
         raise errors.RegistryError(
             f"Unknown {self._kind} {_show(key)}.{hint} Known: {', '.join(known) or 'none'}."
+            f"{' ' if advice else ''}{advice}"
         )
 
     def __getitem__(self, key: K) -> V:

@@ -1,10 +1,9 @@
 """`quintain checkpoint`: states of trials; averages of those of runs; conversion of others'."""
 
+import contextlib
 import os
 import pathlib
-import shutil
 import tempfile
-from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -15,9 +14,7 @@ from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import checkpoint_manifest
 
-_SAVED_MODEL: Final = "saved_model.pb"
 _DESCRIPTION: Final = "experiment.json"
-_KERAS_SUFFIX: Final = ".keras"
 _NUM_AVERAGED: Final = 5
 """Checkpoints that `average` takes if not told which."""
 
@@ -145,58 +142,35 @@ def download(uuid: str, output_dir: str | None) -> None:
 @click.option("--output_dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
 @options.traceback_option
 def export(uuid: str, output_dir: str | None) -> None:
-    """Copy the models in a checkpoint that serve without the code: SavedModels and .keras files.
+    """Export the models in a checkpoint, which serve without the code: SavedModels, .keras files.
+
+    What a Keras or an Estimator trial saved has them in it. Of a trial of a registered experiment
+    (`entrypoint: experiment:NAME`) one is written as `quintain export` does.
 
     A checkpoint that no database knows any more is given by its directory.
     """
+    from quintain.cli import checkpoint_export
+
     if os.sep in uuid and (pathlib.Path(uuid) / checkpoint_manifest.FILE_NAME).is_file():
         source = pathlib.Path(uuid)
-        _export_models(source, source.name, output_dir, {})
+        checkpoint_export.export_models(
+            source, source.name, _choose_target(output_dir, source.name)
+        )
         return
     with connect.open_calls() as calls, tempfile.TemporaryDirectory() as scratch:
         found = calls.get_checkpoint(uuid)
-        _check_empty(pathlib.Path(output_dir or f"export_{found.uuid}"))
-        calls.fetch_checkpoint(found.uuid, pathlib.Path(scratch))
-        _export_models(pathlib.Path(scratch), found.uuid, output_dir, found.files)
+        target = _choose_target(output_dir, found.uuid)
+        source, code = pathlib.Path(scratch, "checkpoint"), pathlib.Path(scratch, "code")
+        calls.fetch_checkpoint(found.uuid, source)
+        with contextlib.suppress(errors.NotFoundError):  # Most registered experiments have none.
+            calls.fetch_model_dir(found.experiment_id, code)
+        checkpoint_export.export_models(source, found.uuid, target, found.files, code)
 
 
-def _export_models(
-    source: pathlib.Path, uuid: str, output_dir: str | None, sizes: Mapping[str, int]
-) -> None:
-    directory = pathlib.Path(output_dir or f"export_{uuid}")
-    _check_empty(directory)
-    damage = checkpoint_manifest.find_damage(source, sizes)
-    if damage:
-        raise errors.CheckpointError(
-            f"checkpoint {uuid}: it is damaged: {damage}. Nothing was exported; `quintain "
-            "checkpoint list` shows others."
-        )
-    models = _find_models(source)
-    if not models:
-        names = checkpoint_manifest.list_files(source)
-        files = ", ".join(sorted(name for name in names if not name.endswith("/")))
-        raise errors.CheckpointError(
-            f"checkpoint {uuid}: there is no SavedModel and no .keras file in it, only {files}. "
-            "`quintain checkpoint download` copies them all."
-        )
-    for model in models:
-        name = model.relative_to(source)
-        target = directory / (name if name.parts else "saved_model")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if model.is_dir():
-            shutil.copytree(model, target)
-        else:
-            shutil.copyfile(model, target)
-        click.echo(str(target))
-
-
-def _find_models(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Returns directories of SavedModels and `.keras` files, without those inside of others."""
-    saved_models = sorted(path.parent for path in directory.rglob(_SAVED_MODEL))
-    keras_models = sorted(directory.rglob(f"*{_KERAS_SUFFIX}"))
-    return saved_models + [
-        path for path in keras_models if not any(path.is_relative_to(one) for one in saved_models)
-    ]
+def _choose_target(output_dir: str | None, uuid: str) -> pathlib.Path:
+    target = pathlib.Path(output_dir or f"export_{uuid}")
+    _check_empty(target)
+    return target
 
 
 @checkpoint.command(cls=FlagCommand)

@@ -1,12 +1,12 @@
 """`quintain config`: shows, lists, compares and describes experiments."""
 
 import json
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from quintain import file_io
 from quintain.cli import logs, options
 from quintain.cli.lazy_group import FlagCommand
 
@@ -67,28 +67,29 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
 
 @config.command(cls=FlagCommand)
 @options.experiment_options
+@click.option("--model_dir", metavar="DIR", help="Run whose experiment to describe.")
 @click.option("-o", "--output", metavar="FILE", help="File to write; standard output by default.")
 @options.traceback_option
 def schema(output: str | None, **flags: Any) -> None:
     """Write the JSON Schema of an experiment, with which editors complete YAML."""
     parse_options = options.build_parse_options(**flags)
     from quintain.config import json_schema
-    from quintain.core import exp_factory
+    from quintain.core import experiment_parser
     from quintain.core.saving import run_files
 
-    if not flags["experiment"]:
+    if not (flags["experiment"] or flags["config_file"] or flags["model_dir"]):
         raise click.UsageError("--experiment: missing; `quintain config list` shows the names.")
-    del parse_options
-    params = exp_factory.get_exp_config(flags["experiment"])
+    params = experiment_parser.parse(parse_options, is_validated=False).params
     extra = {
         run_files.EXPERIMENT_KEY: {"type": "string"},
         run_files.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
+        run_files.DIRECTORIES_KEY: {"type": "object", "additionalProperties": {"type": "string"}},
     }
     text = json.dumps(json_schema.build_schema(params, extra_properties=extra), indent=2) + "\n"
     if output is None:
         click.echo(text, nl=False)
         return
-    with open(output, "w", encoding="utf-8") as file:
+    with file_io.open(output, "w") as file:
         file.write(text)
     click.echo(
         f"Wrote {output}. Begin a YAML file with this line to have it completed:\n"
@@ -166,9 +167,9 @@ def _find_file(name: str) -> str | None:
     """Returns the YAML file that `name` means, or None if it is the name of an experiment."""
     from quintain.core.saving import run_files
 
-    if os.path.isdir(name):
+    if file_io.isdir(name):
         return run_files.params_path(name)
-    return name if os.path.exists(name) or name.endswith((".yaml", ".yml", ".json")) else None
+    return name if file_io.exists(name) or name.endswith((".yaml", ".yml", ".json")) else None
 
 
 def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:
@@ -178,7 +179,8 @@ def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:
     from quintain.core.saving import run_files
 
     values, lines = yaml_io.load_file_with_lines(path)
-    experiment_parser.import_modules(values.pop(run_files.IMPORTS_KEY, None) or ())
+    directories = values.pop(run_files.DIRECTORIES_KEY, None) or {}
+    experiment_parser.import_modules(values.pop(run_files.IMPORTS_KEY, None) or (), directories)
     experiment = values.pop(run_files.EXPERIMENT_KEY, None)
     return experiment, values, lambda field: f"{path}:{yaml_io.find_line(lines, field)}"
 

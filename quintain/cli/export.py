@@ -1,10 +1,10 @@
 """`quintain export`: writes the model of a run as a SavedModel."""
 
-import pathlib
 from typing import Any
 
 import click
 
+from quintain import file_io
 from quintain.cli import logs, options, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
 
@@ -52,7 +52,7 @@ def export(
     given = {name: value for name, value in settings.items() if value is not None}
     exporter.export_run(model_dir, target, checkpoint=checkpoint, overwrite=overwrite, **given)
     description = exporter.Description.read(target)
-    size = sum(path.stat().st_size for path in pathlib.Path(target).rglob("*") if path.is_file())
+    size = file_io.total_size(target)
     shown = {
         "directory": target,
         "kind": description.kind,

@@ -1,13 +1,13 @@
 """`quintain train --local_workers=N`: training in several processes of this machine."""
 
-import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from quintain import errors
+from quintain import errors, file_paths
 from quintain.cli import local_cluster
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def run(
         {"chief": 1, "worker": num_workers, "ps": num_ps}
         if is_asynchronous
         else {"worker": num_workers},
-        log_dir=os.path.join(model_dir, LOG_DIR),
+        log_dir=_choose_log_dir(model_dir),
         servers=("worker", "ps") if is_asynchronous else (),
         restarted_alone=("worker",) if is_asynchronous else (),
         max_restarts=max_restarts,
@@ -89,6 +89,13 @@ def run(
         command = " ".join(["quintain train", *arguments])
         click.echo(f"All workers have stopped. To go on:\n  {command}", err=True)
     return code
+
+
+def _choose_log_dir(model_dir: str) -> str:
+    """Returns where the processes write their logs; beside the run if that is on this machine."""
+    if file_paths.is_local(model_dir):
+        return file_paths.join(model_dir, LOG_DIR)
+    return tempfile.mkdtemp(prefix="quintain-logs-")
 
 
 def build_command(arguments: Sequence[str], *, is_asynchronous: bool = False) -> list[str]:

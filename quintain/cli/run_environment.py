@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import quintain
-from quintain import errors
+from quintain import errors, file_io, file_paths
 
 if TYPE_CHECKING:
     from quintain.core import experiment_parser
@@ -59,13 +59,13 @@ class Environment:
     def _write(self, parsed: "experiment_parser.ParsedExperiment", model_dir: str) -> None:
         from quintain.orbit import whole_files
 
-        path = os.path.join(model_dir, FILE_NAME)
+        path = file_paths.join(model_dir, FILE_NAME)
         starts = [*_read_starts(path), self._describe(parsed)]
         kept = starts if len(starts) <= MAX_STARTS else [starts[0], *starts[1 - MAX_STARTS :]]
         whole_files.write(path, json.dumps({"starts": kept}, indent=1))
 
     def _describe(self, parsed: "experiment_parser.ParsedExperiment") -> dict[str, Any]:
-        command = shlex.join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:]])
+        command = shlex.join([file_paths.basename(sys.argv[0] or "python"), *sys.argv[1:]])
         return {
             "time": self._start_time,
             "command": command[:_MAX_COMMAND],
@@ -92,11 +92,9 @@ class Environment:
 
 def _read_starts(path: str) -> list[dict[str, Any]]:
     """Returns the starts that are on record; none if the file is missing or damaged."""
-    import tensorflow as tf
-
     from quintain.orbit import whole_files
 
-    if not tf.io.gfile.exists(path):
+    if not file_io.exists(path):
         return []
     try:
         starts = whole_files.read_json(path)["starts"]

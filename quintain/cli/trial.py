@@ -84,6 +84,7 @@ def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> Non
             "experiment": found.experiment_id,
             "state": found.state.value,
             "reason": found.reason,
+            "note": found.note or None,
             "hyperparameters": "\n".join(columns.flatten_hparams(found.hparams)),
             "seed": found.seed,
             "batches": found.total_batches,
@@ -260,6 +261,26 @@ def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
 
 def _metric_getter(name: str) -> Callable[[metric.MetricRow | metric.BatchRow], object]:
     return lambda row: row.metrics.get(name)
+
+
+@trial.command(cls=FlagCommand)
+@click.argument("trial_id", metavar="ID", type=int)
+@click.argument("text", required=False)
+@options.traceback_option
+def note(trial_id: int, text: str | None) -> None:
+    r"""Write a note on a trial, in place of the one that it has; without TEXT, show it.
+
+    \b
+    quintain trial note 7 "diverged until the warm-up was longer"
+    quintain experiment list-trials 1 --where 'note ~ "warm-up"'
+    """
+    if text is None:
+        found = connect.ask(lambda calls: calls.get_trial(trial_id)).note
+        click.echo(printable.clean(found) if sys.stdout.isatty() else found)
+        return
+    with connect.open_client() as client:
+        client.note_trial(trial_id, text)
+    click.echo(f"Noted for trial {trial_id}." if text else f"Trial {trial_id} has no note now.")
 
 
 @trial.command(cls=FlagCommand)

@@ -277,14 +277,7 @@ class MasterClient(calls.Calls):
         self, experiment_id: int, changes: experiment_lib.Changes
     ) -> experiment_lib.Experiment:
         """Changes what may be changed while an experiment runs."""
-        answer = self._connection.request(
-            "PATCH",
-            f"{_PREFIX}/experiments/{experiment_id}",
-            body=codec.to_plain(changes),
-            timeout_secs=_COMMAND_SECS,
-            is_repeatable=True,
-        )
-        return codec.from_plain(experiment_lib.Experiment, answer)
+        return self._patch(experiment_lib.Experiment, f"/experiments/{experiment_id}", changes)
 
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
@@ -315,6 +308,10 @@ class MasterClient(calls.Calls):
     def kill_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         """Ends a trial at once; its experiment goes on."""
         return self._post(trial_lib.TrialRecord, f"/trials/{trial_id}/kill", is_repeatable=True)
+
+    def note_trial(self, trial_id: int, note: str) -> trial_lib.TrialRecord:
+        """Replaces the user's note of a trial."""
+        return self._patch(trial_lib.TrialRecord, f"/trials/{trial_id}", {"note": note})
 
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
@@ -359,6 +356,16 @@ class MasterClient(calls.Calls):
             body=body,
             timeout_secs=_COMMAND_SECS,
             is_repeatable=is_repeatable,
+        )
+        return codec.from_plain(kind, answer)
+
+    def _patch(self, kind: type[T], path: str, changes: Mapping[str, Any]) -> T:
+        answer = self._connection.request(
+            "PATCH",
+            f"{_PREFIX}{path}",
+            body=codec.to_plain(changes),
+            timeout_secs=_COMMAND_SECS,
+            is_repeatable=True,
         )
         return codec.from_plain(kind, answer)
 

@@ -9,12 +9,13 @@ import copy
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from typing_extensions import dataclass_transform
 
 from quintain import errors
 from quintain.config import (
+    binding,
     class_definitions,
     field_types,
     overrides,
@@ -24,7 +25,9 @@ from quintain.config import (
     yaml_io,
 )
 
-B = TypeVar("B", bound=Callable[..., Any])
+bind = binding.bind
+unused = class_definitions.unused
+used_values = class_definitions.used_values
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
@@ -86,6 +89,12 @@ Did you mean 'width'?
     BUILDER: ClassVar[Callable[..., Any] | None] = None
     """What builds the object that the config describes; set by `bind`."""
 
+    IMMUTABLE_TYPES: ClassVar[tuple[type, ...]] = (str, int, float, bool, type(None))
+    """What a single value may be."""
+
+    SEQUENCE_TYPES: ClassVar[tuple[type, ...]] = (list, tuple)
+    """What may hold several values or configs in an order."""
+
     _local_names: ClassVar[Mapping[str, Any]] = {}
 
     _takes_new_names: ClassVar[bool] = True
@@ -107,7 +116,7 @@ Did you mean 'width'?
         del args, kwargs
         config = super().__new__(cls)
         vars(config).update(
-            _is_complete=False, _is_locked=False, _restrictions=[], _deleted=frozenset()
+            _is_complete=False, _locked=False, _restrictions=[], _deleted=frozenset()
         )
         return config
 
@@ -116,9 +125,17 @@ Did you mean 'width'?
         default_params: "Mapping[str, Any] | Config | None",
         restrictions: Sequence[str] | None,
     ) -> None:
-        """Stores restrictions and applies `default_params`; subclasses that override it call it."""
+        """Stores restrictions and applies `default_params`; subclasses that override it call it.
+
+        What a subclass computes after that call sees the values that were given.
+        """
         vars(self)["_restrictions"] = list(restrictions or ())
-        vars(self)["_default_params"] = default_params
+        params = default_params.as_dict() if isinstance(default_params, Config) else default_params
+        problems: list[errors.Problem] = []
+        vars(self)["_problems"] = problems
+        if params:
+            self._convert_all(problems)
+            self._apply(params, "", not self._takes_new_names, problems)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("BUILDER", "_BUILDER"):
@@ -200,7 +217,7 @@ Did you mean 'width'?
         params = (
             override_params.as_dict() if isinstance(override_params, Config) else override_params
         )
-        if self._is_locked:
+        if self._locked:
             raise errors.ConfigError(f"{type(self).__name__} is locked and can't be overridden.")
         problems: list[errors.Problem] = []
         copy.deepcopy(self)._apply(params, "", is_strict, problems)
@@ -271,16 +288,18 @@ Did you mean 'width'?
 
     def _complete(self, problems: list[errors.Problem]) -> None:
         """Checks and converts all values once `__init__` has run; raises what is wrong."""
+        found = vars(self).pop("_problems", [])
+        if not found:
+            self._convert_all(problems)
+        vars(self)["_is_complete"] = True
+        _raise_if_any([*problems, *found])
+
+    def _convert_all(self, problems: list[errors.Problem]) -> None:
         for name in class_definitions.field_names(type(self)):
             # A default of a field with `init=False` is only an attribute of the class.
             vars(self).setdefault(name, copy.deepcopy(getattr(type(self), name, None)))
         for name, value in list(self._items()):
             vars(self)[name] = self._convert(name, value, name, problems)
-        params = vars(self).pop("_default_params", None)
-        vars(self)["_is_complete"] = True
-        params = params.as_dict() if isinstance(params, Config) else params or {}
-        self._apply(params, "", not self._takes_new_names, problems)
-        _raise_if_any(problems)
 
     def _apply(
         self, params: Any, path: str, is_strict: bool, problems: list[errors.Problem]
@@ -326,12 +345,23 @@ Did you mean 'width'?
     def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:
         """Returns `value` as the field's annotation asks for it, or reports why it can't be."""
         if name in class_definitions.field_names(type(self)):
-            annotation = class_definitions.annotations(type(self)).get(name, Any)
-            return field_types.convert(annotation, value, path, problems)
+            return self._convert_field(name, value, path, problems)
         if type(self) is not Config and self._is_complete and name not in vars(self):
             problems.append(class_definitions.unknown_name(type(self), name, path))
             return value
         return field_types.convert(Any, value, path, problems)
+
+    def _convert_field(
+        self, name: str, value: Any, path: str, problems: list[errors.Problem]
+    ) -> Any:
+        own: list[errors.Problem] = []
+        annotation = class_definitions.annotations(type(self)).get(name, Any)
+        converted = field_types.convert(annotation, value, path, own)
+        own += class_definitions.find_refusal(type(self), name, value, path)
+        if own and class_definitions.is_plain_default(type(self), name, value):
+            return copy.deepcopy(value)  # The author of a class knows better than its annotation.
+        problems += own
+        return converted
 
     def _find_misfits(self, path: str) -> Iterator[errors.Problem]:
         for name, value in self._items():
@@ -348,40 +378,6 @@ Did you mean 'width'?
 
 
 value_tree.ValueTree._open_cls = Config
-
-
-def bind(config_cls: type[Config]) -> Callable[[B], B]:
-    """Returns a decorator that makes a class or function the builder of `config_cls`.
-
-    Raises:
-        ValueError: If the class has a builder already, or the builder can't be called.
-
-    Example:
-        >>> @dataclasses.dataclass
-        ... class Square(Config):
-        ...     side: float = 1.0
-        >>> @bind(Square)
-        ... def build_area(config):
-        ...     return config.side**2
-        >>> square = Square(side=3.0)
-        >>> square.BUILDER(square)
-        9.0
-    """
-    if config_cls.__dict__.get("BUILDER") is not None:
-        raise ValueError(
-            f"{config_cls.__name__} is bound to {errors.show(config_cls.BUILDER)} already."
-        )
-
-    def decorate(builder: B) -> B:
-        if not callable(builder):
-            raise errors.ConfigError(
-                f"`builder`: got {errors.show(builder)}, expected a class or a function."
-            )
-        is_function = not isinstance(builder, type)
-        config_cls.BUILDER = staticmethod(builder) if is_function else builder
-        return builder
-
-    return decorate
 
 
 def _matches_element_wise(current: Sequence[Any], value: Any) -> bool:

@@ -9,6 +9,7 @@ import typing
 from typing import Any
 
 from quintain import errors
+from quintain.config import plain_data, value_tree
 
 
 def find_local_names(cls: type, frame: types.FrameType | None) -> dict[str, Any]:
@@ -69,8 +70,89 @@ def annotations(cls: type) -> dict[str, Any]:
             name: (base, part) for name, part in vars(base).get("__annotations__", {}).items()
         }
     return {
-        field.name: _resolve(*found[field.name], field.name) for field in dataclasses.fields(cls)
+        field.name: _loosen(_resolve(*found[field.name], field.name), field)
+        for field in dataclasses.fields(cls)
     }
+
+
+def _loosen(annotation: Any, field: "dataclasses.Field[Any]") -> Any:
+    """Reads `rate: float = None` and `sizes: Tuple[int] = (1, 2)` as they are meant."""
+    if field.default is None and annotation is not Any:
+        annotation = typing.Optional[annotation]  # noqa: UP045 - an annotation may be of any kind
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.Union[tuple(map(_of_any_length, typing.get_args(annotation)))]  # noqa: UP007
+    return _of_any_length(annotation)
+
+
+def _of_any_length(annotation: Any) -> Any:
+    args = typing.get_args(annotation)
+    is_single = typing.get_origin(annotation) is tuple and len(args) == 1
+    return tuple[args[0], ...] if is_single else annotation  # type: ignore[valid-type]
+
+
+def unused(default: Any, reason: str) -> Any:
+    """Returns a field of the reference that has no meaning here.
+
+    It may be given at its default, as full dumps of the reference's configs do; any other value is
+    refused.
+
+    Args:
+        default: The default.
+        reason: Why, and what to use instead; a sentence or two.
+
+    Example:
+        >>> from quintain.config import base_config
+        >>> @dataclasses.dataclass
+        ... class Model(base_config.Config):
+        ...     hub_url: str = base_config.unused("", "Models are built from configs.")
+        >>> Model(hub_url="tf/1")
+        Traceback (most recent call last):
+            ...
+        quintain.errors.ConfigError: hub_url: got 'tf/1', expected only the default '', because it \
+has no effect here. Models are built from configs.
+    """
+    return dataclasses.field(default=default, metadata={"unused": reason})
+
+
+def used_values(config: value_tree.ValueTree) -> dict[str, Any]:
+    """Returns a config as plain data, without the fields that are `unused`."""
+    cls: type = type(config)
+    fields = _fields(cls)
+    return {
+        name: value
+        for name, value in config.as_dict().items()
+        if name not in fields or "unused" not in fields[name].metadata
+    }
+
+
+def find_refusal(cls: type, name: str, value: Any, path: str) -> list[errors.Problem]:
+    """Returns the problem of a value for a field that is `unused`, unless it is the default."""
+    field = _fields(cls)[name]
+    if "unused" not in field.metadata or value == field.default:
+        return []
+    return [
+        errors.Problem(
+            path,
+            f"got {errors.show(value)}, expected only the default {field.default!r}, because it "
+            f"has no effect here. {field.metadata['unused']}",
+        )
+    ]
+
+
+@functools.cache
+def _fields(cls: type) -> "dict[str, dataclasses.Field[Any]]":
+    return {field.name: field for field in dataclasses.fields(cls)}
+
+
+def is_plain_default(cls: type, name: str, value: Any) -> bool:
+    """Returns whether a value is the default of its field, and what a config may hold."""
+    field = _fields(cls)[name]
+    default = field.default
+    if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    if type(value) is not type(default) or value != default:
+        return False
+    return isinstance(value, value_tree.ValueTree) or not any(plain_data.find_faults(value))
 
 
 def _resolve(cls: type, annotation: Any, name: str) -> Any:

@@ -24,6 +24,7 @@ _EXACT: Final = (bool, int, float, str)
 _SEQUENCES: Final = (list, tuple, collections.abc.Sequence)
 _MAPPINGS: Final = (dict, collections.abc.Mapping)
 _INVALID: Final = object()
+_OWN_PACKAGE: Final = __name__.rpartition(".")[0]
 
 
 def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
@@ -33,6 +34,8 @@ def convert(annotation: Any, value: Any, path: str, problems: list[errors.Proble
         if fault is not None:
             problems.append(errors.Problem(path, fault))
         return value
+    if value is None and getattr(annotation, "_may_be_none", False):
+        return None
     if not _is_built_here(annotation):
         return _convert_leaf(annotation, value, path, problems)
     origin = typing.get_origin(annotation)
@@ -112,6 +115,7 @@ def _convert_any(value: Any, path: str, problems: list[errors.Problem]) -> Any:
         return _convert_config(value_tree.ValueTree._open_cls, value, path, problems)
     if isinstance(value, list | tuple):
         return _convert_sequence(type(value), value, path, problems)
+    value = value_tree.unwrap_number(value)
     problems += plain_data.find_faults(value, path)
     return value
 
@@ -149,7 +153,7 @@ def _convert_config(
     config_cls: type[Any], value: Any, path: str, problems: list[errors.Problem]
 ) -> Any:
     """Builds a config from a mapping, or copies one."""
-    if isinstance(value, config_cls):
+    if isinstance(value, config_cls) or _are_related(config_cls, type(value)):
         duplicate = copy.deepcopy(value)
         duplicate._set_locked(False)
         return duplicate
@@ -167,6 +171,12 @@ def _convert_config(
             for problem in found
         ]
         return value
+
+
+def _are_related(one: type, other: type) -> bool:
+    """Whether two classes of configs have a base that is more than the container of all."""
+    shared = set(one.__mro__) & set(other.__mro__) - {object}
+    return any(not base.__module__.startswith(_OWN_PACKAGE) for base in shared)
 
 
 def _convert_leaf(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:

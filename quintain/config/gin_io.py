@@ -1,23 +1,21 @@
 """gin: binds arguments of a few functions and classes from files. The only file that imports gin.
 
-A configurable is the plain function or class until a gin file is parsed; only from then on do its
-calls go through gin. So a program without gin files neither pays for gin nor sees it in its
-tracebacks.
+A configurable is the plain function or class until a gin file is parsed, here or by the program
+itself; only from then on do its calls go through gin. So a program without gin files does not see
+gin in its tracebacks.
 """
 
-import contextlib
 import dataclasses
 import functools
 import importlib.util  # noqa: F401 - gin uses it without importing it
 import inspect
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, overload
 
 import gin
 
-from quintain import errors
+from quintain import errors, file_io
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -41,24 +39,20 @@ class _Configurable:
     """The class whose constructor it is."""
 
     registered: Callable[..., Any] | None = None
-    """The function as gin calls it, once gin knows it."""
-
-    is_bound: bool = False
-    """Whether calls go through gin."""
+    """The function as gin calls it; None once another of its name has taken its place."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function, through gin once a file was parsed."""
-        if self.is_bound and self.registered is not None:
+        """Calls the function, through gin once there are bindings."""
+        if self.registered is not None and is_bound():
             return self.registered(*args, **kwargs)
         return self.function(*args, **kwargs)
 
-    def register(self, *, is_known: bool) -> None:
-        """Makes gin know the function, in place of one of the same name if `is_known`."""
-        if self.registered is None:
-            with gin.config.interactive_mode() if is_known else contextlib.nullcontext():
-                self.registered = gin.external_configurable(
-                    self._find_target(), name=self.name, module=self.module
-                )
+    def register(self) -> None:
+        """Makes gin know the function, in place of one of the same name."""
+        with gin.config.interactive_mode(), gin.unlock_config():
+            self.registered = gin.external_configurable(
+                self._find_target(), name=self.name, module=self.module
+            )
 
     def _find_target(self) -> Callable[..., Any]:
         """Returns what gin calls: for a class, what constructs as well as what builds.
@@ -83,8 +77,6 @@ class _Configurable:
 
 _CONFIGURABLES: Final[dict[tuple[str, str], _Configurable]] = {}
 """By module and name. A module that is loaded again replaces its own."""
-
-_known_to_gin: Final[set[tuple[str, str]]] = set()
 
 
 @overload
@@ -137,11 +129,17 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             "gin: bindings were read before and are locked; call `gin_io.clear()` to replace them."
         )
     for path in files:
-        if not os.path.isfile(path):
+        try:
+            is_file = file_io.isfile(path)
+        except OSError as error:
+            raise errors.ConfigError(
+                f"--gin_file: {errors.show(path)}: {error.strerror}."
+            ) from error
+        if not is_file:
             raise errors.ConfigError(
                 f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
             )
-    _register()
+    gin.config.register_file_reader(file_io.open, file_io.isfile)
     try:
         gin.parse_config_files_and_bindings(list(files), list(params))
         _check_parameters()
@@ -161,7 +159,12 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
 
 def is_bound() -> bool:
     """Returns whether gin files or bindings were read."""
-    return any(entry.is_bound for entry in _CONFIGURABLES.values())
+    return bool(gin.config._CONFIG)
+
+
+def is_locked() -> bool:
+    """Returns whether the program, or this package, has read all that there is to be read."""
+    return bool(gin.config_is_locked())
 
 
 def bindings() -> str:
@@ -183,8 +186,6 @@ def operative_config() -> str:
 def clear() -> None:
     """Forgets all bindings; configurables are plain functions again."""
     gin.clear_config()
-    for entry in _CONFIGURABLES.values():
-        entry.is_bound = False
 
 
 def known_names() -> list[str]:
@@ -206,8 +207,9 @@ def _decorate(target: T, *, name: str | None, module: str | None) -> T:
     )
     key = (entry.module, entry.name)
     if key in _CONFIGURABLES:
-        _CONFIGURABLES[key].is_bound = False
+        _CONFIGURABLES[key].registered = None
     _CONFIGURABLES[key] = entry
+    entry.register()
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -219,14 +221,6 @@ def _decorate(target: T, *, name: str | None, module: str | None) -> T:
         setattr(target, "__init__", call)  # noqa: B010 - mypy refuses to have it assigned
         return target
     return call  # type: ignore[return-value]  # the same signature, see `wraps`
-
-
-def _register() -> None:
-    """Makes the configurables known to gin and routes their calls through it."""
-    for key, entry in _CONFIGURABLES.items():
-        entry.register(is_known=key in _known_to_gin)
-        entry.is_bound = True
-        _known_to_gin.add(key)
 
 
 def _check_parameters() -> None:

@@ -1,11 +1,10 @@
 """Overrides on a command line: `a.b=1,c=[1, 2],d='x, y'` as nested plain data."""
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.config import yaml_io, yaml_limits, yaml_nodes
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\[\d{1,9}\])*(?:\.[A-Za-z_]\w*(?:\[\d{1,9}\])*)*")
@@ -40,7 +39,7 @@ def parse_overrides(text: str) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("{"):
         return dict(_load(text, 0, text))
-    if stripped.endswith(_FILE_ENDINGS) and ("=" not in stripped or os.path.isfile(stripped)):
+    if stripped.endswith(_FILE_ENDINGS) and ("=" not in stripped or file_io.isfile(stripped)):
         return yaml_io.load_file(stripped)
     return parse_pairs(text)
 

@@ -8,13 +8,23 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.config import base_config, overrides, yaml_io
 
 _RESERVED = ("_locked", "_restrictions")
 
 
-class ParamsDict(base_config.Config):
+class _ParamsDictMeta(type(base_config.Config)):  # type: ignore[misc]  # mypy knows no such base
+    """Takes every config for a `ParamsDict`, as in the reference, where it is the base of all."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, base_config.Config)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, base_config.Config)
+
+
+class ParamsDict(base_config.Config, metaclass=_ParamsDictMeta):
     """Nested parameters, read and set as attributes.
 
     Example:
@@ -97,7 +107,7 @@ def override_params_dict(
 
 def _read_string(text: str) -> Mapping[str, Any]:
     """Reads overrides, the name of a file or YAML text; raises the problem of the overrides."""
-    if os.path.isfile(text):
+    if not file_paths.is_local(text) or file_io.isfile(text):
         return yaml_io.load_file(text)
     try:
         return overrides.parse_overrides(text)
@@ -171,5 +181,5 @@ def read_yaml_to_params_dict(file_path: str) -> ParamsDict:
 
 def save_params_dict_to_yaml(params: base_config.Config, file_path: str) -> None:
     """Writes parameters to a YAML file; lists and tuples are written on one line."""
-    with open(file_path, "w", encoding="utf-8") as file:
+    with file_io.open(file_path, "w") as file:
         file.write(yaml_io.dump(params.as_dict()))

@@ -17,8 +17,11 @@ from quintain.config import frozen
 class ValueTree:
     """Named values; those whose names begin with an underscore are the tree's own."""
 
-    _is_locked: bool
+    _locked: bool
     _deleted: frozenset[str]
+
+    _may_be_none: ClassVar[bool] = False
+    """Whether a field of this class may be None without saying so."""
 
     _open_cls: ClassVar[type["ValueTree"]]
     """The class of a tree that takes any names: `Config` by itself, which puts itself here."""
@@ -66,9 +69,9 @@ class ValueTree:
         )
         return duplicate
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a field, or `default` if there is none of this name."""
-        return vars(self).get(key, default) if key in self else default
+    def get(self, key: str, value: Any = None) -> Any:
+        """Returns the value of a field, or `value` if there is none of this name."""
+        return vars(self).get(key, value) if key in self else value
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the config and all below it as plain dictionaries, lists and scalars."""
@@ -81,7 +84,7 @@ class ValueTree:
     @property
     def is_locked(self) -> bool:
         """Whether the config is read-only."""
-        return bool(self._is_locked)
+        return bool(self._locked)
 
     def _items(self) -> Iterator[tuple[str, Any]]:
         return ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
@@ -97,13 +100,13 @@ class ValueTree:
 
     def _set_locked(self, is_locked: bool) -> None:
         for config in list(self._walk()):
-            vars(config)["_is_locked"] = is_locked
+            vars(config)["_locked"] = is_locked
             for name, value in list(config._items()):
                 if isinstance(value, list | tuple | dict):
                     vars(config)[name] = frozen.freeze(value) if is_locked else frozen.thaw(value)
 
     def _check_unlocked(self, name: str) -> None:
-        if self._is_locked:
+        if self._locked:
             raise errors.ConfigError(
                 f"{name}: {type(self).__name__} is locked; use `replace` to get a changed copy."
             )
@@ -140,10 +143,19 @@ def _copy_value(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def to_plain_scalar(value: Any) -> Any:
-    """Returns the value of an enum member, a path as a string, and anything else as it is."""
+    """Returns the value of an enum member or of NumPy's scalars, and a path as a string.
+
+    Anything else is returned as it is.
+    """
     if isinstance(value, enum.Enum):
         return value.value
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    return os.fspath(value) if isinstance(value, os.PathLike) else unwrap_number(value)
+
+
+def unwrap_number(value: Any) -> Any:
+    """Returns Python's number for one of NumPy, and anything else as it is."""
+    is_numpy = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_numpy else value
 
 
 def refuse_to_hash(tree: ValueTree) -> int:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import yaml
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.config import yaml_limits, yaml_nodes
 
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -218,15 +218,14 @@ def dump_scalar(value: str | float | None) -> str:
 
 def _read_text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        return file_io.read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise errors.ConfigError(
             f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8."
         ) from error
     except OSError as error:
         raise errors.ConfigError(
-            f"{path}: can't be read: {error.strerror}; expected the name of a YAML file."
+            f"{path}: can't be read: {error.strerror or error}; expected the name of a YAML file."
         ) from error
 
 

@@ -13,6 +13,9 @@ from quintain import errors
 from quintain.config import yaml_limits
 
 CORE: Final = "tag:yaml.org,2002:"
+TUPLE: Final = f"{CORE}python/tuple"
+"""Tag that the reference writes before a list that was a tuple."""
+
 _COLLECTION_TAGS: Final = (f"{CORE}map", f"{CORE}seq", f"{CORE}str")
 RESOLVERS: Final = (
     (f"{CORE}null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
@@ -124,6 +127,8 @@ class Checker:
 
     def _check_tag(self, node: Any) -> None:
         """Refuses tags such as `!!set`, and `!!int` before what is no integer."""
+        if node.tag == TUPLE and isinstance(node, yaml.SequenceNode):
+            node.tag = f"{CORE}seq"
         pattern = next((pattern for tag, pattern, _ in RESOLVERS if tag == node.tag), None)
         if pattern is None and node.tag not in _COLLECTION_TAGS:
             shown = node.tag.replace(CORE, "!!")

@@ -9,6 +9,7 @@ from quintain import lazy_modules
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
     (
+        "actions",
         "base_task",
         "base_trainer",
         "config_definitions",
@@ -21,8 +22,10 @@ __getattr__, __dir__ = lazy_modules.attach(
         "input_reader",
         "multitask",
         "progressive",
+        "registry",
         "run_kinds",
         "run_options",
+        "savedmodel_checkpoint_manager",
         "task_factory",
         "tf_example_builder",
         "tf_example_feature_key",

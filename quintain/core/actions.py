@@ -1,6 +1,5 @@
 """What a config asks to happen after every training loop and every evaluation."""
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -8,7 +7,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, file_paths, orbit
 from quintain.config import gin_io
 from quintain.core import config_definitions as cfg
 from quintain.core.events import prepared_action, recovery
@@ -61,7 +60,7 @@ class EMACheckpointing:
         self._checkpoint_manager = cluster_checkpoints.ClusterCheckpointManager(
             tf.distribute.get_strategy(),
             checkpoint,
-            os.path.join(export_dir, EMA_DIRECTORY),
+            file_paths.join(export_dir, EMA_DIRECTORY),
             max_to_keep,
             checkpoint_name=EMA_NAME,
             enable_async=False,

@@ -7,7 +7,7 @@ to train and what to write on the way, `runtime` the devices. All of them are pl
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
@@ -16,6 +16,8 @@ from quintain.config import base_config
 from quintain.core import runtime_config
 from quintain.optimization.configs import optimization_config as optimization
 from quintain.optimization.configs import ranges
+
+OptimizationConfig = optimization.OptimizationConfig
 
 NonNegativeInt = ranges.Steps
 PositiveInt = ranges.Period
@@ -26,7 +28,12 @@ RuntimeConfig = runtime_config.RuntimeConfig
 
 @dataclasses.dataclass
 class DataConfig(base_config.Config):
-    """Where the examples come from and how they are batched."""
+    """Where the examples come from and how they are batched.
+
+    A field of a task may be None in its place, where the trainer is given a dataset.
+    """
+
+    _may_be_none: ClassVar[bool] = True
 
     input_path: Any = ""
     """File, pattern, comma-separated list or list of them. A mapping names several sources, each a

@@ -6,18 +6,16 @@ because it binds the arguments of the functions that the registered experiment m
 """
 
 import dataclasses
-import importlib
-import os
-import pathlib
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors, user_errors
+from quintain import errors, file_io
 from quintain.config import gin_io, overrides, provenance, yaml_io
 from quintain.core import config_definitions as cfg
-from quintain.core import exp_factory
+from quintain.core import exp_factory, user_modules
 from quintain.core.saving import run_files
+
+import_modules = user_modules.import_modules
 
 _CONFIGURABLE_MODULES: Final = (
     "quintain.core.experiment_runner",
@@ -40,8 +38,15 @@ class ParseConfigOptions:
     config_file: Sequence[str] = ()
     """YAML files that override the experiment, the last one winning."""
 
-    params_override: Sequence[str] | str = ()
-    """Overrides such as `trainer.train_steps=10,runtime.seed=1`, or YAML, or a YAML file."""
+    tpu: str | None = ""
+    """Overrides `runtime.tpu`, if set."""
+
+    tf_data_service: str | None = ""
+    """Overrides the tf.data service address of both datasets, if set."""
+
+    params_override: Sequence[str] | str | Mapping[str, Any] = ""
+    """Overrides such as `trainer.train_steps=10,runtime.seed=1`, or YAML, or a YAML file, or values
+    in dictionaries."""
 
     set: Sequence[str] = ()
     """Single overrides `path=value`, whose value is all that follows the first `=`."""
@@ -57,12 +62,6 @@ class ParseConfigOptions:
 
     model_dir: str | None = None
     """Directory of a run, whose `params.yaml` names the experiment if nothing else does."""
-
-    tpu: str | None = None
-    """Overrides `runtime.tpu`, if set."""
-
-    tf_data_service: str | None = None
-    """Overrides the tf.data service address of both datasets, if set."""
 
     def __contains__(self, name: str) -> bool:
         return name in {field.name for field in dataclasses.fields(self)}
@@ -85,11 +84,15 @@ class ParsedExperiment:
     """Modules that register the experiment."""
 
 
-def parse(options: ParseConfigOptions) -> ParsedExperiment:
+def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedExperiment:
     """Builds the config that `options` describe.
 
     A run in `model_dir` is gone on with: without an experiment, its `params.yaml` comes before the
     config files.
+
+    Args:
+        options: What a command line says.
+        is_validated: Whether fields that do not fit together are an error.
 
     Raises:
         RegistryError: If there is no experiment of this name.
@@ -97,7 +100,7 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     """
     layers = _read_layers(options)
     imports = tuple(dict.fromkeys([*_imports_of(layers), *options.imports]))
-    import_modules(imports)
+    import_modules(imports, _directories_of(layers, options.imports))
     if options.gin_file or options.gin_params:
         import_modules(_CONFIGURABLE_MODULES)
         gin_io.parse_files_and_params(options.gin_file, options.gin_params)
@@ -107,35 +110,45 @@ def parse(options: ParseConfigOptions) -> ParsedExperiment:
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
-    with errors.located(lambda path: str(sources.source(path))):
-        params.validate()
+    if is_validated:
+        with errors.located(lambda path: str(sources.source(path))):
+            params.validate()
     params.lock()
     return ParsedExperiment(name, params, sources, imports)
 
 
 def parse_configuration(
-    flags: Any, lock_return: bool = True, print_return: bool = False
+    flags_obj: Any, lock_return: bool = True, print_return: bool = True
 ) -> cfg.ExperimentConfig:
     """Returns only the config of `parse`, as the reference's function of this name does.
 
     Args:
-        flags: `ParseConfigOptions`, or any object with some of its attributes.
-        lock_return: Whether the config is read-only.
+        flags_obj: `ParseConfigOptions`, or any object with some of its attributes, such as the
+            flags of `absl`. Where the program has read gin files itself, they are not read again.
+        lock_return: Whether the config itself is read-only. Its parts can be set, as in the
+            reference: `params.trainer.train_steps = 10`.
         print_return: Whether it is written to the log.
     """
-    if not isinstance(flags, ParseConfigOptions):
-        names = [field.name for field in dataclasses.fields(ParseConfigOptions)]
-        flags = ParseConfigOptions(
-            **{name: value for name in names if (value := getattr(flags, name, None))}
-        )
-    params = parse(flags).params
+    params = parse(to_options(flags_obj)).params.replace()
     if print_return:
         run_files.logger.info("%s", yaml_io.dump(params.as_dict()))
-    return params if lock_return else params.replace()
+    params._locked = lock_return
+    return params
+
+
+def to_options(flags_obj: Any) -> ParseConfigOptions:
+    """Returns what any object with some of the attributes of `ParseConfigOptions` says."""
+    if isinstance(flags_obj, ParseConfigOptions):
+        return flags_obj
+    names = {field.name for field in dataclasses.fields(ParseConfigOptions)}
+    if gin_io.is_locked():
+        names -= {"gin_file", "gin_params"}
+    found = {name: getattr(flags_obj, name, None) for name in names}
+    return ParseConfigOptions(**{name: value for name, value in found.items() if value})
 
 
 class ExperimentParser:
-    """Builds the config that options describe; a class for programs that expect one."""
+    """Builds the config that options describe, in steps that a class of one's own may change."""
 
     def __init__(self, flags_obj: Any) -> None:
         """Stores the options.
@@ -143,11 +156,44 @@ class ExperimentParser:
         Args:
             flags_obj: `ParseConfigOptions`, or any object with some of its attributes.
         """
-        self._flags = flags_obj
+        self._flags_obj = flags_obj
 
     def parse(self) -> cfg.ExperimentConfig:
-        """Returns the config, validated, and not locked."""
-        return parse_configuration(self._flags, lock_return=False)
+        """Returns the config, after all steps; it is neither validated nor locked."""
+        params = self.base_experiment()
+        params = self.parse_config_file(params)
+        params = self.parse_runtime(params)
+        params = self.parse_data_service(params)
+        return self.parse_params_override(params)
+
+    def base_experiment(self) -> cfg.ExperimentConfig:
+        """Returns the config of the registered experiment."""
+        options = to_options(self._flags_obj)
+        layers = _read_files(options)
+        import_modules([*_imports_of(layers), *options.imports])
+        return exp_factory.get_exp_config(_choose_name(options, layers))
+
+    def parse_config_file(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
+        """Overrides a config by the files."""
+        return _override(params, _read_files(to_options(self._flags_obj)))
+
+    def parse_runtime(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
+        """Overrides the name of the TPU."""
+        return _override(params, _read_tpu(to_options(self._flags_obj)))
+
+    def parse_data_service(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
+        """Overrides the address of the tf.data service."""
+        return _override(params, _read_data_service(to_options(self._flags_obj)))
+
+    def parse_params_override(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
+        """Overrides a config by the values that are given, which win."""
+        return _override(params, _read_overrides(to_options(self._flags_obj)))
+
+
+def _override(params: cfg.ExperimentConfig, layers: Iterable["_Layer"]) -> cfg.ExperimentConfig:
+    for layer in layers:
+        params.override_located(layer.params, layer.locate)
+    return params
 
 
 def load_params(path: str) -> cfg.ExperimentConfig:
@@ -160,37 +206,9 @@ def load_params(path: str) -> cfg.ExperimentConfig:
         ConfigError: If there is no `params.yaml`, or it can't be read.
         RegistryError: If its experiment is not registered.
     """
-    if os.path.isdir(path):
+    if file_io.isdir(path):
         path = run_files.params_path(path)
     return parse(ParseConfigOptions(config_file=[path])).params
-
-
-def import_modules(names: Sequence[str]) -> None:
-    """Imports modules that register experiments; the working directory is searched as well.
-
-    Raises:
-        ConfigError: If a module is not found, or fails.
-    """
-    if names and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    for name in names:
-        if "/" in name or name.startswith(".") or name.endswith(".py"):
-            raise errors.ConfigError(
-                f"import {name}: expected the name of a module, such as "
-                f"{pathlib.PurePath(name).stem!r}, in the directory where its file is."
-            )
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            place = user_errors.explain(error).place
-            where = f"\n  {place}" if place else ""
-            is_lost = isinstance(error, ModuleNotFoundError) and error.name == name
-            hint = (
-                " Run this where its file is, or name that directory in PYTHONPATH."
-                if is_lost
-                else ""
-            )
-            raise errors.ConfigError(f"import {name}: {error}.{hint}{where}") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,17 +225,38 @@ class _Layer:
 
 
 def _read_layers(options: ParseConfigOptions) -> list[_Layer]:
-    layers = [_read_file(path) for path in _choose_files(options)]
-    if options.tpu:
-        layers.append(_flag_layer({"runtime": {"tpu": options.tpu}}, "--tpu"))
-    if options.tf_data_service:
-        data = {"enable_tf_data_service": True, "tf_data_service_address": options.tf_data_service}
-        params = {"task": {"train_data": data, "validation_data": data}}
-        layers.append(_flag_layer(params, "--tf_data_service"))
-    texts = options.params_override
-    for text in [texts] if isinstance(texts, str) else texts:
-        if text.strip():
-            layers.append(_flag_layer(overrides.parse_overrides(text), "--params_override"))
+    return [
+        *_read_files(options),
+        *_read_tpu(options),
+        *_read_data_service(options),
+        *_read_overrides(options),
+    ]
+
+
+def _read_files(options: ParseConfigOptions) -> list[_Layer]:
+    return [_read_file(path) for path in _choose_files(options)]
+
+
+def _read_tpu(options: ParseConfigOptions) -> list[_Layer]:
+    return [_flag_layer({"runtime": {"tpu": options.tpu}}, "--tpu")] if options.tpu else []
+
+
+def _read_data_service(options: ParseConfigOptions) -> list[_Layer]:
+    if not options.tf_data_service:
+        return []
+    data = {"enable_tf_data_service": True, "tf_data_service_address": options.tf_data_service}
+    params = {"task": {"train_data": data, "validation_data": data}}
+    return [_flag_layer(params, "--tf_data_service")]
+
+
+def _read_overrides(options: ParseConfigOptions) -> list[_Layer]:
+    given = options.params_override
+    layers = []
+    for values in [given] if isinstance(given, str | Mapping) else given:
+        if isinstance(values, Mapping):
+            layers.append(_flag_layer(values, "params_override"))
+        elif values.strip():
+            layers.append(_flag_layer(overrides.parse_overrides(values), "--params_override"))
     layers += [_flag_layer(overrides.parse_assignment(text), "--set") for text in options.set]
     return layers
 
@@ -228,13 +267,13 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
     if options.experiment or not options.model_dir:
         return files
     run = run_files.params_path(options.model_dir)
-    return [run, *files] if os.path.exists(run) else files
+    return [run, *files] if file_io.exists(run) else files
 
 
 def _read_file(path: str) -> _Layer:
     run_files.check_whole(path)
     content, lines = yaml_io.load_file_with_lines(path)
-    names = (run_files.EXPERIMENT_KEY, run_files.IMPORTS_KEY)
+    names = run_files.HEADER_KEYS
     return _Layer(
         params={name: value for name, value in content.items() if name not in names},
         header={name: value for name, value in content.items() if name in names},
@@ -249,6 +288,14 @@ def _flag_layer(params: Mapping[str, Any], flag: str) -> _Layer:
 
 def _imports_of(layers: Sequence[_Layer]) -> list[str]:
     return [name for layer in layers for name in layer.header.get(run_files.IMPORTS_KEY) or ()]
+
+
+def _directories_of(layers: Sequence[_Layer], given: Sequence[str]) -> dict[str, str]:
+    """Returns where the modules of config files were; those that were `given` are searched here."""
+    found: dict[str, str] = {}
+    for layer in layers:
+        found |= layer.header.get(run_files.DIRECTORIES_KEY) or {}
+    return {name: directory for name, directory in found.items() if name not in given}
 
 
 def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:

@@ -1,14 +1,13 @@
 """Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
 
 import logging
-import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from quintain import errors, orbit
+from quintain import errors, file_paths, orbit
 from quintain.core import actions, run_mode, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, prepared_action, step_profile
@@ -258,9 +257,9 @@ class ExperimentRunner:
             checkpoint_manager=self._checkpoint_manager,
             train_actions=self._build_train_actions(),
             eval_actions=self._build_eval_actions(),
-            summary_dir=os.path.join(self._model_dir, "train") if has_summaries else None,
+            summary_dir=file_paths.join(self._model_dir, "train") if has_summaries else None,
             eval_summary_dir=(
-                os.path.join(self._model_dir, config.validation_summary_subdir)
+                file_paths.join(self._model_dir, config.validation_summary_subdir)
                 if has_summaries
                 else None
             ),

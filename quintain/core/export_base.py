@@ -28,7 +28,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
 from quintain.orbit import literal_paths
 
@@ -129,6 +129,7 @@ def export(
 
     Raises:
         ValueError: If the list has none or several functions.
+        ConfigError: If TensorFlow can't write to the directory.
         CheckpointError: If there is no checkpoint at `checkpoint_path`, or it does not fit.
     """
     if not isinstance(function_keys, Mapping):
@@ -138,6 +139,7 @@ def export(
                 "mapping from functions to signatures."
             )
         function_keys = {function_keys[0]: tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY}
+    file_io.check_writable(export_savedmodel_dir, "export_savedmodel_dir")
     if checkpoint_path:
         _restore(export_module.model, checkpoint_path, checkpoint)
     signatures = export_module.get_inference_signatures(dict(function_keys))
@@ -158,8 +160,8 @@ def get_timestamped_export_dir(export_dir_base: str) -> str:
         RuntimeError: If all names that were tried, one each second, are taken.
     """
     for attempt in range(1, MAX_DIRECTORY_CREATION_ATTEMPTS + 1):
-        path = os.path.join(os.fspath(export_dir_base), str(int(time.time())))
-        if not tf.io.gfile.exists(path):
+        path = file_paths.join(os.fspath(export_dir_base), str(int(time.time())))
+        if not file_io.exists(path):
             return path
         logger.warning(
             "The directory %s exists; trying again (%d of %d).",

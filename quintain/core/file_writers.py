@@ -5,7 +5,7 @@ from typing import Final
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 
 _COMPRESSIONS: Final = {
     "tfrecord": "",
@@ -43,6 +43,7 @@ def write_small_dataset(
             f"file_type: got {file_type!r}, which is unknown; expected one of "
             f"{', '.join(map(repr, _COMPRESSIONS))}.{errors.suggest(kind, list(_COMPRESSIONS))}"
         )
+    file_io.check_writable(output_path, "output_path")
     with tf.io.TFRecordWriter(output_path, _COMPRESSIONS[kind]) as writer:
         for example in examples:
             writer.write(example.SerializeToString())

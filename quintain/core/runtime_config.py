@@ -110,6 +110,13 @@ class RuntimeConfig(base_config.Config):
             )
         return found
 
+    def model_parallelism(self) -> dict[str, int]:
+        """Returns how models are split, as `get_distribution_strategy` takes it."""
+        return {
+            "num_cores_per_replica": self.num_cores_per_replica,
+            "default_shard_dim": self.default_shard_dim,
+        }
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""
         distribution = _find_distribution(self.distribution_strategy)

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import file_io, file_paths
 from quintain.core.saving import checkpoints
 from quintain.orbit import literal_paths, saved_model_files, whole_files
 
@@ -148,13 +149,12 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
 
     def get_existing_savedmodels(self) -> list[str]:
         """Returns the directories of all exports that are there, by rising number."""
-        directory, name = os.path.split(self._checkpoint_prefix)
-        if not tf.io.gfile.isdir(directory or os.curdir):
+        directory, name = file_paths.split(self._checkpoint_prefix)
+        if not file_io.isdir(directory or os.curdir):
             return []
         pattern = re.compile(re.escape(name) + rf"-(\d+)_{SAVED_MODULES_PATH_SUFFIX}")
-        names = (entry.rstrip("/") for entry in tf.io.gfile.listdir(directory or os.curdir))
-        matches = filter(None, map(pattern.fullmatch, names))
-        found = {os.path.join(directory, match.string): int(match[1]) for match in matches}
+        matches = filter(None, map(pattern.fullmatch, file_io.listdir(directory)))
+        found = {file_paths.join(directory, match.string): int(match[1]) for match in matches}
         return sorted(found, key=found.__getitem__)
 
     def get_savedmodel_number_from_path(self, savedmodel_path: str) -> int | None:
@@ -226,28 +226,28 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
     def _export(self, directory: str) -> None:
         """Exports all modules, and moves them to their place together."""
         scratch = directory + whole_files.SCRATCH_SUFFIX
-        if tf.io.gfile.exists(scratch):
-            tf.io.gfile.rmtree(scratch)
+        if file_io.exists(scratch):
+            file_io.rmtree(scratch)
         for name, module in (self._modules_to_export or {}).items():
-            path = os.path.join(scratch, name)
+            path = file_paths.join(scratch, name)
             signatures = getattr(module, "saved_model_signatures", None)
             if isinstance(module, keras.Model) and signatures is None:
                 module.export(path, verbose=False)  # with a function `serve`
             else:
                 tf.saved_model.save(module, path, signatures=signatures)
-        if not tf.io.gfile.exists(directory):
-            tf.io.gfile.rename(scratch, directory)
+        if not file_io.exists(directory):
+            file_io.move_directory(scratch, directory)
             return
         for name in self._modules_to_export or {}:
-            saved_model_files.delete(os.path.join(directory, name))
-            saved_model_files.move(os.path.join(scratch, name), os.path.join(directory, name))
-        tf.io.gfile.rmtree(scratch)
+            saved_model_files.delete(file_paths.join(directory, name))
+            saved_model_files.move(file_paths.join(scratch, name), file_paths.join(directory, name))
+        file_io.rmtree(scratch)
 
 
 def _delete_exports(directory: str) -> None:
     """Deletes the SavedModels of one checkpoint."""
-    if not tf.io.gfile.isdir(directory):
+    if not file_io.isdir(directory):
         return
-    for name in tf.io.gfile.listdir(directory):
-        saved_model_files.delete(os.path.join(directory, name.rstrip("/")))
+    for name in file_io.listdir(directory):
+        saved_model_files.delete(file_paths.join(directory, name))
     saved_model_files.remove_if_empty(directory)

@@ -21,15 +21,17 @@ from quintain.core import (
     run_kinds,
     run_mode,
     run_options,
+    user_modules,
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.events import preemption
-from quintain.core.saving import run_files, run_lock
+from quintain.core.saving import best_checkpoint, run_files, run_lock
 from quintain.orbit import cluster
 from quintain.orbit import summary_manager as summary_manager_lib
 
 OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
+maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
 
 
 def run_experiment(
@@ -94,6 +96,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
+    user_modules.refuse_training("run_experiment")
     with run_mode.entered(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(

@@ -10,7 +10,6 @@ import dataclasses
 import gc
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors, orbit
+from quintain import errors, file_io, file_paths, orbit
 from quintain.core import actions, run_kinds, run_mode, run_options, train_lib
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
@@ -183,7 +182,7 @@ def read_global_step(path: str) -> int:
     Raises:
         CheckpointError: If it holds none.
     """
-    reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
+    reader = literal_paths.read(path)
     if not reader.has_tensor(_GLOBAL_STEP_KEY):
         raise errors.CheckpointError(
             f"The checkpoint {path!r} holds no `global_step`; expected one written by training."
@@ -197,7 +196,7 @@ def _check_source(directory: str) -> None:
             "task.init_checkpoint: missing; in mode continuous_train_and_eval it is the directory "
             "of a pretraining."
         )
-    if tf.io.gfile.exists(f"{directory}.index"):
+    if file_io.exists(f"{directory}.index"):
         raise errors.ConfigError(
             f"task.init_checkpoint: got the checkpoint {directory!r}, expected a directory whose "
             "checkpoints are fine-tuned as they come. For a single one use mode train_and_eval."
@@ -251,7 +250,7 @@ def _iterate_pretrained(
         last_step = read_global_step(path)
         if last_step not in _read_state(model_dir)["done"]:
             yield path, last_step
-    if not last_step and not tf.io.gfile.isdir(source):
+    if not last_step and not file_io.isdir(source):
         raise errors.ConfigError(
             f"task.init_checkpoint: got {source!r}, which did not become a directory within "
             f"{timeout_secs} s (trainer.continuous_eval_timeout)."
@@ -298,10 +297,10 @@ def _start_from(params: cfg.ExperimentConfig, path: str, step: int) -> cfg.Exper
 
 def _write_metrics(model_dir: str, task_name: str, step: int, logs: Mapping[str, Any]) -> None:
     plain = evaluation_log.to_plain(logs)
-    path = os.path.join(model_dir, f"metrics-{step}.json")
+    path = file_paths.join(model_dir, f"metrics-{step}.json")
     whole_files.write(path, json.dumps(plain, indent=2))
-    group = f"{os.path.basename(os.path.normpath(model_dir))}_{task_name}"
-    writer = tf.summary.create_file_writer(os.path.join(model_dir, SUMMARY_SUBDIR))
+    group = f"{file_paths.basename(file_paths.normal(model_dir))}_{task_name}"
+    writer = tf.summary.create_file_writer(file_paths.join(model_dir, SUMMARY_SUBDIR))
     with writer.as_default(step=step):
         for name, value in evaluation_log.flatten(plain).items():
             if isinstance(value, int | float) and np.isfinite(value):
@@ -313,18 +312,18 @@ def _remove_run(model_dir: str) -> None:
     """Deletes what belongs to one fine-tuning: its checkpoints and its records."""
     for path in checkpoints.list_checkpoints(model_dir):
         checkpoints.delete_checkpoint(path)
-    averages = os.path.join(model_dir, actions.EMA_DIRECTORY)
+    averages = file_paths.join(model_dir, actions.EMA_DIRECTORY)
     for path in checkpoints.list_checkpoints(averages, actions.EMA_NAME):
         checkpoints.delete_checkpoint(path)
-    for name in (*_RUN_FILES, os.path.join(actions.EMA_DIRECTORY, "checkpoint")):
-        if tf.io.gfile.exists(os.path.join(model_dir, name)):
-            tf.io.gfile.remove(os.path.join(model_dir, name))
+    for name in (*_RUN_FILES, file_paths.join(actions.EMA_DIRECTORY, "checkpoint")):
+        if file_io.exists(file_paths.join(model_dir, name)):
+            file_io.remove(file_paths.join(model_dir, name))
 
 
 def _read_state(model_dir: str) -> dict[str, Any]:
     """Returns the steps that are `done` and, if there is one, the `step` being fine-tuned."""
-    path = os.path.join(model_dir, STATE_FILE)
-    if not tf.io.gfile.exists(path):
+    path = file_paths.join(model_dir, STATE_FILE)
+    if not file_io.exists(path):
         return {"done": []}
     state: dict[str, Any] = whole_files.read_json(path)
     with whole_files.understanding(path):
@@ -333,4 +332,4 @@ def _read_state(model_dir: str) -> dict[str, Any]:
 
 
 def _write_state(model_dir: str, state: Mapping[str, Any]) -> None:
-    whole_files.write(os.path.join(model_dir, STATE_FILE), json.dumps(state))
+    whole_files.write(file_paths.join(model_dir, STATE_FILE), json.dumps(state))

@@ -1,15 +1,15 @@
 """Waiting for checkpoints that another process writes."""
 
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.python.training import checkpoint_state_pb2
+
+from quintain import file_io, file_paths
 
 POLL_SECS: Final = 1.0
 
@@ -74,7 +74,7 @@ def _find_next(directory: str, last_path: str | None, *, every: bool) -> str | N
     newer = sorted(
         (path for path in list_recorded(directory) if _number(path) > last_number), key=_number
     )
-    return next((path for path in newer if tf.io.gfile.exists(f"{path}.index")), None)
+    return next((path for path in newer if file_io.exists(f"{path}.index")), None)
 
 
 def find_latest(directory: str) -> str | None:
@@ -83,7 +83,7 @@ def find_latest(directory: str) -> str | None:
     This is what `tf.train.latest_checkpoint` does, which takes paths for patterns.
     """
     recorded = list_recorded(directory)
-    return recorded[-1] if recorded and tf.io.gfile.exists(f"{recorded[-1]}.index") else None
+    return recorded[-1] if recorded and file_io.exists(f"{recorded[-1]}.index") else None
 
 
 def list_recorded(directory: str) -> list[str]:
@@ -91,10 +91,10 @@ def list_recorded(directory: str) -> list[str]:
 
     In place of a file that can't be understood the directory is looked through.
     """
-    path = os.path.join(directory, "checkpoint")
-    if not tf.io.gfile.exists(path):
+    path = file_paths.join(directory, "checkpoint")
+    if not file_io.exists(path):
         return []
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         data = file.read()
     state = checkpoint_state_pb2.CheckpointState()
     try:
@@ -105,10 +105,10 @@ def list_recorded(directory: str) -> list[str]:
     names = [*(one for one in state.all_model_checkpoint_paths if one != newest), newest]
     if not newest:
         logger.warning("%s: can't be understood; looking for the files themselves.", path)
-        indexes = (name for name in tf.io.gfile.listdir(directory) if name.endswith(".index"))
+        indexes = (name for name in file_io.listdir(directory) if name.endswith(".index"))
         found = (name.removesuffix(".index") for name in indexes)
         names = sorted((name for name in found if _number(name) >= 0), key=_number)
-    return [os.path.join(directory, name) for name in names]
+    return [file_paths.join(directory, name) for name in names]
 
 
 def _number(path: str) -> int:

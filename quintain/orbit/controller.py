@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.orbit import (
     checkpoint_schedule,
     checkpoint_watch,
@@ -20,6 +20,7 @@ from quintain.orbit import (
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
 from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.step_timer import StepTimer as StepTimer
 
 _logger = logging.getLogger(__name__)
 
@@ -37,8 +38,7 @@ class Controller:
     """Trains in loops of `steps_per_loop` steps and does everything else between two loops.
 
     After every loop it runs the train actions, reports, writes summaries, and saves a checkpoint if
-    one is due. It offers four outer loops: `train`, `evaluate`, `train_and_evaluate` and
-    `evaluate_continuously`.
+    one is due. Outer loops: `train`, `evaluate`, `train_and_evaluate`, `evaluate_continuously`.
 
     A run that is killed and started again goes through the same loops, checkpoints and evaluations
     as one that never stopped: evaluations are at multiples of their interval, checkpoint intervals
@@ -346,7 +346,7 @@ class Controller:
         try:
             self.restore_checkpoint(path)
         except (tf.errors.OpError, ValueError):
-            if tf.io.gfile.exists(f"{path}.index"):
+            if file_io.exists(f"{path}.index"):
                 raise
             self._reporter.on_message(f"The checkpoint {path} was deleted before it was evaluated.")
             return False

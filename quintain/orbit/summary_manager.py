@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from quintain import file_paths
 from quintain.orbit import values, whole_files
 
 _logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class SummaryManager(SummaryManagerInterface):
             self._writers[relative_path] = (
                 tf.summary.create_noop_writer()
                 if self._summary_dir is None
-                else self._create_writer(os.path.join(self._summary_dir, relative_path))
+                else self._create_writer(file_paths.join(self._summary_dir, relative_path))
             )
         return self._writers[relative_path]
 
@@ -94,7 +95,7 @@ class SummaryManager(SummaryManagerInterface):
             OutputError: If they can't be written.
         """
         for relative_path, writer in self._writers.items():
-            with whole_files.explained(os.path.join(self._summary_dir or "", relative_path)):
+            with whole_files.explained(file_paths.join(self._summary_dir or "", relative_path)):
                 writer.flush()
 
     def write_summaries(self, summary_dict: Mapping[str, Any]) -> None:
@@ -106,7 +107,7 @@ class SummaryManager(SummaryManagerInterface):
         scalars = {}
         for name, value in outputs.items():
             if isinstance(value, Mapping):
-                self._write(value, os.path.join(relative_path, name))
+                self._write(value, file_paths.join(relative_path, name))
             else:
                 scalars[name] = value
         if not scalars:
@@ -122,7 +123,7 @@ class SummaryManager(SummaryManagerInterface):
         """Writes what `tf.summary.scalar` would, but with one op for all values."""
         summary = tf.compat.v1.Summary()
         for name, value in scalars.items():
-            number = self._to_float(os.path.join(relative_path, name), value)
+            number = self._to_float(file_paths.join(relative_path, name), value)
             if number is not None:
                 summary.value.add(
                     tag=name,

@@ -2,7 +2,8 @@
 
 A run's directory is on a local disk or behind one of TensorFlow's file systems (`gs://...`). On a
 local disk a file is forced to the disk before it gets its name, so that neither a kill nor a power
-cut leaves a part; elsewhere a file appears when it is complete.
+cut leaves a part. Elsewhere it is written under another name and renamed. An object store knows no
+renaming, but there an object appears when it is complete; so it is written at once.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from quintain import durable_files, errors
+from quintain import durable_files, errors, file_io, file_paths
 
 ERRORS: Final = (tf.errors.OpError, OSError)
 """What reading and writing may raise."""
@@ -31,11 +32,6 @@ NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, e
 """What a file system says that has no locks."""
 
 _created: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("created", default=None)
-
-
-def is_local(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is one of the operating system's, not one such as `gs://...`."""
-    return "://" not in os.fspath(path)
 
 
 def write(path: str | os.PathLike[str], content: str | bytes, *, has_rivals: bool = False) -> None:
@@ -51,33 +47,39 @@ def write(path: str | os.PathLike[str], content: str | bytes, *, has_rivals: boo
 
     Example:
         >>> import tempfile
-        >>> path = os.path.join(tempfile.mkdtemp(), "a", "state.json")
+        >>> path = file_paths.join(tempfile.mkdtemp(), "a", "state.json")
         >>> write(path, '{"step": 3}')
-        >>> read_json(path), os.listdir(os.path.dirname(path))
+        >>> read_json(path), os.listdir(file_paths.dirname(path))
         ({'step': 3}, ['state.json'])
     """
     path = os.fspath(path)
     with explained(path):
-        if directory := os.path.dirname(path):
+        if directory := file_paths.dirname(path):
             _note(directory)
-            tf.io.gfile.makedirs(directory)
+            file_io.makedirs(directory)
         _note(path)
-        if is_local(path) and not has_rivals:
+        if file_paths.is_local(path) and not has_rivals:
             durable_files.replace(path, content)
+        elif file_paths.is_object(path):
+            _write_at_once(path, content)
         else:
             _write_apart(path, content)
+
+
+def _write_at_once(path: str, content: str | bytes) -> None:
+    with file_io.open(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def _write_apart(path: str, content: str | bytes) -> None:
     """Writes by a passing file whose name nobody else uses."""
     scratch = f"{path}.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
     try:
-        with tf.io.gfile.GFile(scratch, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        _write_at_once(scratch, content)
         publish(scratch, path)
     except BaseException:
-        if tf.io.gfile.exists(scratch):
-            tf.io.gfile.remove(scratch)
+        if file_io.exists(scratch):
+            file_io.remove(scratch)
         raise
 
 
@@ -89,15 +91,15 @@ def append(path: str, line: str) -> None:
     """
     with explained(path):
         _note(path)
-        with tf.io.gfile.GFile(path, "a") as file:
+        with file_io.open(path, "a") as file:
             file.write(f"{line}\n")
 
 
 def publish(scratch: str, path: str) -> None:
     """Moves a written file to its place, over one that is there; both are in one directory."""
     _note(path)
-    if not is_local(path):
-        tf.io.gfile.rename(scratch, path, overwrite=True)
+    if not file_paths.is_local(path):
+        file_io.rename(scratch, path)
         return
     descriptor = os.open(scratch, os.O_RDONLY)
     try:
@@ -105,7 +107,7 @@ def publish(scratch: str, path: str) -> None:
     finally:
         os.close(descriptor)
     os.replace(scratch, path)
-    durable_files.sync_directory(os.path.dirname(path))
+    durable_files.sync_directory(file_paths.dirname(path))
 
 
 def read_json(path: str) -> Any:
@@ -114,8 +116,8 @@ def read_json(path: str) -> Any:
     Raises:
         DamagedFileError: If it is empty, cut, or no JSON; the message names it.
     """
-    with understanding(path), tf.io.gfile.GFile(path, "rb") as file:
-        return json.loads(file.read())
+    with understanding(path):
+        return json.loads(file_io.read_bytes(path))
 
 
 @contextlib.contextmanager
@@ -174,7 +176,7 @@ def recording() -> Iterator[list[str]]:
 
 def _note(path: str) -> None:
     created = _created.get()
-    if created is not None and path not in created and not tf.io.gfile.exists(path):
+    if created is not None and path not in created and not file_io.exists(path):
         created.append(path)
 
 
@@ -192,8 +194,8 @@ def alone(directory: str) -> Iterator[None]:
         OutputError: If it can't be made.
     """
     with explained(directory):
-        tf.io.gfile.makedirs(directory or os.curdir)
-    if not is_local(directory):
+        file_io.makedirs(directory or os.curdir)
+    if not file_paths.is_local(directory):
         yield
         return
     descriptor = os.open(directory or os.curdir, os.O_RDONLY | os.O_DIRECTORY)

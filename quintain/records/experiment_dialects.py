@@ -13,7 +13,26 @@ from quintain.records import lengths
 DEFAULT_SCHEDULING_UNIT: Final = 100
 GLOBAL_BATCH_SIZE: Final = "global_batch_size"
 
-CONTAINER_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+UNUSED_SECTIONS: Final = (
+    "bind_mounts",
+    "data_layer",
+    "integrations",
+    "internal",
+    "notes",
+    "pbs",
+    "preemption_timeout",
+    "project",
+    "retention_policy",
+    "security",
+    "slurm",
+    "tensorboard_storage",
+    "webhooks",
+    "workspace",
+)
+"""Sections of exported configs that are about what there is none of here: containers, clusters."""
+
+UNUSED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "checkpoint_storage": ("propagation", "tensorboard_path"),
     "environment": (
         "image",
         "ports",
@@ -27,11 +46,48 @@ CONTAINER_FIELDS: Final[dict[str, tuple[str, ...]]] = {
         "runtime_commands",
         "base_image",
     ),
-    "resources": ("shm_size", "agent_label", "resource_pool", "devices"),
+    "optimizations": (
+        "auto_tune_tensor_fusion",
+        "grad_updates_size_file",
+        "gradient_compression",
+        "tensor_fusion_cycle_time",
+        "tensor_fusion_threshold",
+    ),
+    "profiling": ("sync_timings",),
+    "resources": (
+        "agent_label",
+        "devices",
+        "is_single_node",
+        "native_parallel",
+        "resource_pool",
+        "shm_size",
+        "slots",
+    ),
 }
+"""Fields of sections that have no effect either."""
 
-DOCKER_FIELDS: Final = ("bind_mounts", "security", "internal", "data_layer", "tensorboard_storage")
-"""Fields that say how containers are run; there are none here."""
+_REMOTE_STORAGES: Final = ("azure", "gcs", "hdfs", "s3")
+REMOTE_FIELDS: Final = (
+    "access_key",
+    "account_url",
+    "bucket",
+    "connection_string",
+    "container",
+    "credential",
+    "endpoint_url",
+    "hdfs_path",
+    "hdfs_url",
+    "prefix",
+    "secret_key",
+    "user",
+)
+"""Fields of storages that there are none of here; exported configs have them as nulls."""
+
+_ACTIONS: Final = {
+    "on_failure_dont_retry": "cancel_retries",
+    "on_failure_exclude_node": "exclude_node",
+}
+"""Former names of what a log policy does."""
 
 STEP_FIELDS: Final = {
     "max_steps": "max_length",
@@ -45,21 +101,21 @@ LENGTH_FIELDS: Final = ("max_length", "budget", "length_per_round")
 PERIOD_FIELDS: Final = ("min_validation_period", "min_checkpoint_period")
 
 
-def find_container_fields(content: Mapping[str, Any]) -> list[str]:
-    """Returns the dotted names of fields that are about containers, which trials do without.
+def find_unused_fields(content: Mapping[str, Any]) -> list[str]:
+    """Returns the dotted names of fields that say something, and that have no effect.
 
     Args:
         content: What a file says, in either dialect.
 
     Example:
-        >>> find_container_fields({"bind_mounts": [], "environment": {"image": "tf"}})
-        ['bind_mounts', 'environment.image']
+        >>> find_unused_fields({"bind_mounts": [], "slurm": None, "environment": {"image": "tf"}})
+        ['environment.image']
     """
-    found = [name for name in DOCKER_FIELDS if name in content]
-    for section, names in CONTAINER_FIELDS.items():
+    found = [name for name in UNUSED_SECTIONS if content.get(name)]
+    for section, names in UNUSED_FIELDS.items():
         given = content.get(section)
         if isinstance(given, Mapping):
-            found += [f"{section}.{name}" for name in names if name in given]
+            found += [f"{section}.{name}" for name in names if given.get(name)]
     return found
 
 
@@ -74,12 +130,22 @@ class Reader:
     def normalise(self) -> dict[str, Any]:
         """Returns the fields; what is wrong goes to `problems`."""
         content = self.content
-        for name in DOCKER_FIELDS:
+        for name in UNUSED_SECTIONS:
             content.pop(name, None)
-        if isinstance(content.get("environment"), Mapping):
-            unused = CONTAINER_FIELDS["environment"]
-            content["environment"] = {
-                name: value for name, value in content["environment"].items() if name not in unused
+        for section, names in UNUSED_FIELDS.items():
+            if isinstance(content.get(section), Mapping):
+                fields = content[section].items()
+                content[section] = {name: value for name, value in fields if name not in names}
+        for name in ("data", "hyperparameters"):
+            if name in content and content[name] is None:  # `data:` with nothing below
+                content[name] = {}
+        self._normalise_storage()
+        self._normalise_log_policies()
+        environment = content.get("environment")
+        variables = (environment or {}).get("environment_variables") if environment else None
+        if isinstance(variables, Mapping):
+            content["environment"]["environment_variables"] = {
+                name: [] if values is None else values for name, values in variables.items()
             }
         if "batches_per_step" in content:
             self._rename(content, "batches_per_step", "scheduling_unit", "")
@@ -93,7 +159,9 @@ class Reader:
             global_batch_size=_find_batch_size(entrypoint),
         )
         for name in PERIOD_FIELDS:
-            if content.get(name) is not None:
+            if _is_zero(content.get(name)):
+                content[name] = None
+            elif content.get(name) is not None:
                 content[name] = self._to_batches(
                     units, content[name], name, plain_unit=units.batches_per_step
                 )
@@ -102,6 +170,46 @@ class Reader:
         else:
             self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
         return content
+
+    def _normalise_storage(self) -> None:
+        """Takes over the paths of older configs, and refuses what is no directory."""
+        storage = self.content.get("checkpoint_storage")
+        if not isinstance(storage, Mapping):
+            return
+        fields = {
+            name: value
+            for name, value in storage.items()
+            if value is not None or name not in REMOTE_FIELDS
+        }
+        former = fields.pop("checkpoint_path", None)
+        if former is not None and fields.get("storage_path") is None:
+            fields["storage_path"] = former
+            self.former_paths["checkpoint_storage.storage_path"] = (
+                "checkpoint_storage.checkpoint_path"
+            )
+        if fields.get("type") in _REMOTE_STORAGES:
+            self.problems.append(
+                errors.Problem(
+                    "checkpoint_storage.type",
+                    f"got {errors.show(fields['type'])}, expected 'shared_fs' or 'directory': "
+                    "checkpoints are kept in directories of this machine. Mount the storage and "
+                    "name the directory as host_path, or leave checkpoint_storage out.",
+                )
+            )
+            fields = {name: value for name, value in fields.items() if name.startswith("save_")}
+        self.content["checkpoint_storage"] = fields
+
+    def _normalise_log_policies(self) -> None:
+        """Turns all forms in which log policies were written into the newest one."""
+        content = self.content
+        if content.get("log_pattern_policies") is not None:
+            self._rename(content, "log_pattern_policies", "log_policies", "")
+        content.pop("log_pattern_policies", None)
+        if isinstance(content.get("log_policies"), list):
+            content["log_policies"] = [
+                _normalise_log_policy(each) if isinstance(each, Mapping) else each
+                for each in content["log_policies"]
+            ]
 
     def _normalise_searcher(self, searcher: object, units: lengths.LengthUnits) -> dict[str, Any]:
         if not isinstance(searcher, Mapping):
@@ -120,13 +228,32 @@ class Reader:
         if is_in_steps:
             fields["batches_per_unit"] = units.batches_per_step
             return fields
+        self._read_time(fields)
         for name in LENGTH_FIELDS:
             if isinstance(fields.get(name), Mapping):
                 fields[name] = self._to_batches(units, fields[name], f"searcher.{name}")
         return fields
 
+    def _read_time(self, fields: dict[str, Any]) -> None:
+        """Turns `max_time` in the unit `time_metric` of the newest configs into `max_length`."""
+        time, unit = fields.pop("max_time", None), fields.pop("time_metric", None)
+        if time is None and unit is None:
+            return
+        if unit in lengths.UNITS and time is not None:
+            fields["max_time"] = {unit: time}
+            self._rename(fields, "max_time", "max_length", "searcher.")
+            return
+        got = f"got {errors.show(unit)}" if unit is not None else "missing"
+        self.problems.append(
+            errors.Problem(
+                "searcher.time_metric",
+                f"{got} with max_time={errors.show(time)}, expected one of "
+                f"{', '.join(lengths.UNITS)} and a number, or max_length: {{batches: n}}.",
+            )
+        )
+
     def _rename(self, section: dict[str, Any], former: str, name: str, prefix: str) -> None:
-        if name in section:
+        if section.get(name) is not None:
             self.problems.append(
                 errors.Problem(
                     f"{prefix}{former}",
@@ -145,6 +272,29 @@ class Reader:
             where, _, message = str(error).partition(": ")
             self.problems.append(errors.Problem(where, message))
             return 1
+
+
+def _normalise_log_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `{name, pattern, action}` for a policy with `{type: ...}`, `policy` or `signal`."""
+    fields = dict(policy)
+    action = fields.pop("policy", None) or fields.get("action")
+    if isinstance(action, Mapping):
+        signal = action.get("signal")
+        fields["action"] = action.get("type") if signal is None else None
+    else:
+        signal, fields["action"] = None, action
+    fields["action"] = _ACTIONS.get(str(fields["action"]), fields["action"])
+    signal = fields.pop("signal", None) or signal
+    if signal is not None and fields.get("name") is None:
+        fields["name"] = signal
+    return fields
+
+
+def _is_zero(length: object) -> bool:
+    """Whether a period is 0, in any unit, which exported configs have for none."""
+    if isinstance(length, Mapping):
+        return len(length) == 1 and all(_is_zero(each) for each in length.values())
+    return length == 0 and isinstance(length, int) and not isinstance(length, bool)
 
 
 def _whole_or(value: object, default: int) -> int:

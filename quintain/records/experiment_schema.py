@@ -8,22 +8,25 @@ from quintain.records import (
     experiment_spec,
     hyperparameter_config,
     lengths,
-    searcher_config,
+    searcher_base,
 )
 
 _COUNT: Final = {"type": "integer", "exclusiveMinimum": 0}
-_LENGTH: Final = {
-    "anyOf": [
-        _COUNT,
-        {
-            "type": "object",
-            "properties": dict.fromkeys(lengths.UNITS, _COUNT),
-            "minProperties": 1,
-            "maxProperties": 1,
-            "additionalProperties": False,
-        },
-    ]
-}
+
+
+def _describe_length(count: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(lengths.UNITS, count),
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    }
+
+
+_NO_LENGTH: Final = _describe_length({"const": 0})
+_LENGTH: Final = {"anyOf": [_COUNT, _describe_length(_COUNT)]}
+_PERIOD: Final = {"anyOf": [*_LENGTH["anyOf"], {"const": 0}, _NO_LENGTH, {"type": "null"}]}
 _EXAMPLES: Final = {"val": 0, "vals": [0], "minval": 0, "maxval": 1}
 """Values for the fields of hyperparameters that have no default."""
 
@@ -44,25 +47,36 @@ def build_schema() -> dict[str, Any]:
     }
     for name in experiment_dialects.PERIOD_FIELDS:
         described = properties[name].get("description", "")
-        properties[name] = {"anyOf": [*_LENGTH["anyOf"], {"type": "null"}]}
-        properties[name]["description"] = described
+        properties[name] = {**_PERIOD, "description": described}
     properties["labels"] = {
         "anyOf": [properties["labels"], {"type": "object"}],
         "description": properties["labels"].get("description", ""),
     }
+    storage = definitions["CheckpointStorageConfig"]["properties"]
+    storage["checkpoint_path"] = {**storage["storage_path"], "description": "The older name."}
+    storage |= {name: {"type": "null"} for name in experiment_dialects.REMOTE_FIELDS}
+    former_action = {"description": "A former form of `action`, or of `name`."}
+    policy = definitions["LogPolicyConfig"]["properties"]
+    policy["action"] = {"anyOf": [policy["action"], {"type": "object"}]}
+    policy |= {"policy": former_action, "signal": former_action}
+    properties["log_pattern_policies"] = {"description": "The former name of `log_policies`."}
+    variables = definitions["EnvironmentConfig"]["properties"]["environment_variables"]
+    for choice in variables["anyOf"]:
+        if choice.get("type") == "object":
+            lists = choice["additionalProperties"]
+            choice["additionalProperties"] = {"anyOf": [lists, {"type": "null"}]}
     properties["hyperparameters"] = {
         "description": "The space to search: constants, hyperparameters, and groups of them.",
         "type": "object",
         "additionalProperties": {"$ref": "#/$defs/hyperparameter"},
     }
-    definitions["hyperparameter"] = _build_hyperparameter()
-    without_effect = {"description": "About containers; trials do without."}
-    properties |= dict.fromkeys(experiment_dialects.DOCKER_FIELDS, without_effect)
-    for section, names in experiment_dialects.CONTAINER_FIELDS.items():
+    without_effect = {"description": "Accepted in exported configs; it has no effect here."}
+    properties |= dict.fromkeys(experiment_dialects.UNUSED_SECTIONS, without_effect)
+    for section, names in experiment_dialects.UNUSED_FIELDS.items():
         fields = definitions[type(getattr(experiment_spec.ExperimentSpec(), section)).__name__]
         fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
-    for name, kind in searcher_config.SEARCHERS.items():
+    for name, kind in searcher_base.SEARCHERS.items():
         built = json_schema.build_schema(kind())
         definitions |= built.pop("$defs", {})
         built.pop("$schema")
@@ -72,8 +86,22 @@ def build_schema() -> dict[str, Any]:
         "description": "The search method.",
         "anyOf": choices,
     }
+    for definition in [schema, *definitions.values()]:
+        _allow_nulls(definition)
+    definitions["hyperparameter"] = _build_hyperparameter()
     schema["required"] = ["searcher"]
     return schema
+
+
+def _allow_nulls(definition: dict[str, Any]) -> None:
+    """Lets fields be null, which exported configs have where the default is meant."""
+    properties = definition.get("properties", {})
+    for name, field in properties.items():
+        is_null = {"type": "null"} in field.get("anyOf", ())
+        if name in definition.get("required", ()) or is_null:
+            continue
+        described = {"description": field["description"]} if "description" in field else {}
+        properties[name] = {"anyOf": [field, {"type": "null"}], **described}
 
 
 def _finish_searcher(name: str, built: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +114,9 @@ def _finish_searcher(name: str, built: dict[str, Any]) -> dict[str, Any]:
     for former, field in experiment_dialects.STEP_FIELDS.items():
         if field in properties:
             properties[former] = {**_COUNT, "description": f"The older `{field}`, in steps."}
+    if "max_length" in properties:
+        properties["max_time"] = {**_COUNT, "description": "`max_length` in `time_metric`."}
+        properties["time_metric"] = {"enum": [*lengths.UNITS], "description": "Unit of it."}
     built["required"] = ["name", "metric"]
     return built
 

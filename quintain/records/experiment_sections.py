@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -14,6 +14,8 @@ from quintain.config import base_config
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
 
+_CPU_KINDS: Final = ("cpu",)
+_GPU_KINDS: Final = ("cuda", "gpu")
 _WEBHOOK: Final = re.compile(r"https?://[!-~]+")
 
 
@@ -32,9 +34,6 @@ class CheckpointStorageConfig(base_config.Config):
 
     container_path: str | None = None
     """The directory, with `type: directory`."""
-
-    propagation: str = "rprivate"
-    """Kept for old configs; there are no containers here."""
 
     save_experiment_best: Count = 0
     """Best checkpoints of the whole experiment to keep at its end."""
@@ -98,21 +97,6 @@ class ResourcesConfig(base_config.Config):
     priority: Annotated[int, Ge(1), Le(99)] | None = None
     """1 to 99, lower is sooner; 42 if None."""
 
-    shm_size: int | str | None = None
-    """Kept for old configs; there are no containers here."""
-
-    agent_label: str = ""
-    """Kept for old configs; there is one machine."""
-
-    resource_pool: str = ""
-    """Kept for old configs; there is one machine."""
-
-    native_parallel: bool = False
-    """Whether one process uses all slots of a trial."""
-
-    devices: list[Any] = dataclasses.field(default_factory=list)
-    """Kept for old configs; there are no containers here."""
-
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a limit that no trial fits into."""
         if self.max_slots is not None and self.max_slots < self.slots_per_trial:
@@ -135,23 +119,8 @@ class OptimizationsConfig(base_config.Config):
     average_training_metrics: bool = True
     """Whether training metrics are means over all replicas of a trial."""
 
-    gradient_compression: bool = False
-    """Whether gradients travel in half precision."""
-
     mixed_precision: Literal["O0", "O1", "O2", "O3"] = "O0"
     """`O0` for float32; the others compute in half precision."""
-
-    tensor_fusion_threshold: Count = 64
-    """Kept for old configs."""
-
-    tensor_fusion_cycle_time: Count = 5
-    """Kept for old configs."""
-
-    auto_tune_tensor_fusion: bool = False
-    """Kept for old configs."""
-
-    grad_updates_size_file: str | None = None
-    """Kept for old configs."""
 
 
 @dataclasses.dataclass
@@ -170,42 +139,79 @@ class EnvironmentConfig(base_config.Config):
     """The processes of trials."""
 
     environment_variables: list[str] | dict[str, list[str]] | None = None
-    """Variables to set, `NAME=VALUE` each; a mapping has such lists for kinds of machines, which
-    all count."""
+    """Variables to set, `NAME=VALUE` each; or such lists by the kind of slot: that counts on which
+    a trial runs, `cpu`, or `cuda` and `gpu`, which mean the same. There is no `rocm`."""
 
-    def as_mapping(self) -> dict[str, str]:
-        """Returns the values of the variables by their names."""
-        return dict(text.partition("=")[::2] for _, text in self._list_variables())
+    def as_mapping(self, *, has_gpu: bool) -> dict[str, str]:
+        """Returns the values of the variables by their names.
+
+        Args:
+            has_gpu: Whether the trial runs on GPUs.
+        """
+        kinds = ("", *_GPU_KINDS) if has_gpu else ("", *_CPU_KINDS)
+        texts = [text for kind, _, text in self._list_variables() if kind in kinds]
+        return dict(text.partition("=")[::2] for text in texts)
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yields what is no `NAME=VALUE`."""
-        for path, text in self._list_variables():
+        """Yields what is no kind of slot, or no `NAME=VALUE`."""
+        known = (*_CPU_KINDS, *_GPU_KINDS, "rocm")
+        if isinstance(self.environment_variables, Mapping):
+            for kind in self.environment_variables:
+                if kind not in known:
+                    yield (
+                        f"environment_variables.{kind}",
+                        f"unknown kind of slot, expected one of {', '.join(known)}."
+                        f"{errors.suggest(kind, known)}",
+                    )
+        for _, path, text in self._list_variables():
             if text.find("=") < 1:
                 yield path, f"got {errors.show(text)}, expected NAME=VALUE."
 
-    def _list_variables(self) -> Iterator[tuple[str, str]]:
+    def _list_variables(self) -> Iterator[tuple[str, str, str]]:
         given = self.environment_variables or []
         parts = given if isinstance(given, Mapping) else {"": given}
-        for name, texts in parts.items():
-            path = f"environment_variables{'.' if name else ''}{name}"
-            yield from ((f"{path}[{index}]", text) for index, text in enumerate(texts))
+        for kind, texts in parts.items():
+            path = f"environment_variables{'.' if kind else ''}{kind}"
+            yield from ((kind, f"{path}[{index}]", text) for index, text in enumerate(texts))
+
+
+@dataclasses.dataclass
+class LogPolicyConfig(base_config.Config):
+    """What is done about a trial that fails after its log said something."""
+
+    name: str | None = None
+    """What a match is called in the reason for which a trial failed; None takes the pattern."""
+
+    pattern: str = ""
+    """Regular expression, searched for in each line that the trial writes."""
+
+    action: Literal["cancel_retries", "exclude_node"] | None = None
+    """`cancel_retries`: a trial that failed is not started again. `exclude_node`: it is started
+    again, but not on the slots it failed on; where there are no others, it is not. None only names
+    the match."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a pattern that is missing or no regular expression."""
+        if not self.pattern:
+            yield "pattern", "missing, expected a regular expression."
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            yield "pattern", f"got {errors.show(self.pattern)}: {error}."
 
 
 @dataclasses.dataclass
 class ProfilingConfig(base_config.Config):
-    """Kept for old configs; trials write no profiles by themselves."""
+    """What of a trial is profiled."""
 
     enabled: bool = False
-    """Whether trials were profiled."""
+    """Whether trials write profiles, for TensorBoard."""
 
     begin_on_batch: Count = 0
-    """First batch of the profile."""
+    """Batches before the profile begins."""
 
     end_after_batch: Count | None = None
-    """Last batch of the profile."""
-
-    sync_timings: bool = True
-    """Whether measurements waited for the device."""
+    """Batches after which it ends. None takes `begin_on_batch` and ten more."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a profile that ends before it begins."""

@@ -16,7 +16,7 @@ from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
 from quintain.records import experiment_dialects as dialects
 from quintain.records import experiment_sections as sections
-from quintain.records import searcher_config
+from quintain.records import searcher_base, searcher_config
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
@@ -46,7 +46,7 @@ class ExperimentSpec(base_config.Config):
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The space to search; see `quintain.search.space`."""
 
-    searcher: searcher_config.SearcherConfig = dataclasses.field(
+    searcher: searcher_base.SearcherConfig = dataclasses.field(
         default_factory=searcher_config.SingleConfig
     )
     """The search method."""
@@ -111,10 +111,13 @@ class ExperimentSpec(base_config.Config):
     profiling: sections.ProfilingConfig = dataclasses.field(
         default_factory=sections.ProfilingConfig
     )
-    """Kept for old configs; trials write no profiles by themselves."""
+    """Which batches are profiled."""
 
     alerts: list[sections.AlertConfig] = dataclasses.field(default_factory=list)
     """Whom to tell when the experiment ends."""
+
+    log_policies: list[sections.LogPolicyConfig] = dataclasses.field(default_factory=list)
+    """What is done about trials that fail, by what their logs say."""
 
     debug: bool = False
     """Whether trials log more."""
@@ -174,7 +177,7 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
         config.searcher = searcher()
     else:
         params.pop("searcher", None)
-    found = _fill(config, params)
+    found = _fill(config, _without_nulls(config, params))
     # What an unknown method needs is not known either.
     problems += [
         one for one in found if searcher is not None or not one.path.startswith("searcher")
@@ -205,6 +208,18 @@ def find_checkpoint_directory(content: Mapping[str, Any], default: str) -> str:
     names = ("type", "host_path", "storage_path", "container_path")
     fields = {name: given[name] for name in names if isinstance(given.get(name), str)}
     return sections.CheckpointStorageConfig(**fields).directory(default)
+
+
+def _without_nulls(config: base_config.Config, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values without the nulls that exported configs have where a default is meant."""
+    kept: dict[str, Any] = {}
+    for name, value in params.items():
+        present = getattr(config, name, None)
+        if isinstance(present, base_config.Config) and isinstance(value, Mapping):
+            value = _without_nulls(present, value)
+        if value is not None or not hasattr(config, name):
+            kept[name] = value
+    return kept
 
 
 def _fill(config: ExperimentSpec, params: dict[str, Any]) -> list[errors.Problem]:

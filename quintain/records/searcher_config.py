@@ -5,19 +5,16 @@ it. To add one, write its class here, and what it names in `quintain/search/`.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
 from quintain import errors
 from quintain.config import base_config
+from quintain.records import searcher_base
+from quintain.records.searcher_base import SEARCHERS, Length, SearcherConfig, Trials
 
-Count = Annotated[int, Gt(0)]
-Length = Annotated[int, Ge(0), Le(10**12)]
-"""Units of training; 0 where it is missing."""
-Trials = Annotated[int, Ge(0), Le(10**6)]
-"""Number of trials; 0 where it is missing, or for no limit."""
 Rungs = Annotated[int, Gt(0), Le(50)]
 Divisor = Annotated[float, Gt(1), Le(10**6)]
 Mode = Literal["aggressive", "standard", "conservative"]
@@ -27,68 +24,7 @@ MAX_BUDGET_STEPS: Final = 50_000
 MAX_SIMPLE_TRIALS: Final = 2_000
 
 
-SEARCHERS: Final[dict[str, type["SearcherConfig"]]] = {}
-"""Configs by `searcher.name`."""
-
-C = TypeVar("C", bound="type[SearcherConfig]")
-
-
-@dataclasses.dataclass
-class SearcherConfig(base_config.Config):
-    """What all search methods share."""
-
-    METHOD: ClassVar[str] = ""
-    """`module:function` below `quintain.search` that builds the method from the space, a source of
-    random numbers, and the fields of the subclass."""
-
-    REQUIRED: ClassVar[tuple[str, ...]] = ()
-    """Whole numbers that have to be set."""
-
-    name: str = ""
-    """Which search method."""
-
-    metric: str = ""
-    """Validation metric that decides."""
-
-    smaller_is_better: bool = True
-    """Whether smaller values of the metric are better."""
-
-    source_trial_id: Count | None = None
-    """Trial from whose newest checkpoint all trials start."""
-
-    source_checkpoint_uuid: str | None = None
-    """Checkpoint from which all trials start."""
-
-    batches_per_unit: Count = 1
-    """Batches that the lengths of this config count; more than 1 where they are in steps."""
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the fields that are missing or do not fit together."""
-        if not self.metric:
-            yield "metric", "missing; expected the name of a validation metric."
-        if self.source_trial_id is not None and self.source_checkpoint_uuid is not None:
-            yield (
-                "source_checkpoint_uuid",
-                f"got {errors.show(self.source_checkpoint_uuid)} together with source_trial_id="
-                f"{self.source_trial_id}, expected at most one of them.",
-            )
-        for name in self.REQUIRED:
-            if getattr(self, name) == 0:
-                yield name, f"missing; the search method {errors.show(self.name)} needs it."
-
-
-def _searcher(name: str, method: str) -> Callable[[C], C]:
-    """Returns a decorator that makes a config one of `searcher.name`, and names its method."""
-
-    def declare(config: C) -> C:
-        config.METHOD = method
-        SEARCHERS[name] = config
-        return config
-
-    return declare
-
-
-@_searcher("single", "random_search:build_single")
+@searcher_base.searcher("single", "random_search:build_single")
 @dataclasses.dataclass
 class SingleConfig(SearcherConfig):
     """One trial."""
@@ -98,8 +34,14 @@ class SingleConfig(SearcherConfig):
     max_length: Length = 0
     """Length to train the trial for."""
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields points for which there is no trial."""
+        yield from super().check()
+        if len(self.initial_points) > 1:
+            yield "initial_points", f"got {len(self.initial_points)}, expected at most one."
 
-@_searcher("random", "random_search:RandomSearch")
+
+@searcher_base.searcher("random", "random_search:RandomSearch")
 @dataclasses.dataclass
 class RandomConfig(SearcherConfig):
     """Trials with hyperparameters drawn at random."""
@@ -116,7 +58,7 @@ class RandomConfig(SearcherConfig):
     """Trials at once; 0 for all."""
 
 
-@_searcher("grid", "random_search:GridSearch")
+@searcher_base.searcher("grid", "random_search:GridSearch")
 @dataclasses.dataclass
 class GridConfig(SearcherConfig):
     """One trial for each point of a grid."""
@@ -128,6 +70,12 @@ class GridConfig(SearcherConfig):
 
     max_concurrent_trials: Trials = 0
     """Trials at once; 0 for all."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields points, which a grid has of its own."""
+        yield from super().check()
+        if self.initial_points:
+            yield "initial_points", "got points, but a grid tries all of its own; leave them out."
 
 
 @dataclasses.dataclass
@@ -144,7 +92,7 @@ class _BracketConfig(SearcherConfig):
     """Rungs of the largest bracket."""
 
 
-@_searcher("adaptive", "adaptive:build_adaptive")
+@searcher_base.searcher("adaptive", "adaptive:build_adaptive")
 @dataclasses.dataclass
 class AdaptiveConfig(_BracketConfig):
     """Brackets of successive halving with a budget."""
@@ -172,7 +120,7 @@ class AdaptiveConfig(_BracketConfig):
             yield "budget", f"got {self.budget:,} steps, expected at most {MAX_BUDGET_STEPS:,}."
 
 
-@_searcher("adaptive_simple", "adaptive:build_adaptive_simple")
+@searcher_base.searcher("adaptive_simple", "adaptive:build_adaptive_simple")
 @dataclasses.dataclass
 class AdaptiveSimpleConfig(_BracketConfig):
     """Brackets of successive halving with a number of trials."""
@@ -186,7 +134,7 @@ class AdaptiveSimpleConfig(_BracketConfig):
     """Trials in all."""
 
 
-@_searcher("sync_halving", "halving:build_halving")
+@searcher_base.searcher("sync_halving", "halving:build_halving")
 @dataclasses.dataclass
 class SyncHalvingConfig(SearcherConfig):
     """One bracket of successive halving with a budget."""
@@ -209,7 +157,7 @@ class SyncHalvingConfig(SearcherConfig):
     """Kept for old configs; a rung always waits for all of its trials."""
 
 
-@_searcher("async_halving", "asha:build_asha")
+@searcher_base.searcher("async_halving", "asha:build_asha")
 @dataclasses.dataclass
 class AsyncHalvingConfig(SearcherConfig):
     """One bracket of ASHA."""
@@ -235,7 +183,7 @@ class AsyncHalvingConfig(SearcherConfig):
     """Whether trials are stopped in their rung instead of waiting to be promoted."""
 
 
-@_searcher("adaptive_asha", "adaptive:build_adaptive_asha")
+@searcher_base.searcher("adaptive_asha", "adaptive:build_adaptive_asha")
 @dataclasses.dataclass
 class AdaptiveAshaConfig(_BracketConfig):
     """Brackets of ASHA."""
@@ -277,7 +225,7 @@ class ExploreFunctionConfig(base_config.Config):
     """Change of the other hyperparameters, as a fraction of their value."""
 
 
-@_searcher("pbt", "pbt:PbtSearch")
+@searcher_base.searcher("pbt", "pbt:PbtSearch")
 @dataclasses.dataclass
 class PbtConfig(SearcherConfig):
     """Population-based training."""
@@ -304,7 +252,7 @@ class PbtConfig(SearcherConfig):
     """How copies differ."""
 
 
-@_searcher("tpe", "bayesian:TpeSearch")
+@searcher_base.searcher("tpe", "bayesian:build_tpe")
 @dataclasses.dataclass
 class TpeConfig(RandomConfig):
     """Bayesian search by a tree of Parzen estimators."""
@@ -319,20 +267,61 @@ class TpeConfig(RandomConfig):
     """One trial of so many goes on, where there are rungs."""
 
 
+@dataclasses.dataclass
+class ObjectiveConfig(base_config.Config):
+    """One more metric that decides."""
+
+    metric: str = ""
+    """Validation metric."""
+
+    smaller_is_better: bool = True
+    """Whether smaller values of the metric are better."""
+
+
+@searcher_base.searcher("multi_objective", "bayesian:build_multi_objective")
+@dataclasses.dataclass
+class MultiObjectiveConfig(RandomConfig):
+    """Bayesian or evolutionary search for the Pareto front of several metrics."""
+
+    further_objectives: list[ObjectiveConfig] = dataclasses.field(default_factory=list)
+    """What decides besides `metric`."""
+
+    sampler: Literal["tpe", "nsga2"] = "tpe"
+    """Optuna's sampler: a tree of Parzen estimators, or the evolution of a population."""
+
+    num_startup_trials: Trials = 10
+    """Trials drawn at random before the estimators of `tpe` are used."""
+
+    population_size: Annotated[int, Ge(2), Le(10**4)] = 50
+    """Trials of a generation of `nsga2`."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields objectives that are missing or given twice."""
+        yield from super().check()
+        if not self.further_objectives:
+            yield "further_objectives", "missing; expected at least one more metric that decides."
+        known = {self.metric}
+        for index, objective in enumerate(self.further_objectives):
+            path = f"further_objectives[{index}].metric"
+            if not objective.metric:
+                yield path, "missing; expected the name of a validation metric."
+            elif objective.metric in known:
+                yield path, f"got {errors.show(objective.metric)} for the second time."
+            known.add(objective.metric)
+
+
 def choose(name: object) -> type[SearcherConfig]:
     """Returns the config class of a search method.
 
     Raises:
         ConfigError: If there is none of this name.
     """
+    known = ", ".join(map(repr, SEARCHERS))
     if name is None:
-        raise errors.ConfigError(
-            f"searcher.name: missing, expected one of {', '.join(map(repr, SEARCHERS))}."
-        )
+        raise errors.ConfigError(f"searcher.name: missing, expected one of {known}.")
     if not isinstance(name, str) or name not in SEARCHERS:
+        near = errors.suggest(name, SEARCHERS) if isinstance(name, str) else ""
         raise errors.ConfigError(
-            f"searcher.name: got {errors.show(name)}, expected one of "
-            f"{', '.join(map(repr, SEARCHERS))}."
-            f"{errors.suggest(name, SEARCHERS) if isinstance(name, str) else ''}"
+            f"searcher.name: got {errors.show(name)}, expected one of {known}.{near}"
         )
     return SEARCHERS[name]

@@ -84,6 +84,21 @@ EXPERIMENT_TRANSITIONS: Final[dict[ExperimentState, frozenset[ExperimentState]]]
 }
 """The states that may follow each state."""
 
+COMMANDS: Final[dict[str, ExperimentState]] = {
+    "pause": ExperimentState.PAUSED,
+    "activate": ExperimentState.ACTIVE,
+    "cancel": ExperimentState.STOPPING_CANCELED,
+    "kill": ExperimentState.STOPPING_CANCELED,
+}
+"""What experiments become by the commands of users."""
+
+LAST: Final[dict[ExperimentState, ExperimentState]] = {
+    ExperimentState.STOPPING_COMPLETED: ExperimentState.COMPLETED,
+    ExperimentState.STOPPING_CANCELED: ExperimentState.CANCELED,
+    ExperimentState.STOPPING_ERROR: ExperimentState.ERROR,
+}
+"""What an experiment that is stopping becomes."""
+
 
 def check_transition(former: ExperimentState, new: ExperimentState) -> None:
     """Checks that an experiment may go from one state to another, or stay where it is.

@@ -129,3 +129,6 @@ class TrialRecord:
 
     reason: str = ""
     """Why it ended, if not because the search method closed it."""
+
+    note: str = ""
+    """The user's words for it."""

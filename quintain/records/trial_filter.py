@@ -109,6 +109,31 @@ metric or column. Did you mean 'lr'?
     return parser.read_whole()
 
 
+class _AnyName(Collection[str]):
+    """Names that are not known yet: all of them are there."""
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    @override
+    def __len__(self) -> int:
+        return 0
+
+
+def check(text: str) -> None:
+    """Checks an expression whose names are not known yet.
+
+    Raises:
+        ConfigError: With the position of the mistake.
+    """
+    parse(text, _AnyName())
+
+
 @dataclasses.dataclass(frozen=True)
 class _Token:
     kind: str

@@ -26,6 +26,7 @@ COLUMNS: Final = (
     "start_time",
     "end_time",
     "reason",
+    "note",
     "latest_checkpoint",
 )
 """What the store keeps of a trial besides its hyperparameters."""

@@ -9,7 +9,6 @@ from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.records import (
     checkpoint,
-    deletion,
     experiment,
     experiment_spec,
     provenance,
@@ -21,7 +20,6 @@ from quintain.scheduler import (
     checkpoint_gc,
     continuation,
     entries,
-    experiment_machine,
     new_experiments,
     orphans,
     scheduling,
@@ -30,7 +28,7 @@ from quintain.scheduler import core as core_lib
 from quintain.store import session as session_lib
 
 _ARCHIVING: Final = ("archive", "unarchive")
-_COMMANDS: Final = (*experiment_machine.COMMANDS, *_ARCHIVING)
+_COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
 
@@ -121,7 +119,7 @@ class Commands:
             NotFoundError: If there is no such command.
             StateError: If that is not possible now; the message says what is.
         """
-        if command in experiment_machine.COMMANDS:
+        if command in states.COMMANDS:
             return self._steer(experiment_id, command)
         if command in _ARCHIVING:
             return self._set_archived(experiment_id, is_archived=command == "archive")
@@ -175,7 +173,7 @@ class Commands:
                     f"Experiment {experiment_id} can't be deleted: trials that have not ended "
                     f"start from its checkpoints {', '.join(sorted(used))}."
                 )
-            notes = self._note_all(record, [each.uuid for each in checkpoints])
+            notes = core.note_directories(record, [each.uuid for each in checkpoints])
 
             def write(session: session_lib.Session) -> None:
                 session.add_deletions(notes)
@@ -183,20 +181,6 @@ class Commands:
 
             core.write(write)
         core.deletions.run()
-
-    def _note_all(
-        self, record: experiment.Experiment, uuids: Sequence[str]
-    ) -> list[deletion.Deletion]:
-        """Returns notes of all directories of an experiment."""
-        note, kinds = self._core.deletions.note, deletion.DeletionKind
-        root = self._core.checkpoint_root(record)
-        notes = note(kinds.CHECKPOINT, root, uuids, record.id)
-        home = self._core.home
-        notes += note(kinds.EXPERIMENT, home / "scratch", [str(record.id)], record.id)
-        code = pathlib.Path(record.model_dir).parent
-        if record.model_dir and code.parent == home / "experiments":
-            notes += note(kinds.EXPERIMENT, code.parent, [code.name], record.id)
-        return notes
 
     def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
         """Deletes the files of a checkpoint; returns its record.
@@ -253,7 +237,18 @@ class Commands:
             core.apply(entry, {"kind": "kill_trial", "request_id": request_id})
             if trial_id in core.runs:
                 self._processes.kill(core.runs[trial_id])
-            return entry.build_trial_record(request_id)
+            return dataclasses.replace(entry.build_trial_record(request_id), note=former.note)
+
+    def note_trial(self, trial_id: int, note: str) -> trial.TrialRecord:
+        """Replaces the user's note of a trial, whatever it does.
+
+        Raises:
+            NotFoundError: If there is no such trial.
+        """
+        noted: list[trial.TrialRecord] = []
+        with self._core.condition:
+            self._core.write(lambda session: noted.append(session.set_trial_note(trial_id, note)))
+        return noted[0]
 
     def continue_experiment(
         self, experiment_id: int, overrides: Sequence[str]
@@ -281,7 +276,7 @@ class Commands:
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
-            if not entry.machine.find_resumable(config):
+            if not entry.machine.search.find_resumable(entry.machine.config, config):
                 raise errors.StateError(
                     f"Experiment {experiment_id} has no trial to go on with. Raise "
                     "searcher.max_length to train longer, raise max_trials for more trials, or "

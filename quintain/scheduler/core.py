@@ -7,11 +7,11 @@ import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import experiment, experiment_spec, log, states
+from quintain.records import deletion, experiment, experiment_spec, log, states
 from quintain.scheduler import deletions, entries, faults
 from quintain.scheduler import effects as effects_lib
 from quintain.store import session as session_lib
@@ -257,6 +257,23 @@ class Core:
             root = self.checkpoint_root(session.get_experiment(experiment_id))
             self._checkpoint_roots[experiment_id] = root
         return self._checkpoint_roots[experiment_id]
+
+    def note_directories(
+        self, record: experiment.Experiment, uuids: Sequence[str]
+    ) -> list[deletion.Deletion]:
+        """Returns notes, to be stored, of all directories of an experiment.
+
+        Args:
+            record: The experiment.
+            uuids: Its checkpoints.
+        """
+        note, kinds = self.deletions.note, deletion.DeletionKind
+        notes = note(kinds.CHECKPOINT, self.checkpoint_root(record), uuids, record.id)
+        notes += note(kinds.EXPERIMENT, self.home / "scratch", [str(record.id)], record.id)
+        code = pathlib.Path(record.model_dir).parent
+        if record.model_dir and code.parent == self.home / "experiments":
+            notes += note(kinds.EXPERIMENT, code.parent, [code.name], record.id)
+        return notes
 
     def find_protected(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""

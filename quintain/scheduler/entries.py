@@ -40,6 +40,12 @@ class LiveRun:
     is_exit_known: bool = False
     """Whether what its end means was recorded before it ended."""
 
+    exit_event: dict[str, Any] | None = None
+    """What it said about its end, where that is judged by its log, once that is complete."""
+
+    matched_policies: set[int] = dataclasses.field(default_factory=set)
+    """Log policies of the experiment of which a line was found, by their place."""
+
     is_killed: bool = False
     """Whether the launcher was told to end it."""
 

@@ -8,9 +8,11 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | kind | further keys | what happened |
 |---|---|---|
 | `start` | `config`, `source_checkpoint`, `trial_seed` | the experiment was created |
-| `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `problem`, `checkpoint`, \
-`exited_reason` | a trial did a workload |
+| `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `further`, `problem`, \
+`checkpoint`, `exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether \
+that ends the `trial` or the whole `search` |
 | `failure` | `request_id`, `reason`, `is_counted` | a trial's process is gone, and work with it |
+| | `is_final`, `excluded_slots` | of this kind and of `exit`: what its log policies say |
 | `damage` | `request_id`, `fallback`, `reason` | a trial's newest checkpoints can't be read; \
 `fallback` is an older one, or null for its beginning |
 | `exit` | `request_id`, `exited_reason`, `reason`, `error` | a trial's code ended, and says why; \
@@ -20,33 +22,25 @@ Events are plain mappings with `kind` and `time` (seconds since the epoch):
 | `extend` | `max_trials` | a user asked for more trials |
 | `resume` | `config`, `hparams` | a user takes up the ended experiment again |
 | `fatal` | `reason` | the experiment can't go on |
+| `taken_up` | | a master took it up again; the time before does not count |
+| `time_up` | `reason` | its budget of time is used up |
 | `drained` | | no process is left of an experiment that is stopping |
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
 from quintain.records import codec, experiment_spec, states, workload
+from quintain.scheduler import active_time, identical_errors, search_driver, trial_machine
 from quintain.scheduler import effects as effects_lib
-from quintain.scheduler import identical_errors, search_driver, trial_machine
 from quintain.search import base_search
 
 MAX_LOSSES: Final = 5
 """Processes of a trial that may be lost in a row, through nobody's fault, before it counts."""
 
 _State = states.ExperimentState
-COMMANDS: Final = {
-    "pause": _State.PAUSED,
-    "activate": _State.ACTIVE,
-    "cancel": _State.STOPPING_CANCELED,
-    "kill": _State.STOPPING_CANCELED,
-}
-_LAST: Final = {
-    _State.STOPPING_COMPLETED: _State.COMPLETED,
-    _State.STOPPING_CANCELED: _State.CANCELED,
-    _State.STOPPING_ERROR: _State.ERROR,
-}
 
 
 class ExperimentMachine:
@@ -76,6 +70,7 @@ class ExperimentMachine:
         self.search = search_driver.SearchDriver(config)
         self._identical_errors = identical_errors.IdenticalErrors()
         self.progress = 0.0
+        self._active_time = active_time.ActiveTime()
 
     @property
     def trials(self) -> dict[str, trial_machine.TrialMachine]:
@@ -93,7 +88,7 @@ class ExperimentMachine:
             _State.CANCELED,
         ):
             return
-        states.check_transition(self.state, COMMANDS[command])
+        states.check_transition(self.state, states.COMMANDS[command])
 
     def apply(self, event: Mapping[str, Any]) -> effects_lib.Effects:
         """Changes the state by one event.
@@ -103,6 +98,16 @@ class ExperimentMachine:
         """
         effects = effects_lib.Effects()
         self.search.time = event["time"]
+        self._active_time.note(event, is_active=self.state is _State.ACTIVE)
+        self._apply(event, effects)
+        if self.search.is_over and self._is_searching:
+            self._shut_down()
+        progress = self.search.progress
+        can_fall = event["kind"] in ("extend", "resume")
+        self.progress = progress if can_fall else max(self.progress, progress)
+        return effects
+
+    def _apply(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         match event["kind"]:
             case "start":
                 self.search.start(
@@ -130,18 +135,21 @@ class ExperimentMachine:
                 self._extend(event["max_trials"], effects)
             case "resume":
                 self._resume(event, effects)
-            case "fatal":
-                self._stop(_State.STOPPING_ERROR, event["reason"])
+            case "fatal" | "time_up" as kind:
+                is_fatal = kind == "fatal"
+                state = _State.STOPPING_ERROR if is_fatal else _State.STOPPING_COMPLETED
+                self._stop(state, event["reason"])
+            case active_time.TAKEN_UP:
+                pass  # The active time has noted it.
             case "drained":
                 self._finish(effects)
             case kind:
                 raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
-        if self.search.is_over and self._is_searching:
-            self._shut_down()
-        progress = self.search.progress
-        can_fall = event["kind"] in ("extend", "resume")
-        self.progress = progress if can_fall else max(self.progress, progress)
-        return effects
+
+    def find_time_left(self, now: float) -> float:
+        """Returns the seconds left of the budget of time at a moment (seconds since the epoch)."""
+        budget = self.config.searcher.time_budget
+        return math.inf if budget is None else budget - self._active_time.until(now)
 
     def describe(self) -> dict[str, Any]:
         """Returns the whole state as plain data, for comparisons."""
@@ -178,11 +186,16 @@ class ExperimentMachine:
                 return
             case workload.WorkloadKind.VALIDATE:
                 metric = codec.from_plain(float, event["metric"])
-                trial.record_validation(metric, is_best=self.search.note_metric(metric))
+                further = codec.from_plain(tuple[float, ...], event.get("further", ()))
+                trial.record_validation(metric, self.search.note_metric(metric), further)
+                if event.get("stop") == "trial":
+                    trial.request_stop(event["stop_reason"])
+                elif event.get("stop") == "search" and self._is_searching:
+                    self._stop(_State.STOPPING_COMPLETED, event["stop_reason"])
             case workload.WorkloadKind.CHECKPOINT:
                 trial.record_checkpoint(event["checkpoint"])
         if event.get("exited_reason") == workload.ExitedReason.USER_CANCELED:
-            trial.request_stop()
+            trial.request_stop("The trial's code asked to stop.")
         elif event.get("exited_reason") == workload.ExitedReason.INVALID_HP:
             self._end_invalid(trial, "", effects)
             return
@@ -194,6 +207,10 @@ class ExperimentMachine:
             return
         effects.changed[trial.request_id] = None
         before = trial.total_batches
+        trial.excluded_slots |= frozenset(event.get("excluded_slots", ()))
+        if event.get("is_final") and not self.state.is_stopping:
+            self._end_failed(trial, event["reason"], effects)
+            return
         is_counted = event.get("is_counted", True)
         if not is_counted:
             trial.losses += 1
@@ -307,7 +324,7 @@ class ExperimentMachine:
 
     def _command(self, command: str, effects: effects_lib.Effects) -> None:
         if command in ("pause", "activate"):
-            self.state = COMMANDS[command]
+            self.state = states.COMMANDS[command]
             if command == "activate":
                 self.search.advance_all(effects)
             return
@@ -315,17 +332,10 @@ class ExperimentMachine:
         if not (self.state.is_stopping or self.state.is_terminal):
             self._stop(_State.STOPPING_CANCELED, "Killed." if command == "kill" else "Canceled.")
 
-    def find_resumable(self, config: experiment_spec.ExperimentSpec) -> list[str]:
-        """Returns the trials that go on if the ended experiment is taken up with a config.
-
-        They are described at `SearchDriver.find_resumable`.
-        """
-        return self.search.find_resumable(self.config, config)
-
     def _resume(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         """Takes up the ended experiment again."""
         config = experiment_spec.parse(event["config"])
-        chosen = self.find_resumable(config)
+        chosen = self.search.find_resumable(self.config, config)
         self.config = config
         self._set_active()
         self.search.resume(config, chosen, event.get("hparams"), effects)
@@ -335,6 +345,7 @@ class ExperimentMachine:
         self.is_killed = False
         self.reason = ""
         self.end_time = None
+        self._active_time.forget()
         self.search.forget_errors()
         self._identical_errors.forget()
 
@@ -364,11 +375,14 @@ class ExperimentMachine:
     def _finish(self, effects: effects_lib.Effects) -> None:
         if not self.state.is_stopping:
             return
+        is_completed = self.state is _State.STOPPING_COMPLETED
         for trial in self.trials.values():
             if not trial.state.is_terminal:
-                trial.end(states.TrialState.CANCELED, self.reason, None, self.search.time)
+                has_result = is_completed and trial.best_metric is not None
+                state = states.TrialState.COMPLETED if has_result else states.TrialState.CANCELED
+                trial.end(state, self.reason, None, self.search.time)
                 self.search.note_end(trial, effects)
-        self.state = _LAST[self.state]
+        self.state = states.LAST[self.state]
         self.end_time = self.search.time
 
     def _shut_down(self) -> None:

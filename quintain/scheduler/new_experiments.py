@@ -16,7 +16,7 @@ from quintain.records import (
     experiment,
     experiment_spec,
     provenance,
-    searcher_config,
+    searcher_base,
     states,
     trial,
 )
@@ -156,7 +156,7 @@ def _add_new(
     return added
 
 
-def _find_source(core: core_lib.Core, config: searcher_config.SearcherConfig) -> str | None:
+def _find_source(core: core_lib.Core, config: searcher_base.SearcherConfig) -> str | None:
     """Returns the checkpoint from which all trials start, or None."""
     with core.store.reading() as session:
         if config.source_checkpoint_uuid is not None:

@@ -10,14 +10,15 @@ import logging
 import time
 
 from quintain.records import run
-from quintain.scheduler import core as core_lib
 from quintain.scheduler import (
+    active_time,
     entries,
     home_identity,
     model_files,
     orphans,
     scheduling,
 )
+from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ def recover(
         for record in records:
             if not record.state.is_terminal:
                 with core.containing(record.id, "while it was loaded"):
-                    core.entries[record.id] = core.load(record.id)
+                    entry = core.entries[record.id] = core.load(record.id)
+                    if entry.config.searcher.time_budget is not None:
+                        core.apply(entry, {"kind": active_time.TAKEN_UP})
         for each in runs:
             with core.containing(each.experiment_id, "while its processes were taken over"):
                 _take_over(core, processes, launcher, each)

@@ -14,6 +14,7 @@ from quintain.scheduler import (
     entries,
     faults,
     launch_tokens,
+    log_policies,
     policy,
     process_exits,
     worker_calls,
@@ -76,6 +77,7 @@ class Scheduling:
                 while self._exits:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
+                self._end_overdue()
                 self._end_runs()
                 self._finish_experiments()
                 checkpoint_gc.collect_running(core)
@@ -110,6 +112,7 @@ class Scheduling:
     def _keep_lines(self) -> None:
         if self._lines:
             lines = [line for line in self._lines if self._is_known(line.trial_id)]
+            log_policies.note_lines(self._core, lines)
             self._core.write(lambda session: session.add_logs(lines))
             self._lines = []
 
@@ -156,7 +159,9 @@ class Scheduling:
         """
         core, trial_id = self._core, live.record.trial_id
         entry = core.entry(live.record.experiment_id)
-        event = process_exits.describe(entry, live, ended, reason)
+        event = live.exit_event or process_exits.describe(entry, live, ended, reason)
+        if event is not None:
+            log_policies.decide(event, entry, live, len(self._slots))
 
         def write(session: session_lib.Session) -> None:
             forget_run(core, session, live.record)
@@ -174,6 +179,18 @@ class Scheduling:
         core.notify()
 
     # What has to end.
+
+    def _end_overdue(self) -> None:
+        """Ends experiments whose budget of time is used up; their trials save themselves."""
+        for entry in list(self._core.entries.values()):
+            with self._core.containing(entry.id, "while its budget of time was looked at"):
+                machine = entry.machine
+                is_active = machine.state is states.ExperimentState.ACTIVE
+                if is_active and machine.find_time_left(time.time()) <= 0:
+                    reason = (
+                        f"searcher.time_budget: {entry.config.searcher.time_budget:g} s are up."
+                    )
+                    self._core.apply(entry, {"kind": "time_up", "reason": reason})
 
     def _end_runs(self) -> None:
         now = time.monotonic()
@@ -245,12 +262,13 @@ class Scheduling:
             if not core.is_active(entry.id):
                 continue
             count = entry.config.resources.slots_per_trial
-            if count > len(free):
+            excluded = entry.machine_of(trial_id).excluded_slots
+            taken = tuple([slot for slot in free if slot not in excluded][:count])
+            if count > len(taken):
                 continue
-            taken = tuple(free[:count])
             with core.containing(entry.id, f"while trial {trial_id} was started"):
                 launches.append(self._prepare(entry, trial_id, taken))
-                free = free[count:]
+                free = [slot for slot in free if slot not in taken]
         records = [record for _, record in launches]
 
         def write(session: session_lib.Session) -> None:
@@ -298,8 +316,9 @@ class Scheduling:
         record = run.Run(
             launch_id, trial_id, entry.id, taken, run.RunState.LAUNCHING, None, time.time()
         )
+        has_gpu = any(self._slots[slot].kind is slots_lib.SlotKind.GPU for slot in taken)
         environment = {
-            **entry.config.environment.as_mapping(),
+            **entry.config.environment.as_mapping(has_gpu=has_gpu),
             "QUINTAIN_MASTER": self._address,
             "QUINTAIN_TOKEN": self._launch_key.build_token(trial_id, launch_id),
             "QUINTAIN_TRIAL_ID": str(trial_id),

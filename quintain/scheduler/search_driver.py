@@ -144,7 +144,7 @@ class SearchDriver:
             effects: Gets what this does.
         """
         self._settings = trial_settings.TrialSettings.from_config(config)
-        length = getattr(config.searcher, "max_length", 0)
+        length: int = getattr(config.searcher, "max_length", 0)
         for request_id in request_ids:
             trial = self.trials[request_id]
             before, has_failed = trial.total_batches, trial.state is states.TrialState.ERROR

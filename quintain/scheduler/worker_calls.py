@@ -305,7 +305,11 @@ class WorkerCalls:
                 session.add_logs([row])
                 session.save_run(record)
 
-            core.apply(entry, event, write)
+            if entry.config.log_policies:
+                core.write(write)
+                live.exit_event = event
+            else:
+                core.apply(entry, event, write)
             live.is_exit_known, live.record = True, record
             live.outstanding, live.since = None, time.monotonic()
 

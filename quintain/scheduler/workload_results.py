@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from quintain import errors
-from quintain.records import checkpoint, codec, metric, workload
+from quintain.records import checkpoint, codec, metric, trial_filter, workload
 from quintain.scheduler import deletions, entries
 from quintain.store import session as session_lib
 
@@ -28,10 +28,15 @@ def describe(
             event["num_batches"] = work.num_batches
         case workload.WorkloadKind.VALIDATE:
             value, problem = find_metric(entry.config.searcher.metric, result.metrics)
+            if not problem:
+                event["metric"] = codec.to_plain(value)
+                try:
+                    event |= _find_further(entry, result)
+                    event |= _find_stop(entry, request_id, result)
+                except errors.ConfigError as error:
+                    problem = str(error)
             if problem:
                 event["problem"] = problem
-            else:
-                event["metric"] = codec.to_plain(value)
         case workload.WorkloadKind.CHECKPOINT:
             if result.checkpoint is None:
                 raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
@@ -44,18 +49,63 @@ def describe(
     return event
 
 
-def find_metric(name: str, metrics: dict[str, Any]) -> tuple[float, str]:
-    """Returns the searched metric, and what is wrong with it, or an empty text."""
+def _find_further(entry: entries.Entry, result: workload.WorkloadResult) -> dict[str, Any]:
+    """Returns the other metrics that decide; nothing if there are none.
+
+    Raises:
+        ConfigError: If the validation did not give one of them.
+    """
+    found = []
+    for index, objective in enumerate(getattr(entry.config.searcher, "further_objectives", ())):
+        field = f"searcher.further_objectives[{index}].metric"
+        value, problem = find_metric(objective.metric, result.metrics, field)
+        if problem:
+            raise errors.ConfigError(problem)
+        found.append(codec.to_plain(value))
+    return {"further": found} if found else {}
+
+
+def _find_stop(
+    entry: entries.Entry, request_id: str, result: workload.WorkloadResult
+) -> dict[str, str]:
+    """Returns what a validation ends, the search or its trial, and why; nothing if it ends none.
+
+    Raises:
+        ConfigError: If a condition names a metric that the validation did not give.
+    """
+    plain = codec.to_plain(result.metrics)
+    values = {f"validation/{name}": [value] for name, value in plain.items()}
+    values["total_batches"] = [result.workload.total_batches]
+    for field, ended in (("stop_when", "search"), ("stop_trial_when", "trial")):
+        condition = getattr(entry.config.searcher, field)
+        if not condition:
+            continue
+        try:
+            (is_fulfilled,) = trial_filter.parse(condition, values).test(values, 1)
+        except errors.ConfigError as error:
+            problem = str(error).removeprefix("where: ")
+            raise errors.ConfigError(f"searcher.{field}: {problem}") from None
+        if is_fulfilled:
+            trial_id = entry.trial_ids[request_id]
+            why = f"Trial {trial_id} fulfils searcher.{field}: {condition}"
+            return {"stop": ended, "stop_reason": why}
+    return {}
+
+
+def find_metric(
+    name: str, metrics: dict[str, Any], field: str = "searcher.metric"
+) -> tuple[float, str]:
+    """Returns a metric that decides, and what is wrong with it, or an empty text."""
     if name not in metrics:
         known = ", ".join(sorted(metrics)) or "no metrics"
         return math.nan, (
-            f"searcher.metric: got {name!r}, but the validation gave {known}."
+            f"{field}: got {name!r}, but the validation gave {known}."
             f"{errors.suggest(name, metrics)}"
         )
     try:
         return codec.from_plain(float, metrics[name]), ""
     except (TypeError, ValueError, KeyError, OverflowError):
-        return math.nan, f"searcher.metric: {name!r} is {metrics[name]!r}, expected one number."
+        return math.nan, f"{field}: {name!r} is {metrics[name]!r}, expected one number."
 
 
 def write(
@@ -69,7 +119,7 @@ def write(
     total = work.total_batches + work.num_batches
     if work.kind is workload.WorkloadKind.CHECKPOINT and result.checkpoint is not None:
         machine = entry.machine_of(trial_id)
-        has_metric = any(at == total for at, _ in machine.validations)
+        has_metric = any(each.at == total for each in machine.validations)
         session.add_checkpoint(
             checkpoint.Checkpoint(
                 uuid=result.checkpoint.uuid,
@@ -77,7 +127,7 @@ def write(
                 experiment_id=entry.id,
                 total_batches=total,
                 files=result.checkpoint.files,
-                metric=machine.validations[-1][1] if has_metric else None,
+                metric=machine.validations[-1].metric if has_metric else None,
                 time=result.end_time,
             )
         )

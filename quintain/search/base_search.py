@@ -137,6 +137,20 @@ class SearchMethod(abc.ABC):
             length: Units that it was trained for.
         """
 
+    @property
+    def num_further(self) -> int:
+        """Metrics that decide besides the first."""
+        return 0
+
+    def note_further(self, request_id: str, metrics: Sequence[float]) -> None:
+        """Called before `on_validated` with the other metrics that decide, as they were measured.
+
+        Args:
+            request_id: The trial.
+            metrics: One for each of the config's `further_objectives`.
+        """
+        del request_id, metrics
+
     def on_checkpointed(self, request_id: str) -> list[Operation]:
         """Called when a requested checkpoint is saved."""
         del request_id

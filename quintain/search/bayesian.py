@@ -1,11 +1,12 @@
-"""Bayesian search: a tree of Parzen estimators proposes points where good ones are likely.
+"""Bayesian search: points are proposed where good ones are likely, by the samplers of Optuna.
 
 Source:
-    Bergstra et al., 2011 (https://papers.nips.cc/paper/4443), as Optuna implements it.
+    Parzen estimators: Bergstra et al., 2011 (https://papers.nips.cc/paper/4443).
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from typing_extensions import override
@@ -14,11 +15,23 @@ from quintain.search import base_search, hyperparameters, rungs
 from quintain.search import space as space_lib
 
 
-class TpeSearch(base_search.SearchMethod):
+class Sizes(TypedDict):
+    """How large a search is; see `BayesianSearch`."""
+
+    max_length: int
+    max_trials: int
+    max_concurrent_trials: NotRequired[int]
+
+
+Sampler = Callable[[Any, int], Any]
+"""Builds a sampler from the module `optuna.samplers` and a seed."""
+
+
+class BayesianSearch(base_search.SearchMethod):
     """Proposes each trial from the results of the ones before, and may stop bad ones early.
 
     With more than one rung, a trial is stopped at the first rung where it is not among the best, as
-    in `AshaStoppingSearch`, and its last result is what the estimators learn from. The proposals
+    in `AshaStoppingSearch`, and its last result is what the sampler learns from. The proposals
     follow from the seed and the order of the results.
     """
 
@@ -26,39 +39,40 @@ class TpeSearch(base_search.SearchMethod):
         self,
         space: space_lib.Space,
         random: np.random.RandomState,
+        sampler: Sampler,
         *,
         max_length: int,
         max_trials: int,
         max_concurrent_trials: int = 0,
-        num_startup_trials: int = 10,
         num_rungs: int = 1,
         divisor: float = 4.0,
+        further_signs: Sequence[bool] = (),
     ) -> None:
-        """Creates the estimators.
+        """Creates the study.
 
         Args:
             space: The hyperparameters.
             random: Source of all random numbers.
+            sampler: What proposes points.
             max_length: Units to train the best trials for.
             max_trials: Trials in all.
             max_concurrent_trials: Trials at once; 0 for 4, because a proposal learns only from
                 trials that have ended.
-            num_startup_trials: Trials drawn at random first.
             num_rungs: Rungs of early stopping; 1 trains each trial to the end.
             divisor: One trial of so many goes on to the next rung.
+            further_signs: For each further metric that decides, whether smaller values are better.
         """
         super().__init__(space, random)
         import optuna  # noqa: PLC0415 - takes a second, which other methods need not pay
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
-        sampler = optuna.samplers.TPESampler(
-            n_startup_trials=num_startup_trials,
-            seed=int(random.randint(0, 2**31)),
-            multivariate=False,
-            constant_liar=True,
+        self._study = optuna.create_study(
+            sampler=sampler(optuna.samplers, int(random.randint(0, 2**31))),
+            directions=["minimize"] * (1 + len(further_signs)),
         )
-        self._study = optuna.create_study(sampler=sampler, direction="minimize")
+        self._further_signs = further_signs
+        self._further: dict[str, list[float]] = {}
         self._rungs = [
             rungs.Rung(length)
             for length in base_search.rung_lengths(max_length, divisor, num_rungs)
@@ -71,6 +85,8 @@ class TpeSearch(base_search.SearchMethod):
             for dimension in space.dimensions
             if not isinstance(dimension.hyperparameter, hyperparameters.Const)
         }
+        while space.first_points:
+            self._study.enqueue_trial(self._to_proposal(space.first_points.popleft()))
         self._proposals: dict[str, Any] = {}
         self._rung_of: dict[str, int] = {}
         self._num_created = 0
@@ -81,6 +97,18 @@ class TpeSearch(base_search.SearchMethod):
     def start(self) -> list[base_search.Operation]:
         count = min(self.max_concurrent_trials, self.max_trials)
         return [operation for _ in range(count) for operation in self._create_next()]
+
+    @property
+    @override
+    def num_further(self) -> int:
+        return len(self._further_signs)
+
+    @override
+    def note_further(self, request_id: str, metrics: Sequence[float]) -> None:
+        self._further[request_id] = [
+            base_search.to_signed(metric, smaller_is_better=is_smaller)
+            for metric, is_smaller in zip(metrics, self._further_signs, strict=True)
+        ]
 
     @override
     def on_validated(
@@ -145,15 +173,93 @@ class TpeSearch(base_search.SearchMethod):
         first = self._rungs[0].length
         return [create, *base_search.train_and_validate(create.request_id, first)]
 
+    def _to_proposal(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of a point as the sampler names them."""
+        proposal = {}
+        for dimension in self.space.dimensions:
+            if dimension.name not in point or dimension.name not in self._distributions:
+                continue
+            value = point[dimension.name]
+            if isinstance(dimension.hyperparameter, hyperparameters.Categorical):
+                proposal[dimension.name] = list(dimension.hyperparameter.vals).index(value)
+            else:
+                proposal[dimension.name] = value
+        return proposal
+
     def _learn(self, request_id: str, metric: float) -> None:
         """Tells the estimators the result of a trial; it is told once."""
         proposal = self._proposals.pop(request_id, None)
         if proposal is None:
             return
-        if metric == base_search.WORST_METRIC:
+        values = [metric, *self._further.pop(request_id, ())]
+        if base_search.WORST_METRIC in values:
             self._study.tell(proposal, state=self._optuna.trial.TrialState.FAIL)
         else:
-            self._study.tell(proposal, metric)
+            self._study.tell(proposal, values)
+
+
+def _build_tpe(samplers: Any, seed: int, num_startup_trials: int) -> Any:
+    return samplers.TPESampler(
+        n_startup_trials=num_startup_trials, seed=seed, multivariate=False, constant_liar=True
+    )
+
+
+def build_tpe(
+    space: space_lib.Space,
+    random: np.random.RandomState,
+    *,
+    num_startup_trials: int = 10,
+    num_rungs: int = 1,
+    divisor: float = 4.0,
+    **sizes: Unpack[Sizes],
+) -> BayesianSearch:
+    """Builds a search by a tree of Parzen estimators.
+
+    Args:
+        space: The hyperparameters.
+        random: Source of all random numbers.
+        num_startup_trials: Trials drawn at random before the estimators are used.
+        num_rungs: See `BayesianSearch`.
+        divisor: See `BayesianSearch`.
+        **sizes: See `BayesianSearch`.
+    """
+    sampler = functools.partial(_build_tpe, num_startup_trials=num_startup_trials)
+    return BayesianSearch(space, random, sampler, num_rungs=num_rungs, divisor=divisor, **sizes)
+
+
+def build_multi_objective(
+    space: space_lib.Space,
+    random: np.random.RandomState,
+    *,
+    further_objectives: Sequence[Mapping[str, Any]],
+    sampler: str = "tpe",
+    num_startup_trials: int = 10,
+    population_size: int = 50,
+    **sizes: Unpack[Sizes],
+) -> BayesianSearch:
+    """Builds a search for the points that are best in several metrics.
+
+    Source:
+        NSGA-II: Deb et al., 2002 (https://doi.org/10.1109/4235.996017). Parzen estimators: Ozaki
+        et al., 2022 (https://doi.org/10.1613/jair.1.13188).
+
+    Args:
+        space: The hyperparameters.
+        random: Source of all random numbers.
+        further_objectives: `metric` and `smaller_is_better` of each metric besides the first.
+        sampler: `tpe` or `nsga2`.
+        num_startup_trials: Trials drawn at random before the estimators of `tpe` are used.
+        population_size: Trials of a generation of `nsga2`.
+        **sizes: See `BayesianSearch`.
+    """
+
+    def build(samplers: Any, seed: int) -> Any:
+        if sampler == "tpe":
+            return _build_tpe(samplers, seed, num_startup_trials)
+        return samplers.NSGAIISampler(population_size=population_size, seed=seed)
+
+    signs = [objective["smaller_is_better"] for objective in further_objectives]
+    return BayesianSearch(space, random, build, further_signs=signs, **sizes)
 
 
 def _to_distribution(optuna: Any, hyperparameter: hyperparameters.Hyperparameter) -> Any:
@@ -164,9 +270,8 @@ def _to_distribution(optuna: Any, hyperparameter: hyperparameters.Hyperparameter
             return distributions.IntDistribution(minval, maxval)
         case hyperparameters.Double(minval, maxval):
             return distributions.FloatDistribution(minval, maxval)
-        case hyperparameters.Log(minval, maxval, base):
-            low, high = sorted((base**minval, base**maxval))
-            return distributions.FloatDistribution(low, high, log=True)
+        case hyperparameters.Log():
+            return distributions.FloatDistribution(*hyperparameter.bounds, log=True)
         case hyperparameters.Categorical(vals):
             return distributions.CategoricalDistribution(range(len(vals)))
         case _:

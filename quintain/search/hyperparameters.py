@@ -4,9 +4,13 @@ import abc
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import numpy as np
+
+from quintain import errors
+
+_MISSING: Final = object()
 
 
 class Hyperparameter(abc.ABC):
@@ -30,6 +34,14 @@ class Hyperparameter(abc.ABC):
 
         Raises:
             ValueError: If it is not known.
+        """
+
+    @abc.abstractmethod
+    def accept(self, value: Any) -> Any:
+        """Returns a value that a user chose, as it is drawn.
+
+        Raises:
+            ValueError: Saying what would be expected, if it can't be.
         """
 
     def perturb(self, value: Any, random: np.random.RandomState, factor: float) -> Any:
@@ -63,6 +75,12 @@ class Const(Hyperparameter):
         """Returns 1."""
         return 1
 
+    def accept(self, value: Any) -> Any:
+        """Only the value itself fits."""
+        if not _is_same(value, self.val):
+            raise ValueError(f"{errors.show(self.val)}, a constant")
+        return value
+
 
 @dataclasses.dataclass(frozen=True)
 class Categorical(Hyperparameter):
@@ -81,6 +99,13 @@ class Categorical(Hyperparameter):
     def num_points(self) -> int:
         """Returns the number of values."""
         return len(self.vals)
+
+    def accept(self, value: Any) -> Any:
+        """Only one of the values fits."""
+        found = next((one for one in self.vals if _is_same(value, one)), _MISSING)
+        if found is _MISSING:
+            raise ValueError(f"one of {', '.join(map(errors.show, self.vals))}")
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +133,12 @@ class Int(Hyperparameter):
         """Returns `count`, or how many numbers there are, if they are fewer."""
         return min(_require_count(self.count), self.maxval - self.minval + 1)
 
+    def accept(self, value: Any) -> int:
+        """Whole numbers from `minval` to `maxval` fit."""
+        if _is_number(value) and value == int(value) and self.minval <= value <= self.maxval:
+            return int(value)
+        raise ValueError(f"a whole number from {self.minval} to {self.maxval}")
+
     def perturb(self, value: int, random: np.random.RandomState, factor: float) -> int:
         """Multiplies by `1 - factor` and rounds down, or by `1 + factor` and rounds up."""
         decreases = random.random_sample() < 0.5
@@ -134,6 +165,10 @@ class Double(Hyperparameter):
     def num_points(self) -> int:
         """Returns `count`."""
         return _require_count(self.count)
+
+    def accept(self, value: Any) -> float:
+        """Numbers from `minval` to `maxval` fit."""
+        return _accept(value, self.minval, self.maxval)
 
     def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
         """Multiplies by `1 - factor` or `1 + factor`."""
@@ -163,11 +198,39 @@ class Log(Hyperparameter):
         """Returns `count`."""
         return _require_count(self.count)
 
+    def accept(self, value: Any) -> float:
+        """Numbers from the smallest to the largest power fit, not their exponents."""
+        return _accept(value, *self.bounds)
+
     def perturb(self, value: float, random: np.random.RandomState, factor: float) -> float:
         """Multiplies the value, not the exponent, by `1 - factor` or `1 + factor`."""
         moved = value * (1 - factor if random.random_sample() < 0.5 else 1 + factor)
-        low, high = sorted((self.base**self.minval, self.base**self.maxval))
+        low, high = self.bounds
         return float(max(low, min(high, moved)))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest power."""
+        low, high = sorted((self.base**self.minval, self.base**self.maxval))
+        return low, high
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _accept(value: Any, low: float, high: float) -> float:
+    # Powers are seldom exact: 10 ** -3 may be a little more than 0.001.
+    if _is_number(value) and (
+        low <= value <= high or any(math.isclose(value, end) for end in (low, high))
+    ):
+        return float(min(max(value, low), high))
+    raise ValueError(f"a number from {low:g} to {high:g}")
 
 
 def _round(number: float) -> int:

@@ -20,6 +20,8 @@ class Validated:
     metric: float
     """The metric as it was measured."""
     length: int
+    further: tuple[float, ...] = ()
+    """The other metrics that decide, as they were measured."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,8 +181,9 @@ class Searcher:
                 f"{len(self._open)}."
             )
         match event:
-            case Validated(request_id, metric, length):
+            case Validated(request_id, metric, length, further):
                 self._note_length(request_id, length)
+                self._method.note_further(request_id, further)
                 signed = base_search.to_signed(metric, smaller_is_better=self._smaller_is_better)
                 operations = self._method.on_validated(request_id, signed, length)
             case Checkpointed(request_id):

@@ -158,7 +158,9 @@ def simulate(
                 length = result.lengths[request_id]
                 result.validations[request_id].append(length)
                 metric = metric_fn(request_id, length)
-                queue.extend(search.record(searcher.Validated(request_id, metric, length)))
+                further = (metric,) * search.method.num_further
+                event = searcher.Validated(request_id, metric, length, further)
+                queue.extend(search.record(event))
             case base_search.Checkpoint(request_id):
                 queue.extend(search.record(searcher.Checkpointed(request_id)))
             case base_search.Close(request_id):

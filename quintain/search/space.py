@@ -11,9 +11,10 @@ Example:
     (['dropout', 'learning_rate', 'units'], 0.1, True)
 """
 
+import collections
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,8 +54,14 @@ class Space:
     """
 
     def __init__(self, dimensions: Sequence[Dimension]) -> None:
-        """Stores the hyperparameters, sorted by name at every level."""
+        """Stores the hyperparameters, sorted by name at every level.
+
+        Attributes:
+            first_points: Values by dotted name, of one, several or all hyperparameters, that the
+                next points that are drawn have.
+        """
         self.dimensions = tuple(sorted(dimensions, key=lambda dimension: dimension.path))
+        self.first_points: collections.deque[dict[str, Any]] = collections.deque()
         self._is_flat = not any(
             dimension.when or len(dimension.path) > 1 for dimension in self.dimensions
         )
@@ -84,9 +91,48 @@ class Space:
     def sample(self, random: np.random.RandomState) -> Hparams:
         """Draws all hyperparameters, in the order of their names.
 
-        Unused ones are drawn as well and then left out, so that the others do not depend on them.
+        Unused ones are drawn as well and then left out, so that the others do not depend on them;
+        and so are those that the next of `first_points` gives.
         """
-        return self._assemble([part.hyperparameter.sample(random) for part in self.dimensions])
+        drawn = [part.hyperparameter.sample(random) for part in self.dimensions]
+        if not self.first_points:
+            return self._assemble(drawn)
+        given = self.first_points.popleft()
+        names = [part.name for part in self.dimensions]
+        return self._assemble(
+            [given.get(name, value) for name, value in zip(names, drawn, strict=True)]
+        )
+
+    def parse_points(self, points: Sequence[Mapping[str, Any]], path: str) -> list[dict[str, Any]]:
+        """Returns points that a user chose, as values by dotted name.
+
+        Args:
+            points: Values by name, of groups in mappings or by dotted names.
+            path: Where they are in the config, for messages.
+
+        Raises:
+            ConfigError: Listing unknown names, and values that are not in their ranges.
+        """
+        known = {part.name: part.hyperparameter for part in self.dimensions}
+        problems: list[errors.Problem] = []
+        parsed = []
+        there = f" There are: {', '.join(known)}."
+        for index, point in enumerate(points):
+            values = {}
+            for name, value in _flatten(point, known):
+                try:
+                    values[name] = known[name].accept(value)
+                except KeyError:
+                    near = errors.suggest(name, known)
+                    message = f"unknown hyperparameter.{near or there}"
+                    problems.append(errors.Problem(f"{path}[{index}].{name}", message))
+                except ValueError as error:
+                    message = f"got {errors.show(value)}, expected {error}."
+                    problems.append(errors.Problem(f"{path}[{index}].{name}", message))
+            parsed.append(values)
+        if problems:
+            raise errors.ConfigError.from_problems(problems)
+        return parsed
 
     def grid(self) -> Iterator[Hparams]:
         """Yields the points of the grid; the last name varies fastest.
@@ -187,6 +233,18 @@ class Space:
             if not unused:
                 return used
             used -= unused
+
+
+def _flatten(
+    values: Mapping[str, Any], known: Container[str], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yields the values of a point by dotted name."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value and name not in known:
+            yield from _flatten(value, known, f"{name}.")
+        else:
+            yield name, value
 
 
 def get(hparams: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -91,6 +91,13 @@ class Summary(TypedDict):
     best_metric: Number | None
 
 
+class Export(TypedDict):
+    """Models of a checkpoint that were exported."""
+
+    directory: str
+    files: list[str]
+
+
 class Rung(TypedDict):
     """Trials of a search at one length of training."""
 

@@ -19,6 +19,7 @@ from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
 from quintain.server import access, answers, direct_calls, page_files, responses
+from quintain.server import exports as exports_lib
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
@@ -125,7 +126,7 @@ def build_app(
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),
         trials.build_router(calls, master.commands),
-        checkpoints.build_router(calls, master.commands),
+        checkpoints.build_router(calls, master.commands, exports_lib.Exports(home)),
         runs.build_router(run_index),
         tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
         timeline.build_router(calls),

@@ -7,28 +7,22 @@ that ends.
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import select
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from typing import IO, Final
+from typing import Final
 
-import quintain
-from quintain import errors
 from quintain.client import home as home_lib
+from quintain.server import own_commands
 
 MAX_PROCESSES: Final = 4
 """Most that run at a time; the one that was opened first ends for another."""
 
 _START_SECS: Final = 120.0
 _END_SECS: Final = 5.0
-_MAX_PROBLEM: Final = 2000
-_BAD_INPUT: Final = 2
-"""Exit code of a command that was asked for what it can't do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,16 +79,11 @@ class TensorBoards:
     def _start(self, arguments: Sequence[str]) -> _Board:
         with tempfile.TemporaryFile() as problems:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *("-m", "quintain.cli.main", "tensorboard"),
-                    *("--json", "--until_stdin_closes"),
-                    *arguments,
-                ],
+                own_commands.build("tensorboard", "--json", "--until_stdin_closes", *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=problems,
-                env=self._build_environment(),
+                env=own_commands.build_environment(self._home),
                 start_new_session=True,
             )
             line = _read_line(process)
@@ -102,19 +91,7 @@ class TensorBoards:
                 return _Board(process, str(json.loads(line)["url"]))
             except (ValueError, LookupError, TypeError):
                 code = _end(process)
-                problem = _read_end(problems)
-            if code == _BAD_INPUT:
-                raise errors.ConfigError(problem.removeprefix("Error: "))
-            raise errors.ClusterError(f"TensorBoard does not start: {problem}")
-
-    def _build_environment(self) -> dict[str, str]:
-        root = str(pathlib.Path(quintain.__file__).parents[1])
-        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        return {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(paths),
-            home_lib.HOME_VARIABLE: str(self._home.path),
-        }
+                raise own_commands.explain(problems, code, "TensorBoard does not start") from None
 
 
 def _read_line(process: subprocess.Popen[bytes]) -> bytes:
@@ -122,12 +99,6 @@ def _read_line(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], _START_SECS)
     return process.stdout.readline() if ready else b""
-
-
-def _read_end(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - _MAX_PROBLEM, 0))
-    return file.read().decode("utf-8", errors="replace").strip()
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:

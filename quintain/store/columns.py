@@ -39,11 +39,12 @@ TABLES: Final[dict[type[Any], str]] = {
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 _PLAIN: Final = frozenset({int, str, bytes})
+_KEPT: Final = frozenset({int, float, str, bytes, bool, type(None)})
 
 R = TypeVar("R")
 
@@ -66,9 +67,11 @@ def to_row(record: Any) -> dict[str, Any]:
 
 def to_column(value: Any) -> Any:
     """Returns what a column holds of the value of a field."""
+    if type(value) in _KEPT:
+        return value
     if isinstance(value, enum.Enum):
         return value.value
-    if value is None or isinstance(value, int | float | str | bytes):
+    if isinstance(value, int | float | str | bytes):
         return value
     return to_json(value)
 

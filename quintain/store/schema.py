@@ -1,28 +1,8 @@
 """The tables, one for each kind of record; `columns` says what they hold of the record's fields."""
 
-import math
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
-
-
-class Number(sa.types.TypeDecorator[float]):
-    """A float; not-a-number survives SQLite, which takes it for NULL, and sorts last."""
-
-    impl = sa.Double
-    cache_ok = True
-
-    def bind_processor(self, dialect: sa.Dialect) -> Callable[[float | None], Any] | None:
-        """Returns what makes a number one that the database can hold."""
-        if dialect.name != "sqlite":
-            return super().bind_processor(dialect)
-
-        def to_column(value: float | None) -> Any:
-            return "NaN" if value is not None and math.isnan(value) else value
-
-        return to_column
-
 
 METADATA: Final = sa.MetaData(
     naming_convention={
@@ -47,9 +27,9 @@ EXPERIMENTS: Final = sa.Table(
     sa.Column("model_dir", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("labels", sa.Text, nullable=False),
-    sa.Column("progress", Number, nullable=False),
-    sa.Column("start_time", Number, nullable=False),
-    sa.Column("end_time", Number),
+    sa.Column("progress", sa.Double, nullable=False),
+    sa.Column("start_time", sa.Double, nullable=False),
+    sa.Column("end_time", sa.Double),
     sa.Column("is_archived", sa.Boolean, nullable=False),
     sa.Column("parent_id", sa.Integer),
     sa.Column("reason", sa.Text, nullable=False),
@@ -70,12 +50,13 @@ TRIALS: Final = sa.Table(
     sa.Column("restarts", sa.Integer, nullable=False),
     sa.Column("total_batches", sa.BigInteger, nullable=False),
     sa.Column("latest_checkpoint", sa.String(64)),
-    sa.Column("best_metric", Number),
-    sa.Column("latest_metric", Number),
+    sa.Column("best_metric", sa.Double),
+    sa.Column("latest_metric", sa.Double),
     sa.Column("progress", sa.Double, nullable=False),
     sa.Column("start_time", sa.Double),
     sa.Column("end_time", sa.Double),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
@@ -108,9 +89,9 @@ CURVES: Final = sa.Table(
     sa.Column("group", sa.String(32), primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("num_points", sa.BigInteger, nullable=False),
-    sa.Column("last", Number, nullable=False),
-    sa.Column("min", Number, nullable=False),
-    sa.Column("max", Number, nullable=False),
+    sa.Column("last", sa.Double, nullable=False),
+    sa.Column("min", sa.Double, nullable=False),
+    sa.Column("max", sa.Double, nullable=False),
     sa.Column("last_batches", sa.BigInteger, nullable=False),
     sa.Column("points", sa.LargeBinary, nullable=False),
     sa.Index(None, "experiment_id", "trial_id"),
@@ -135,7 +116,7 @@ CHECKPOINTS: Final = sa.Table(
     sa.Column("total_batches", sa.BigInteger, nullable=False),
     sa.Column("state", sa.String(32), nullable=False),
     sa.Column("files", sa.Text, nullable=False),
-    sa.Column("metric", Number),
+    sa.Column("metric", sa.Double),
     sa.Column("metadata", sa.Text, nullable=False),
     sa.Column("time", sa.Double, nullable=False),
 )

@@ -1,12 +1,10 @@
 """What can be done in one transaction of the store."""
 
-import functools
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
 from quintain import errors
 from quintain.records import (
@@ -21,7 +19,7 @@ from quintain.records import (
     states,
     trial,
 )
-from quintain.store import columns, queries, reading, schema
+from quintain.store import columns, queries, reading, statements
 
 NUM_KEPT_CHANGES: Final = 100_000
 """Newest changes that are kept. Whoever has seen fewer begins anew."""
@@ -36,14 +34,10 @@ class Session(reading.Reader):
 
     def __init__(self, connection: sa.Connection) -> None:
         """Stores the connection, in whose transaction everything happens."""
-        is_sqlite = connection.dialect.name == "sqlite"
-
-        def select(query: str, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-            if is_sqlite:  # Its driver takes the query as it is, which saves most of the time.
-                return connection.exec_driver_sql(query, dict(values))
-            return connection.execute(sa.text(query), values)
-
-        super().__init__(select, is_sqlite=is_sqlite, failure=exc.OperationalError)
+        self._runner = statements.find_runner(connection)
+        super().__init__(
+            self._runner.run, is_sqlite=self._runner.is_sqlite, failure=self._runner.failure
+        )
         self._connection = connection
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
@@ -68,7 +62,7 @@ class Session(reading.Reader):
         """
         if isinstance(record, experiment.DamagedExperiment):
             raise errors.StateError(f"Experiment {record.id}: {record.reason}")
-        self._update(record, "id")
+        self._update(record)
         self._note(change.ChangeKind.EXPERIMENT, record.id)
 
     def delete_experiment(self, experiment_id: int) -> None:
@@ -78,8 +72,7 @@ class Session(reading.Reader):
             NotFoundError: If there is none of this id.
         """
         self.get_experiment(experiment_id)
-        table = schema.EXPERIMENTS
-        self._connection.execute(sa.delete(table).where(table.c.id == experiment_id))
+        self._run("DELETE FROM experiments WHERE id = :id", id=experiment_id)
         self._note(change.ChangeKind.EXPERIMENT_DELETED, experiment_id)
 
     # Trials
@@ -91,13 +84,24 @@ class Session(reading.Reader):
         return added
 
     def update_trial(self, record: trial.TrialRecord) -> None:
-        """Replaces the trial of the same id.
+        """Replaces the trial of the same id; its note, which is the user's, stays.
 
         Raises:
             NotFoundError: If there is none.
         """
-        self._update(record, "id")
+        self._update(record, kept=("note",))
         self._note_trial(record)
+
+    def set_trial_note(self, trial_id: int, note: str) -> trial.TrialRecord:
+        """Replaces the note of a trial and returns the trial.
+
+        Raises:
+            NotFoundError: If there is none of this id.
+        """
+        self._run("UPDATE trials SET note = :note WHERE id = :id", id=trial_id, note=note)
+        record = self.get_trial(trial_id)
+        self._note_trial(record)
+        return record
 
     def _note_trial(self, record: trial.TrialRecord) -> None:
         self._owners[record.id] = record.experiment_id
@@ -107,36 +111,30 @@ class Session(reading.Reader):
         self, experiment_id: int, state: states.TrialState, reason: str, end_time: float
     ) -> None:
         """Ends those trials of an experiment that have not ended, without reading them."""
-        table = schema.TRIALS
-        going = [each.value for each in states.TrialState if not each.is_terminal]
-        has_not_ended = (table.c.experiment_id == experiment_id) & table.c.state.in_(going)
-        for trial_id in self._connection.scalars(sa.select(table.c.id).where(has_not_ended)).all():
+        where = queries.Where(experiment_id=experiment_id)
+        where.add_any("state", [each for each in states.TrialState if not each.is_terminal])
+        for (trial_id,) in list(self._select(f"SELECT id FROM trials {where}", where.values)):
             self._note(change.ChangeKind.TRIAL, experiment_id, trial_id)
-        self._connection.execute(
-            sa.update(table)
-            .where(has_not_ended)
-            .values(state=state.value, reason=reason, end_time=end_time)
+        self._run(
+            f"UPDATE trials SET state = :last, reason = :reason, end_time = :end_time {where}",
+            **where.values,
+            last=state.value,
+            reason=reason,
+            end_time=end_time,
         )
 
     # Events
 
     def add_event(self, experiment_id: int, event: dict[str, Any]) -> int:
         """Stores an event of an experiment and returns its number, which grows with time."""
-        result = self._connection.execute(
-            sa.insert(schema.EVENTS),
-            {"experiment_id": experiment_id, "event": columns.to_json(event)},
-        )
-        return int(_only_key(result))
+        row = {"experiment_id": experiment_id, "event": columns.to_json(event)}
+        return int(self._insert("events", row))
 
     # Metrics
 
     def add_metrics(self, rows: Sequence[metric.MetricRow]) -> None:
         """Stores metrics. Many rows at once are much faster than one at a time."""
-        first_id = self._find_next_id("metrics")
-        self._add_all(rows)
-        for trial_id in dict.fromkeys(row.trial_id for row in rows):
-            owner = self._find_owner(trial_id)
-            self._note(change.ChangeKind.METRICS, owner, trial_id, first_id)
+        self._add_all(rows, change.ChangeKind.METRICS)
         for trial_id, points in curve.collect(rows).items():
             self._extend_curves(trial_id, points)
 
@@ -147,18 +145,16 @@ class Session(reading.Reader):
         """
         where = queries.Where(trial_id=trial_id)
         where.add("total_batches > :total", total=total_batches)
-        self._connection.execute(sa.text(f"DELETE FROM batch_metrics {where}"), where.values)
+        self._run(f"DELETE FROM batch_metrics {where}", **where.values)
         where.add('"group" != :system', system=metric.MetricGroup.SYSTEM.value)
-        deleted = self._connection.execute(sa.text(f"DELETE FROM metrics {where}"), where.values)
-        if deleted.rowcount:
+        if self._run(f"DELETE FROM metrics {where}", **where.values):
             owner = self._find_owner(trial_id)
             self._note(change.ChangeKind.CUT, owner, trial_id, total_batches)
             self.rebuild_curves(trial_id)
 
     def rebuild_curves(self, trial_id: int) -> None:
         """Makes the curves of a trial anew from its metrics; damaged rows of these are left out."""
-        table = schema.CURVES
-        self._connection.execute(sa.delete(table).where(table.c.trial_id == trial_id))
+        self._run("DELETE FROM curves WHERE trial_id = :trial_id", trial_id=trial_id)
         rows = self._list_rows(trial_id)
         if rows:
             self._save_curves(curve.build(self._find_owner(trial_id), rows))
@@ -179,8 +175,7 @@ class Session(reading.Reader):
         self._save_curves(extended)
 
     def _save_curves(self, curves: Sequence[curve.Curve]) -> None:
-        if curves:  # An empty list would be one row of nothing.
-            self._connection.execute(_SAVE_CURVE, [columns.to_row(each) for each in curves])
+        self._runner.run_all(statements.save(curve.Curve), [self._to_row(each) for each in curves])
 
     def add_batch_metrics(
         self, trial_id: int, total_batches: int, batch_metrics: Sequence[dict[str, Any]]
@@ -192,14 +187,9 @@ class Session(reading.Reader):
             total_batches: Batches that it had trained on after the last of them.
             batch_metrics: One mapping for each batch.
         """
-        self._connection.execute(
-            sa.insert(schema.BATCH_METRICS),
-            {
-                "trial_id": trial_id,
-                "total_batches": total_batches,
-                "batch_metrics": columns.to_json(list(batch_metrics)),
-            },
-        )
+        texts = columns.to_json(list(batch_metrics))
+        row = {"trial_id": trial_id, "total_batches": total_batches, "batch_metrics": texts}
+        self._run(statements.insert("batch_metrics", tuple(row)), **row)
 
     # Checkpoints
 
@@ -215,7 +205,7 @@ class Session(reading.Reader):
         Raises:
             NotFoundError: If there is none.
         """
-        self._update(record, "uuid")
+        self._update(record)
         self._note_checkpoint(record)
 
     def _note_checkpoint(self, record: checkpoint.Checkpoint) -> None:
@@ -226,19 +216,13 @@ class Session(reading.Reader):
 
     def add_logs(self, rows: Sequence[log.LogRow]) -> None:
         """Stores lines; they get their numbers in this order."""
-        first_id = self._find_next_id("logs")
-        self._add_all(rows)
-        for trial_id in dict.fromkeys(row.trial_id for row in rows):
-            owner = self._find_owner(trial_id)
-            self._note(change.ChangeKind.LOGS, owner, trial_id, first_id)
+        self._add_all(rows, change.ChangeKind.LOGS)
 
     # Processes
 
     def save_run(self, record: run.Run) -> None:
         """Stores a process, or replaces the one of the same launch; its span begins."""
-        table = schema.RUNS
-        self._connection.execute(sa.delete(table).where(table.c.launch_id == record.launch_id))
-        self._connection.execute(sa.insert(table), columns.to_row(record))
+        self._run(statements.save(run.Run), **self._to_row(record))
         span = run.Span(
             record.launch_id,
             record.trial_id,
@@ -246,28 +230,26 @@ class Session(reading.Reader):
             record.slots,
             record.start_time,
         )
-        self._connection.execute(_BEGIN_SPAN, columns.to_row(span))
+        self._run(statements.add_new(run.Span), **self._to_row(span))
         self._note(change.ChangeKind.RUN, record.experiment_id, record.trial_id)
 
     def delete_run(self, launch_id: str) -> None:
         """Forgets a process, whose span ends; one that is not known is no error."""
-        table, spans = schema.RUNS, schema.SPANS
-        is_this = table.c.launch_id == launch_id
-        found = self._connection.execute(sa.select(table).where(is_this)).first()
-        if found is None:
-            return
-        self._connection.execute(sa.delete(table).where(is_this))
-        self._connection.execute(
-            sa.update(spans).where(spans.c.launch_id == launch_id).values(end_time=time.time())
-        )
-        self._note(change.ChangeKind.RUN, found.experiment_id, found.trial_id)
+        query = "DELETE FROM runs WHERE launch_id = :launch_id RETURNING experiment_id, trial_id"
+        for experiment_id, trial_id in list(self._select(query, {"launch_id": launch_id})):
+            self._run(
+                "UPDATE spans SET end_time = :now WHERE launch_id = :launch_id",
+                launch_id=launch_id,
+                now=time.time(),
+            )
+            self._note(change.ChangeKind.RUN, experiment_id, trial_id)
 
     # The home, and what is to be deleted in it
 
     def set_home_id(self, home_id: str) -> None:
         """Notes the home whose database this is."""
-        self._connection.execute(sa.delete(schema.HOME))
-        self._connection.execute(sa.insert(schema.HOME), {"home_id": home_id})
+        self._run("DELETE FROM home")
+        self._run("INSERT INTO home (home_id) VALUES (:home_id)", home_id=home_id)
 
     def add_deletions(self, records: Sequence[deletion.Deletion]) -> None:
         """Notes directories that are to be deleted."""
@@ -275,8 +257,7 @@ class Session(reading.Reader):
 
     def remove_deletions(self, ids: Collection[int]) -> None:
         """Forgets deletions that are done."""
-        table = schema.DELETIONS
-        self._connection.execute(sa.delete(table).where(table.c.id.in_(list(ids))))
+        self._runner.run_all("DELETE FROM deletions WHERE id = :id", [{"id": each} for each in ids])
 
     # Changes
 
@@ -288,13 +269,11 @@ class Session(reading.Reader):
             {"kind": kind.value, "experiment_id": owner, "trial_id": trial_id, "ref": ref}
             for (kind, owner, trial_id, _), ref in self._changes.items()
         ]
-        self._connection.execute(sa.insert(schema.CHANGES), rows)
-        newest = self._find_next_id("changes") - 1
+        query = statements.insert("changes", tuple(rows[0]))
+        self._runner.run_all(query, rows[:-1])
+        newest = int(self._insert("changes", rows[-1]))
         if newest // _PRUNING_STEP > (newest - len(rows)) // _PRUNING_STEP:
-            table = schema.CHANGES
-            self._connection.execute(
-                sa.delete(table).where(table.c.id <= newest - NUM_KEPT_CHANGES)
-            )
+            self._run("DELETE FROM changes WHERE id <= :last", last=newest - NUM_KEPT_CHANGES)
         return True
 
     def _note(
@@ -317,46 +296,51 @@ class Session(reading.Reader):
             self._owners[trial_id] = self._find_value(query, {"trial_id": trial_id})
         return self._owners[trial_id]
 
-    def _find_next_id(self, table: str) -> int:
-        return int(self._find_value(f"SELECT max(id) FROM {table}") or 0) + 1
-
     # All kinds
 
+    def _run(self, query: str, **values: Any) -> int:
+        """Runs a statement; returns how many rows it changed."""
+        return int(self._runner.run(query, values).rowcount)
+
+    def _insert(self, table: str, row: Mapping[str, Any], key: str = "id") -> Any:
+        """Inserts a row; returns its key."""
+        query = f"{statements.insert(table, tuple(row))} RETURNING {key}"
+        ((value,),) = self._select(query, row)
+        return value
+
     def _add(self, record: R) -> R:
-        table = _find_table(type(record))
-        result = self._connection.execute(sa.insert(table), columns.to_row(record))
-        return self._get(type(record), next(iter(table.primary_key)).name, _only_key(result))
+        """Stores a record and returns it, with the next number if its `id` is 0."""
+        kind: Any = type(record)
+        (key,) = statements.find_keys(kind)
+        row = self._to_row(record)
+        value = self._insert(columns.TABLES[kind], row, key)
+        if key in row:
+            return record
+        added: R = kind(**{**vars(record), key: value})
+        return added
 
-    def _add_all(self, records: Sequence[Any]) -> None:
-        if records:
-            table = _find_table(type(records[0]))
-            self._connection.execute(sa.insert(table), [columns.to_row(row) for row in records])
+    def _add_all(self, records: Sequence[Any], kind: change.ChangeKind | None = None) -> None:
+        """Stores records of one kind; those of trials are noted as changes from the first on."""
+        if not records:
+            return
+        first, *rows = [self._to_row(record) for record in records]
+        table = columns.TABLES[type(records[0])]
+        first_id = self._insert(table, first)
+        self._runner.run_all(statements.insert(table, tuple(first)), rows)
+        if kind is not None:
+            for trial_id in dict.fromkeys(record.trial_id for record in records):
+                self._note(kind, self._find_owner(trial_id), trial_id, first_id)
 
-    def _update(self, record: Any, key: str) -> None:
-        table = _find_table(type(record))
+    def _update(self, record: Any, kept: tuple[str, ...] = ()) -> None:
+        kind: Any = type(record)
+        if not self._run(statements.update(kind, kept), **self._to_row(record)):
+            (key,) = statements.find_keys(kind)
+            raise self._missing(kind, key, getattr(record, key))
+
+    def _to_row(self, record: Any) -> dict[str, Any]:
         row = columns.to_row(record)
-        value = row.pop(key)
-        query = _build_update(table, key)
-        result = self._connection.execute(query, {**row, "value_of_key": value})
-        if not result.rowcount:
-            raise self._missing(type(record), key, value)
-
-
-_SAVE_CURVE: Final = sa.insert(schema.CURVES).prefix_with("OR REPLACE", dialect="sqlite")
-_BEGIN_SPAN: Final = sa.insert(schema.SPANS).prefix_with("OR IGNORE", dialect="sqlite")
-
-
-@functools.cache
-def _build_update(table: sa.Table, key: str) -> sa.Update:
-    return sa.update(table).where(table.c[key] == sa.bindparam("value_of_key"))
-
-
-def _find_table(kind: type[Any]) -> sa.Table:
-    return schema.METADATA.tables[columns.TABLES[kind]]
-
-
-def _only_key(result: sa.CursorResult[Any]) -> Any:
-    keys = result.inserted_primary_key
-    if keys is None:
-        raise errors.StoreError("The database gave no key to a new row.")
-    return keys[0]
+        if self._is_sqlite:
+            for name, value in row.items():
+                if value != value:
+                    row[name] = statements.NOT_A_NUMBER
+        return row

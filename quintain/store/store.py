@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -81,6 +82,8 @@ class Store(reading.ReadableStore):
         try:
             yield
         except exc.DBAPIError as error:
+            raise _explain(error.orig, self._engine.url) from error
+        except sqlite3.Error as error:
             raise _explain(error, self._engine.url) from error
         except OverflowError as error:
             raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
@@ -111,7 +114,7 @@ def open_store(
         _migrate(engine)
     except exc.DBAPIError as error:
         engine.dispose()
-        raise _explain(error, url) from error
+        raise _explain(error.orig, url) from error
     except errors.StoreError:
         engine.dispose()
         raise
@@ -162,6 +165,6 @@ def _migrate(engine: sa.Engine) -> None:
             alembic.command.upgrade(config, "head")
 
 
-def _explain(error: exc.DBAPIError, url: sa.URL) -> errors.StoreError:
+def _explain(error: BaseException | None, url: sa.URL) -> errors.StoreError:
     place = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
-    return failures.explain(str(error.orig), str(place))
+    return failures.explain(str(error), str(place))

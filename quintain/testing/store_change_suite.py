@@ -37,6 +37,7 @@ class ChangeSuite(store_case.StoreCase):
         writes: list[tuple[Callable[[session_lib.Session], object], list[tuple[object, ...]]]] = [
             (lambda s: s.update_experiment(s.get_experiment(owner)), [("experiment", None, None)]),
             (lambda s: s.update_trial(s.get_trial(trial_id)), [("trial", trial_id, None)]),
+            (lambda s: s.set_trial_note(trial_id, "new"), [("trial", trial_id, None)]),
             (
                 lambda s: s.add_metrics(first_two),
                 [("metrics", trial_id, "1")],

@@ -110,6 +110,20 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             record, latest_metric=0
         )
 
+    def test_notes_of_trials_are_the_users(self, store: stores.Store, trial_id: int) -> None:
+        """What the platform stores of a trial leaves its note."""
+        with store.reading() as session:
+            former = session.get_trial(trial_id)
+        with store.transaction() as session:
+            assert session.set_trial_note(trial_id, "mine").note == "mine"
+        with store.transaction() as session:
+            session.update_trial(dataclasses.replace(former, restarts=3))
+        with store.reading() as session:
+            found = session.get_trial(trial_id)
+        assert found == dataclasses.replace(former, restarts=3, note="mine")
+        with pytest.raises(errors.NotFoundError), store.transaction() as session:
+            session.set_trial_note(999, "nobody's")
+
     def test_events_keep_their_order(self, store: stores.Store, trial_id: int) -> None:
         """And later ones can be asked for."""
         del trial_id

@@ -7,6 +7,7 @@ dotted paths into its `ExperimentConfig`; a batch is one step of its trainer.
 import contextlib
 import importlib
 import pathlib
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -104,11 +105,12 @@ def build_params(
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
     importlib.import_module("quintain.nlp.experiments")
     if model_dir is not None:
-        _import_experiments(pathlib.Path(model_dir))
-    return exp_factory.get_exp_config(_experiment_name(config))
+        import_experiments(pathlib.Path(model_dir))
+    advice = "One of your own is registered by a file in the experiment's model directory."
+    return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
-def _import_experiments(directory: pathlib.Path) -> None:
+def import_experiments(directory: pathlib.Path) -> None:
     """Imports the files of a directory that register experiments."""
     if not directory.is_dir():
         return
@@ -222,8 +224,10 @@ class TaskTrialController(base_trial.TrialController):
         strategy = distribution.build_strategy(params.runtime)
         self._contexts.enter_context(distribution.precision(params.runtime))
         keras.utils.set_random_seed(spec.seed)
+        # What the task keeps there, such as a vocabulary, belongs to its model.
+        self._kept_files = pathlib.Path(spec.scratch_dir) / "task"
         with strategy.scope():
-            task = task_factory.get_task(params.task, logging_dir=spec.scratch_dir)
+            task = task_factory.get_task(params.task, logging_dir=str(self._kept_files))
             self._trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=True)
 
     @property
@@ -274,8 +278,11 @@ class TaskTrialController(base_trial.TrialController):
         return base_trial.ValidationResult(_to_metrics(logs), max(steps, 0) * size)
 
     def save(self, directory: str) -> None:
-        """Writes a checkpoint as `quintain train` does, and the settings beside it."""
+        """Writes a checkpoint as `quintain train` does, with settings and the task's files."""
         self._initialize()
+        for path in self._kept_files.iterdir() if self._kept_files.is_dir() else ():
+            if path.is_file():
+                shutil.copyfile(path, pathlib.Path(directory, path.name))
         manager = self._build_manager(directory)
         manager.save()
         manager.sync()

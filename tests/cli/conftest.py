@@ -271,6 +271,10 @@ class FakeCalls(calls.Calls):
         self.done.append(("kill trial", trial_id))
         return self.get_trial(trial_id)
 
+    def note_trial(self, trial_id, note):
+        self.done.append(("note trial", trial_id, note))
+        return self.get_trial(trial_id)
+
     def rerun_trial(self, trial_id):
         self.done.append(("rerun trial", trial_id))
         return self.experiments[2]

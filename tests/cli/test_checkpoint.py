@@ -1,7 +1,12 @@
+import dataclasses
 import json
+import shutil
 
 import pytest
 import tensorflow as tf
+
+from quintain.nlp.serving import translator
+from quintain.records import checkpoint_manifest
 
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 
@@ -210,3 +215,21 @@ def test_average_of_nothing_says_what_is_missing(quintain, arguments, message):
 
     assert code == 2
     assert message in stderr
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_a_search_over_translations_is_exported(quintain, model_dir, tmp_path):
+    source = tmp_path / "0b1c2d3e"
+    shutil.copytree(model_dir, source)
+    manifest = checkpoint_manifest.Manifest(1, "TaskTrialController", 2, 1, 1, 1, {})
+    text = json.dumps(dataclasses.asdict(manifest))
+    (source / checkpoint_manifest.FILE_NAME).write_text(text)
+
+    code, stdout, _ = quintain("checkpoint", "export", source, "-o", tmp_path / "out")
+
+    assert (code, stdout) == (0, f"{tmp_path}/out/saved_model\n")
+    exported, run = (
+        translator.Translator.load(str(path))
+        for path in (tmp_path / "out" / "saved_model", model_dir)
+    )
+    assert exported.translate(["red"]) == run.translate(["red"])

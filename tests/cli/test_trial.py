@@ -84,6 +84,14 @@ def test_trials_are_killed_and_run_again(quintain, calls_fake):
     assert "Created experiment 2" in stdout
 
 
+def test_a_note_is_written_and_shown(quintain, calls_fake):
+    quintain("trial", "note", 1, "two words")
+    assert calls_fake.done == [("note trial", 1, "two words")]
+    calls_fake.trials[1] = dataclasses.replace(calls_fake.trials[1], note="two words")
+    assert quintain("trial", "note", 1)[1] == "two words\n"
+    assert "two words" in quintain("trial", "describe", 1)[1]
+
+
 def test_lists_are_filtered_by_state(quintain, calls_fake):
     _, stdout, _ = quintain("trial", "list", 1, "--state", "error", "--json")
 

@@ -86,6 +86,8 @@ def test_the_whole_road_leads_from_text_to_scores(locale_dir, tmp_path):
     settings = {
         "PATH": path,
         "VOCAB_SIZE": "300",
+        "NUM_LINES": "10",
+        "PORT": "0",
         "PRETRAIN_STEPS": "20",
         "FINETUNE_STEPS": "60",
         "PRETRAIN_SET": f"{SIZES},task.train_data.global_batch_size=8,"
@@ -108,3 +110,13 @@ def test_the_whole_road_leads_from_text_to_scores(locale_dir, tmp_path):
     assert metrics["cls_accuracy"] > 0.9
     assert metrics["f1"] > 0.9
     assert (tmp_path / "classifier" / "vocabulary.model").exists()
+    texts, predictions = (
+        [line.split("\t") for line in (tmp_path / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("test.tsv", "predictions.tsv")
+    )
+    assert len(texts) == 10
+    labels = [label for _, label in texts]
+    assert sum(row[0] == label for row, label in zip(predictions, labels, strict=True)) >= 8
+    answer, health = map(json.loads, (tmp_path / "answer.txt").read_text().splitlines())
+    assert [set(one["probabilities"]) for one in answer["predictions"]] == [set(WORDS) | {"en"}] * 2
+    assert health["status"] == "ok"

@@ -23,6 +23,12 @@ def test_the_examples_are_valid_in_both_dialects(validator, path):
     assert list(validator.iter_errors(yaml_io.load_file(str(path)))) == []
 
 
+def test_exported_configs_are_valid(validator):
+    content = yaml_io.load_file(str(ROOT / "tests" / "records" / "exported.yaml"))
+
+    assert list(validator.iter_errors(content)) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

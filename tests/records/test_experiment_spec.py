@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 
 from quintain import errors
@@ -125,22 +127,55 @@ def test_overrides_win_over_the_file(tmp_path):
     assert config.description == "mnist"
 
 
-def test_fields_about_containers_are_accepted_and_found():
-    content = {"bind_mounts": [{"host_path": "/a"}], "resources": {"shm_size": 4, "weight": 2}}
+EXPORTED = pathlib.Path(__file__).with_name("exported.yaml").read_text()
 
-    config = parse(NEW + "bind_mounts: [{host_path: /a, container_path: /b}]\n")
 
-    assert config.searcher.name
-    assert experiment_dialects.find_container_fields(content) == [
-        "bind_mounts",
-        "resources.shm_size",
+def test_exported_configs_are_read_as_they_are():
+    content = yaml_io.load_text(EXPORTED)
+
+    unused = experiment_dialects.find_unused_fields(content)
+    config = experiment_spec.parse(content)
+
+    assert config.data == {}
+    assert config.checkpoint_policy == "best"
+    assert config.max_restarts == 5
+    assert (config.min_checkpoint_period, config.min_validation_period) == (None, None)
+    assert config.checkpoint_storage.directory("/home") == "/a/b"
+    assert config.hyperparameters["warmup"] is None
+    assert (config.searcher.max_length, config.searcher.mode) == (937, "standard")
+    assert [(each.name, each.action) for each in config.log_policies] == [
+        (None, "cancel_retries"),
+        (None, "exclude_node"),
+        ("CUDA OOM", None),
+        ("told", None),
     ]
+    assert {"integrations", "slurm", "workspace", "preemption_timeout"} < set(unused)
+    assert "bind_mounts" not in unused  # It says nothing.
+    assert experiment_spec.parse(config.as_dict()) == config
 
 
-def test_environment_variables_are_lists_of_assignments():
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_restrats: null", r"Did you mean 'max_restarts'"),
+        ("checkpoint_storage: {type: s3, bucket: b}", r"type: got 's3'.*directories of this mach"),
+        ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
+        ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),
+        ("environment: {environment_variables: {gpus: [A=1]}}", r"Did you mean 'gpu'"),
+    ],
+)
+def test_mistakes_in_exported_configs_are_reported(text, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        parse(NEW + text + "\n")
+
+
+def test_environment_variables_are_those_of_the_slot():
     config = parse(NEW + "environment: {image: x, environment_variables: [A=1, B=x=y]}\n")
+    chosen = parse(EXPORTED).environment
 
-    assert config.environment.as_mapping() == {"A": "1", "B": "x=y"}
+    assert config.environment.as_mapping(has_gpu=False) == {"A": "1", "B": "x=y"}
+    assert chosen.as_mapping(has_gpu=False) == {"A": "1"}
+    assert chosen.as_mapping(has_gpu=True) == {"A": "2"}
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ class FakeLauncher(launcher_lib.Launcher):
         self.alive = {}
         self.exits = []
         self.killed = []
+        self.lines = []
         self.fails = 0
         self.refused = 0
 
@@ -138,7 +139,8 @@ class FakeLauncher(launcher_lib.Launcher):
 
     @override
     def read_logs(self):
-        return []
+        lines, self.lines = self.lines, []
+        return lines
 
     @override
     def close(self, *, kill):

@@ -233,7 +233,7 @@ def test_the_same_error_of_two_trials_before_their_first_batch_ends_the_experime
     assert [machine.trials[name].state.value for name in (first, second)] == ["ERROR", "ERROR"]
     # They go on if the experiment does.
     machine.apply({"kind": "drained", "time": 2.0})
-    assert machine.find_resumable(machine.config) == [first, second]
+    assert machine.search.find_resumable(machine.config, machine.config) == [first, second]
 
 
 def test_other_errors_break_the_row_and_a_trial_that_trains_lifts_the_limit():
@@ -339,3 +339,40 @@ def test_an_experiment_that_ended_says_when_and_why(state, reason):
     machine = bring_to(state)
 
     assert (machine.reason, machine.end_time) == (reason, 5.0)
+
+
+RANDOM = {"name": "random", "max_length": 4, "max_trials": 3, "max_concurrent_trials": 2}
+
+
+def test_time_counts_while_the_experiment_is_active_and_a_master_runs():
+    machine, trial = start(RANDOM | {"time_budget": 100})
+    for kind, time in [("pause", 50.0), ("activate", 500.0), ("taken_up", 900.0)]:
+        machine.apply({"kind": kind, "time": time})
+
+    assert machine.find_time_left(920.0) == 30.0
+    do(machine, trial)
+    assert do(machine, trial) == "V"
+    machine.apply({"kind": "time_up", "time": 950.0, "reason": "100 s are up."})
+    machine.apply({"kind": "drained", "time": 951.0})
+    assert (machine.state.value, machine.reason) == ("COMPLETED", "100 s are up.")
+    # What has a result counts as completed.
+    assert [one.state.value for one in machine.trials.values()] == ["COMPLETED", "CANCELED"]
+
+
+def test_a_condition_ends_its_trial_or_the_search():
+    machine, first = start(RANDOM)
+    second = list(machine.trials.values())[1]
+    stop = {"kind": "result", "number": 2, "work": "VALIDATE", "metric": 0.5, "time": 2.0}
+    for trial in (first, second):
+        do(machine, trial)
+    machine.apply(
+        {**stop, "request_id": first.request_id, "stop": "trial", "stop_reason": "enough"}
+    )
+    assert do(machine, first) == "C"
+    assert (first.state.value, first.reason) == ("COMPLETED", "enough")
+    assert len(machine.trials) == 3
+
+    machine.apply(
+        {**stop, "request_id": second.request_id, "stop": "search", "stop_reason": "found"}
+    )
+    assert (machine.state.value, machine.reason) == ("STOPPING_COMPLETED", "found")

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from quintain.records import experiment_spec, searcher_config
-from quintain.search import asha, base_search, search_factory, simulate
+from quintain.records import experiment_spec, searcher_base
+from quintain.search import base_search, search_factory, simulate
 
 SEARCHERS = {
     "single": {"max_length": {"batches": 10}},
@@ -107,16 +107,17 @@ def test_bayesian_search_finds_better_points_than_chance():
     assert late_distance(tpe) < 0.5 * late_distance(chance)
 
 
-@pytest.mark.parametrize("name", searcher_config.SEARCHERS)
+@pytest.mark.parametrize("name", searcher_base.SEARCHERS)
 def test_every_method_takes_the_fields_of_its_config(name):
-    shared = searcher_config.SearcherConfig().as_dict()
-    config = searcher_config.SEARCHERS[name]()
+    shared = searcher_base.SearcherConfig().as_dict()
+    config = searcher_base.SEARCHERS[name]()
 
     module, _, builder = config.METHOD.partition(":")
-    build = getattr(importlib.import_module(f"quintain.search.{module}"), builder)
+    method = importlib.import_module(f"quintain.search.{module}")
+    build = getattr(method, builder)
     taken = inspect.signature(build).parameters.keys() - {"space", "random"}
     if "sizes" in taken:
-        taken = taken - {"sizes"} | asha.Sizes.__annotations__.keys()
+        taken = taken - {"sizes"} | method.Sizes.__annotations__.keys()
 
     fields = {field: value for field, value in config.as_dict().items() if field not in shared}
     sections = [value for value in fields.values() if isinstance(value, dict)]

@@ -137,3 +137,36 @@ def test_neighbours_stay_in_range():
         assert 0.0 <= point["dropout"] <= 0.5
         assert 1e-3 <= point["rate"] <= 1e-1
         assert point["metrics"] == ["loss"]
+
+
+SPACE = {
+    "lr": {"type": "log", "minval": -4, "maxval": -1},
+    "net": {"units": {"type": "int", "minval": 1, "maxval": 64}},
+    "kind": {"type": "categorical", "vals": ["a", "b", True]},
+    "c": 3,
+}
+
+
+def test_points_that_are_given_come_first_and_change_no_others():
+    drawn, given = (space_lib.Space.parse(SPACE) for _ in range(2))
+    points = [{"lr": 1e-3, "net": {"units": 8.0}}, {"net.units": 9, "kind": True}]
+    given.first_points.extend(given.parse_points(points, "p"))
+    sources = [np.random.RandomState(1) for _ in range(2)]
+
+    for expected in ({"lr": 1e-3, "net": {"units": 8}}, {"net": {"units": 9}, "kind": True}, {}):
+        assert given.sample(sources[1]) == {**drawn.sample(sources[0]), **expected}
+
+
+def test_points_outside_of_the_space_are_refused():
+    point = {"lrr": 1, "lr": 5, "kind": 1, "c": 4, "net": {"units": 1.5}}
+
+    with pytest.raises(errors.ConfigError) as caught:
+        space_lib.Space.parse(SPACE).parse_points([{}, point], "p")
+
+    assert [(one.path, one.message) for one in caught.value.problems] == [
+        ("p[1].lrr", "unknown hyperparameter. Did you mean 'lr'?"),
+        ("p[1].lr", "got 5, expected a number from 0.0001 to 0.1."),
+        ("p[1].kind", "got 1, expected one of 'a', 'b', True."),
+        ("p[1].c", "got 4, expected 3, a constant."),
+        ("p[1].net.units", "got 1.5, expected a whole number from 1 to 64."),
+    ]

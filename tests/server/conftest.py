@@ -103,6 +103,11 @@ class FakeMaster:
         with self.store.reading() as session:
             return session.get_trial(trial_id)
 
+    def note_trial(self, trial_id, note):
+        self.calls.append(("note trial", trial_id, note))
+        with self.store.reading() as session:
+            return session.get_trial(trial_id)
+
     def rerun_trial(self, trial_id):
         self.calls.append(("rerun trial", trial_id))
         return self._command("rerun", 1)

@@ -101,6 +101,7 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
     over_http.fork_experiment(1, None, ["b=2"])
     over_http.continue_experiment(1, ["c=3"])
     over_http.kill_trial(1)
+    over_http.note_trial(1, "mine")
     over_http.rerun_trial(2)
     over_http.continue_trial(2, ["searcher.max_length=5"])
     over_http.delete_checkpoint(UUID[:8])
@@ -121,6 +122,7 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
         ("continue", 1, ("c=3",)),
         ("continued", 1),
         ("kill trial", 1),
+        ("note trial", 1, "mine"),
         ("rerun trial", 2),
         ("rerun", 1),
         ("continue trial", 2, ("searcher.max_length=5",)),

@@ -20,7 +20,7 @@ from quintain.records import checkpoint, master_status
 from quintain.scheduler import launch_tokens, slots
 from quintain.scheduler import master as master_lib
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, tensorboards
+from quintain.server import direct_calls, exports, tensorboards
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 
@@ -151,6 +151,7 @@ def fill(path, choice, *, hostile):
 def _no_tensorboard(monkeypatch):
     """Starts no process for what happens to be a good request."""
     monkeypatch.setattr(tensorboards.TensorBoards, "open", lambda *_, **__: "")
+    monkeypatch.setattr(exports.Exports, "_run", lambda _, __, target: target.mkdir())
 
 
 @pytest.fixture

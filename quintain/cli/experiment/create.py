@@ -147,10 +147,10 @@ def _open_launcher(model_dir: str, *, is_warm: bool) -> Iterator[process_launche
 
 def _load(config_file: str, assignments: tuple[str, ...]) -> experiment_file.ExperimentFile:
     file = experiment_file.load(config_file, assignments)
-    if file.container_fields:
+    if file.unused_fields:
         click.echo(
-            f"Without effect, as trials are processes and no containers: "
-            f"{', '.join(file.container_fields)}.",
+            "Without effect, as trials are processes of this machine and no containers of a "
+            f"cluster: {', '.join(file.unused_fields)}.",
             err=True,
         )
     return file

@@ -27,8 +27,8 @@ class ExperimentFile:
     lines: dict[str, int]
     """The line of each dotted path in the file."""
 
-    container_fields: tuple[str, ...] = ()
-    """Fields about containers, which have no effect."""
+    unused_fields: tuple[str, ...] = ()
+    """Fields that have no effect here."""
 
     def locate(self, path: str) -> str:
         """Returns file and line of a dotted path."""
@@ -76,7 +76,7 @@ def load(path: str, assignments: Sequence[str] = ()) -> ExperimentFile:
     if problems or config is None:
         raise errors.ConfigError.from_problems(problems)
     text = pathlib.Path(path).read_text(encoding="utf-8")
-    unused = experiment_dialects.find_container_fields(merged)
+    unused = experiment_dialects.find_unused_fields(merged)
     return ExperimentFile(path, text, config, lines, tuple(unused))
 
 

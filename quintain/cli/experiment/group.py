@@ -20,6 +20,11 @@ _COMMANDS: Final = {
         "trials:importance",
         "Show how much each hyperparameter decides.",
     ),
+    "pareto": ("pareto:pareto", "Show the trials that no other beats in all metrics."),
+    "export-data": (
+        "export_data:export_data",
+        "Write all that is known of it as files.",
+    ),
     "best": ("lists:best", "Show the best trials of an experiment."),
     "config": ("lists:config", "Print the config of an experiment."),
     "schema": (

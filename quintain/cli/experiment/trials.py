@@ -54,7 +54,8 @@ def list_trials(
     """List the trials of an experiment.
 
     Names in expressions are columns (state, total_batches, duration), hyperparameters, and metrics:
-    accuracy is the best validation/accuracy of a trial, training/loss.last the newest one.
+    accuracy is the best validation/accuracy of a trial, training/loss.last the newest one. CSV has
+    a column for each hyperparameter and metric.
     """
     selection = trial_table.Selection(where, sort, limit, offset)
     is_chosen = bool(where or sort or limit is not None or offset)
@@ -62,9 +63,9 @@ def list_trials(
     found: Sequence[Any]
     shown: Sequence[output.Column[Any]] = columns.TRIAL_COLUMNS
     with connect.open_calls() as calls:
-        if column_names:
+        if column_names or as_csv:
             table = calls.get_table(experiment_id)
-            found, shown = _choose_columns(table, selection, column_names)
+            found, shown = _choose_columns(table, selection, column_names or _ALL)
         elif is_chosen:
             found = calls.select_trials(experiment_id, selection)
         else:

@@ -2,14 +2,13 @@
 
 import dataclasses
 import logging
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.events import prepared_action
 
 MAX_STEPS: Final = 1_000
@@ -101,9 +100,9 @@ class ProfileSteps(prepared_action.PreparedAction):
             return
         self._is_running = False
         tf.profiler.experimental.stop()
-        profiles = os.path.join(self._log_dir, "plugins", "profile")
-        names = os.listdir(profiles) if os.path.isdir(profiles) else []
-        where = max((os.path.join(profiles, name) for name in names), default=self._log_dir)
+        profiles = file_paths.join(self._log_dir, "plugins", "profile")
+        names = file_io.listdir(profiles) if file_io.isdir(profiles) else []
+        where = max((file_paths.join(profiles, name) for name in names), default=self._log_dir)
         self._report(
             f"The profile is in {where}. To look at it: pip install tensorboard-plugin-profile, "
             f"then tensorboard --logdir={self._log_dir}"

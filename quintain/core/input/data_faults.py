@@ -16,10 +16,9 @@ from typing import Any, Final
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from quintain import errors, user_errors
+from quintain import errors, file_io, file_paths, user_errors
 from quintain.core import config_definitions as cfg
 from quintain.core.input import input_files, line_faults, pipeline_inspection, record_files
-from quintain.orbit import whole_files
 
 SEARCH_SECS: Final = 30.0
 """How long the files are read for, before the search is given up."""
@@ -153,12 +152,12 @@ def check_files(dataset: Any) -> None:
     is_sure = b"ZLIB" not in strings and not any(map(_OTHER_READERS.fullmatch, operations))
     deadline = time.monotonic() + CHECK_SECS
     empty = []
-    for path in filter(whole_files.is_local, _find_paths(strings)):
+    for path in filter(file_paths.is_local, _find_paths(strings)):
         if time.monotonic() > deadline:
             break
         fault = None
         is_gzip = record_files.is_gzip(path)
-        if not os.path.getsize(path):
+        if not file_io.size(path):
             empty.append(path)
         elif is_sure and is_gzip and not is_gzip_meant:
             fault = "is compressed with gzip, but read as if it were not"
@@ -238,6 +237,6 @@ def _decode_strings(tensor: Any) -> list[bytes]:
 
 
 def _is_file(path: str) -> bool:
-    if whole_files.is_local(path):
-        return os.path.isfile(path)
-    return bool(tf.io.gfile.exists(path)) and not tf.io.gfile.isdir(path)
+    if file_paths.is_local(path):
+        return file_io.isfile(path)
+    return bool(file_io.exists(path)) and not file_io.isdir(path)

@@ -7,15 +7,14 @@ checkpoint and restored exactly.
 import difflib
 import functools
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths, file_systems
 from quintain.core import config_definitions as cfg
-from quintain.orbit import iterators, literal_paths, whole_files
+from quintain.orbit import iterators, literal_paths
 
 DatasetFn = Callable[..., tf.data.Dataset]
 
@@ -48,7 +47,8 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         name: Name of the config field, for error messages.
 
     Returns:
-        Files in the order given; those of one pattern sorted by name.
+        Files in the order given; those of one pattern sorted by name. In place of one that only
+        fsspec can read stands a local copy.
 
     Raises:
         ConfigError: If nothing is given.
@@ -61,7 +61,9 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         )
     files: list[str] = []
     for path in paths:
-        if ("*" in path or "?" in path) and not tf.io.gfile.exists(path):
+        if not file_paths.is_local(path):
+            _check_scheme(path, name)
+        if ("*" in path or "?" in path) and not file_io.exists(path):
             matched = _match(path)
             if not matched:
                 raise errors.DataError(f"{name}: no file matches {path!r}. Check the pattern.")
@@ -69,33 +71,49 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         else:
             _check_file(path, name)
             files.append(path)
-    return files
+    return [_fetch(path, name) for path in files]
+
+
+def _check_scheme(path: str, name: str) -> None:
+    try:
+        file_systems.find(path)
+    except OSError as error:
+        raise errors.DataError(f"{name}: got {path!r}, but {error.strerror}.") from error
+
+
+def _fetch(path: str, name: str) -> str:
+    try:
+        return file_io.fetch(path)
+    except OSError as error:
+        raise errors.DataError(f"{name}: {path!r} can't be read ({error.strerror}).") from error
 
 
 def _match(path: str) -> list[str]:
     """Returns the files that match a pattern, of which a directory that exists is no part."""
-    directory, pattern = os.path.split(path)
-    while directory and not tf.io.gfile.isdir(directory):
-        directory, name = os.path.split(directory)
-        pattern = os.path.join(name, pattern)
-    root = literal_paths.directory(directory) if whole_files.is_local(directory) else directory
-    found = tf.io.gfile.glob(os.path.join(root, pattern))
-    return sorted(os.path.join(directory, one[len(root) :].lstrip("/")) for one in found)
+    directory, pattern = file_paths.split(path)
+    while directory and not file_io.isdir(directory):
+        parent, name = file_paths.split(directory)
+        if parent == directory:
+            return []
+        directory, pattern = parent, file_paths.join(name, pattern)
+    root = literal_paths.directory(directory) if file_paths.is_local(directory) else directory
+    found = file_io.glob(file_paths.join(root, pattern))
+    return sorted(file_paths.join(directory, one[len(root) :].lstrip("/")) for one in found)
 
 
 def _check_file(path: str, name: str) -> None:
-    if tf.io.gfile.exists(path):
-        if tf.io.gfile.isdir(path):
+    if file_io.exists(path):
+        if file_io.isdir(path):
             raise errors.DataError(
                 f"{name}: {path!r} is a directory, expected a file. To read all files in it, give "
-                f"{os.path.join(path, '*')!r}."
+                f"{file_paths.join(path, '*')!r}."
             )
         return
-    directory = os.path.dirname(path) or "."
-    if not tf.io.gfile.isdir(directory):
+    directory = file_paths.dirname(path) or "."
+    if not file_io.isdir(directory):
         raise errors.DataError(f"{name}: no file {path!r}; there is no directory {directory!r}.")
-    near = difflib.get_close_matches(os.path.basename(path), tf.io.gfile.listdir(directory), n=1)
-    hint = f"Did you mean {os.path.join(os.path.dirname(path), near[0])!r}?" if near else ""
+    near = difflib.get_close_matches(file_paths.basename(path), file_io.listdir(directory), n=1)
+    hint = f"Did you mean {file_paths.join(file_paths.dirname(path), near[0])!r}?" if near else ""
     raise errors.DataError(f"{name}: no file {path!r}. {hint or 'Check the path.'}")
 
 

@@ -11,9 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-import tensorflow as tf
-
-from quintain import errors
+from quintain import errors, file_io
 
 _COUNT: Final = re.compile(r"Expect \d+ fields but have (?P<count>\d+) in record")
 _MISSING: Final = re.compile(r"Field (?P<place>\d+) is required but missing in record")
@@ -80,7 +78,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 def _read(path: str) -> Iterable[tuple[int, str]]:
     """Yields the numbers and texts of the lines of a file, compressed with gzip or not."""
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)
         lines: Any = gzip.GzipFile(fileobj=file) if is_gzip else file

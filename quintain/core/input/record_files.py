@@ -10,6 +10,8 @@ import time
 import zlib
 from typing import Any, Final
 
+from quintain import file_io
+
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _HEADER: Final = struct.Struct("<QI")
 """Length of a record, and the checksum of the 8 bytes of it; a checksum follows the record."""
@@ -17,13 +19,13 @@ _HEADER: Final = struct.Struct("<QI")
 
 def is_gzip(path: str) -> bool:
     """Returns whether a file begins as those that are compressed with gzip."""
-    with open(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
 
 def is_record_file(path: str) -> bool:
     """Returns whether a file, not compressed, begins with the header of a record."""
-    with open(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         return _read_length(file.read(_HEADER.size)) is not None
 
 
@@ -35,7 +37,8 @@ def find_fault(path: str, *, deadline: float = float("inf")) -> str | None:
         deadline: When to stop looking, by `time.monotonic`.
     """
     try:
-        with gzip.open(path) if is_gzip(path) else open(path, "rb") as file:
+        with file_io.open(path, "rb") as plain:
+            file = gzip.GzipFile(fileobj=plain) if is_gzip(path) else plain
             return _walk(file, deadline)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         return f"is damaged or cut ({error})"

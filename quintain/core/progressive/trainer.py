@@ -1,6 +1,5 @@
 """`ProgressiveTrainer`: changes model, optimizer and data between the stages of a training."""
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,7 +7,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, file_paths, orbit
 from quintain.config import gin_io
 from quintain.core import base_trainer
 from quintain.core.devices import async_loops
@@ -65,7 +64,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
         self._policy = prog_task
         self._progressive_config = config.trainer
         self._trains, self._evaluates = train, evaluate
-        self._export_dir = os.path.join(ckpt_dir, EXPORT_DIRECTORY) if ckpt_dir else ""
+        self._export_dir = file_paths.join(ckpt_dir, EXPORT_DIRECTORY) if ckpt_dir else ""
         self._data_start = tf.Variable(0, dtype=tf.int64, trainable=False, name="data_start")
         self._hooked_checkpoint: checkpoint_fit.HookedCheckpoint | None = None
         super().__init__(

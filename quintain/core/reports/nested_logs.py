@@ -1,13 +1,12 @@
 """Metrics in nested dictionaries, and files and summaries of them."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from quintain import orbit
+from quintain import file_paths, orbit
 from quintain.orbit import whole_files
 
 
@@ -65,7 +64,7 @@ def write_json_summary(log_dir: str, global_step: int, eval_metrics: Mapping[str
         name: str(value.numpy() if hasattr(value, "numpy") else value)
         for name, value in eval_metrics.items()
     }
-    path = os.path.join(log_dir, f"metrics-{global_step}.json")
+    path = file_paths.join(log_dir, f"metrics-{global_step}.json")
     whole_files.write(path, json.dumps(texts, indent=4) + "\n")
 
 

@@ -4,13 +4,12 @@ import contextlib
 import json
 import math
 import operator
-import os
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import checkpoints, cluster_checkpoints, evaluation_log
 from quintain.orbit import cluster, whole_files
@@ -18,7 +17,7 @@ from quintain.orbit import cluster, whole_files
 INFO_FILE: Final = "info.json"
 KEPT_FILE: Final = "kept.json"
 STEP_KEY: Final = "best_ckpt_global_step"
-_NAME: Final = "best_ckpt"
+BEST_CHECKPOINT_NAME: Final = "best_ckpt"
 _BETTER: Final = {"higher": operator.gt, "lower": operator.lt}
 
 
@@ -111,18 +110,26 @@ class BestCheckpointExporter:
         return info
 
     @property
+    def best_ckpt_logs_path(self) -> str:
+        """File of the evaluation of the best checkpoint."""
+        return file_paths.join(self._export_dir, INFO_FILE)
+
+    @property
     def best_ckpt_path(self) -> str | None:
         """Prefix of the best checkpoint, or None before the first export."""
         info = self._read_json(INFO_FILE)
-        path = os.path.join(self._export_dir, f"{_NAME}-{info[STEP_KEY]:.0f}") if info else None
-        return path if path in checkpoints.list_checkpoints(self._export_dir, _NAME) else None
+        if not info:
+            return None
+        path = file_paths.join(self._export_dir, f"{BEST_CHECKPOINT_NAME}-{info[STEP_KEY]:.0f}")
+        found = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
+        return path if path in found else None
 
     @property
     def kept_values(self) -> dict[int, float]:
         """Metric of every checkpoint that is kept, by step, the best first."""
         found = {
             int(path.rpartition("-")[2])
-            for path in checkpoints.list_checkpoints(self._export_dir, _NAME)
+            for path in checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         }
         values = {int(step): value for step, value in self._read_json(KEPT_FILE).items()}
         best = self._read_json(INFO_FILE)
@@ -183,8 +190,9 @@ class BestCheckpointExporter:
         return True
 
     def export_best_eval_metric(self, eval_logs: Mapping[str, Any], global_step: int) -> None:
-        """Writes `info.json`: the output of the best evaluation, and its step."""
-        info = {**evaluation_log.to_plain(eval_logs), STEP_KEY: int(global_step)}
+        """Writes `info.json`: the numbers of the best evaluation, without arrays, and its step."""
+        numbers = evaluation_log.to_plain(evaluation_log.without_arrays(eval_logs))
+        info = {**numbers, STEP_KEY: int(global_step)}
         self._write_json(INFO_FILE, info)
 
     def _rank_with(self, step: int, value: float) -> list[int]:
@@ -206,14 +214,14 @@ class BestCheckpointExporter:
                 checkpoint,
                 self._export_dir,
                 max_to_keep=None,
-                checkpoint_name=_NAME,
+                checkpoint_name=BEST_CHECKPOINT_NAME,
                 enable_async=False,
             )
         self._manager.save(checkpoint_number=step, check_interval=False)
 
     def _delete_others(self, steps: set[int]) -> None:
         """Deletes all checkpoints but those of `steps`."""
-        paths = checkpoints.list_checkpoints(self._export_dir, _NAME)
+        paths = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         others = [path for path in paths if int(path.rpartition("-")[2]) not in steps]
         if others and self._manager is not None:
             self._manager.discard(others)
@@ -228,8 +236,8 @@ class BestCheckpointExporter:
         self._read_json(KEPT_FILE)
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        path = os.path.join(self._export_dir, name)
-        if not tf.io.gfile.exists(path):
+        path = file_paths.join(self._export_dir, name)
+        if not file_io.exists(path):
             return {}
         content: dict[str, Any] = whole_files.read_json(path)
         with whole_files.understanding(path):
@@ -240,7 +248,7 @@ class BestCheckpointExporter:
         return content
 
     def _write_json(self, name: str, content: Mapping[Any, Any]) -> None:
-        whole_files.write(os.path.join(self._export_dir, name), json.dumps(content, indent=2))
+        whole_files.write(file_paths.join(self._export_dir, name), json.dumps(content, indent=2))
 
 
 def maybe_create_best_ckpt_exporter(
@@ -262,7 +270,7 @@ def maybe_create_best_ckpt_exporter(
     ):
         return None
     exporter = BestCheckpointExporter(
-        os.path.join(data_dir, config.best_checkpoint_export_subdir),
+        file_paths.join(data_dir, config.best_checkpoint_export_subdir),
         config.best_checkpoint_eval_metric,
         config.best_checkpoint_metric_comp,
         max_to_keep=config.best_checkpoint_max_to_keep,

@@ -8,7 +8,6 @@ other integers, the position in the data.
 
 import dataclasses
 import itertools
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -16,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit, checkpoints, run_lock
 from quintain.orbit import literal_paths, whole_files
 
@@ -56,7 +55,7 @@ def find_newest(model_dir: str, num_checkpoints: int, *, is_exact: bool) -> list
     """
     found = checkpoints.list_checkpoints(model_dir)[-num_checkpoints:]
     if len(found) < (num_checkpoints if is_exact else min(num_checkpoints, 2)):
-        names = ", ".join(os.path.basename(path) for path in found) or "none"
+        names = ", ".join(file_paths.basename(path) for path in found) or "none"
         raise errors.CheckpointError(
             f"model_dir: {model_dir!r} holds {len(found)} checkpoints ({names}), expected "
             f"{num_checkpoints if is_exact else 'several'} to average. How many a run keeps is "
@@ -75,20 +74,22 @@ def find_named(names: Sequence[str], model_dir: str | None) -> list[str]:
     Raises:
         CheckpointError: If there is none of a name, or a checkpoint is named twice.
     """
-    known = {os.path.basename(path): path for path in checkpoints.list_checkpoints(model_dir or "")}
+    known = {
+        file_paths.basename(path): path for path in checkpoints.list_checkpoints(model_dir or "")
+    }
     found: list[str] = []
     for name in names:
         plain = name.removesuffix(".index")
         candidates = [plain]
         if model_dir:
-            candidates += [os.path.join(model_dir, one) for one in (plain, f"ckpt-{plain}")]
-        path = next((one for one in candidates if tf.io.gfile.exists(f"{one}.index")), None)
+            candidates += [file_paths.join(model_dir, one) for one in (plain, f"ckpt-{plain}")]
+        path = next((one for one in candidates if file_io.exists(f"{one}.index")), None)
         if path is None:
             where = f" {model_dir!r} holds {', '.join(known) or 'none'}." if model_dir else ""
             raise errors.CheckpointError(
                 f"there is no checkpoint {name!r}.{where}{errors.suggest(plain, list(known))}"
             )
-        if os.path.abspath(path) in map(os.path.abspath, found):
+        if file_paths.absolute(path) in map(file_paths.absolute, found):
             raise errors.CheckpointError(f"the checkpoint {name!r} is given twice.")
         found.append(path)
     return found
@@ -117,12 +118,12 @@ def average_checkpoints(
     if not paths:
         raise errors.CheckpointError("there is no checkpoint to average.")
     ordered = _sort_by_step(paths)
-    run_dir = model_dir or os.path.dirname(ordered[-1]) or "."
+    run_dir = model_dir or file_paths.dirname(ordered[-1]) or "."
     path = _choose_output(output, ordered, run_dir)
     readers = [_open(source) for source in ordered]
     _check_alike(ordered, readers)
     values, num_averaged = _average_values(ordered, readers)
-    directory = os.path.dirname(path) or "."
+    directory = file_paths.dirname(path) or "."
     with run_lock.hold(directory):
         _copy_run_files(run_dir, directory, is_own=output is None)
         checkpoints.write_values(path, values)
@@ -139,32 +140,32 @@ def _sort_by_step(paths: Sequence[str]) -> list[str]:
 
 
 def _choose_output(output: str | None, sources: Sequence[str], run_dir: str) -> str:
-    match = _NUMBERED.fullmatch(os.path.basename(sources[-1]))
+    match = _NUMBERED.fullmatch(file_paths.basename(sources[-1]))
     try:
         step: int | str = checkpoint_fit.read_step(sources[-1])
     except errors.CheckpointError:
         step = match[1] if match else 0
     name = f"ckpt-{step}"
     if output is None:
-        return os.path.join(run_dir, DIRECTORY, name)
+        return file_paths.join(run_dir, DIRECTORY, name)
     path = output.removesuffix(".index")
-    if path.endswith("/") or tf.io.gfile.isdir(path):
-        path = os.path.join(path, name)
-    is_in_run = os.path.abspath(os.path.dirname(path) or ".") == os.path.abspath(run_dir)
-    if os.path.abspath(path) in map(os.path.abspath, sources) or (
-        is_in_run and re.fullmatch(r"ckpt-\d+", os.path.basename(path))
+    if path.endswith("/") or file_io.isdir(path):
+        path = file_paths.join(path, name)
+    is_in_run = file_paths.absolute(file_paths.dirname(path) or ".") == file_paths.absolute(run_dir)
+    if file_paths.absolute(path) in map(file_paths.absolute, sources) or (
+        is_in_run and re.fullmatch(r"ckpt-\d+", file_paths.basename(path))
     ):
         raise errors.CheckpointError(
             f"output: got {output!r}, which the run would take for a checkpoint of its own and go "
             f"on from. Give another directory, or another name, such as "
-            f"{os.path.join(run_dir, DIRECTORY, name)!r}."
+            f"{file_paths.join(run_dir, DIRECTORY, name)!r}."
         )
     return path
 
 
 def _open(path: str) -> Any:
     try:
-        return tf.train.load_checkpoint(literal_paths.checkpoint(path))
+        return literal_paths.read(path)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
             f"the checkpoint {path!r} cannot be read: {checkpoint_fit.describe_error(error)}"
@@ -270,15 +271,15 @@ def _copy_run_files(run_dir: str, directory: str, *, is_own: bool) -> None:
         directory: Where to.
         is_own: Whether that is the run's own directory of averages, whose copies are renewed.
     """
-    if os.path.abspath(run_dir) == os.path.abspath(directory):
+    if file_paths.absolute(run_dir) == file_paths.absolute(directory):
         return
     copies = {}
-    for name in tf.io.gfile.listdir(run_dir):
-        path, target = os.path.join(run_dir, name), os.path.join(directory, name)
-        if tf.io.gfile.isdir(path) or _NOT_COPIED.fullmatch(name):
+    for name in file_io.listdir(run_dir):
+        path, target = file_paths.join(run_dir, name), file_paths.join(directory, name)
+        if file_io.isdir(path) or _NOT_COPIED.fullmatch(name):
             continue
         copies[target] = _read_bytes(path)
-        if not is_own and tf.io.gfile.exists(target) and _read_bytes(target) != copies[target]:
+        if not is_own and file_io.exists(target) and _read_bytes(target) != copies[target]:
             raise errors.CheckpointError(
                 f"output: {target!r} is another file than {path!r} of the run, and would be "
                 "overwritten. Give a directory of its own."
@@ -288,6 +289,6 @@ def _copy_run_files(run_dir: str, directory: str, *, is_own: bool) -> None:
 
 
 def _read_bytes(path: str) -> bytes:
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         data: bytes = file.read()
     return data

@@ -1,13 +1,10 @@
 """Files of checkpoints: the step they are of, and how to be rid of them."""
 
-import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
-import tensorflow as tf
-
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
 from quintain.orbit import whole_files
 
@@ -40,8 +37,8 @@ def remove_ckpts(model_dir: str) -> None:
     Args:
         model_dir: The directory. Everything else in it stays, whatever it is called.
     """
-    for name in filter(_OWN_FILE.fullmatch, tf.io.gfile.listdir(model_dir)):
-        tf.io.gfile.remove(os.path.join(model_dir, name))
+    for name in filter(_OWN_FILE.fullmatch, file_io.listdir(model_dir)):
+        file_io.remove(file_paths.join(model_dir, name))
 
 
 def remove_incomplete(directory: str, files: Sequence[str] = ()) -> None:
@@ -51,13 +48,13 @@ def remove_incomplete(directory: str, files: Sequence[str] = ()) -> None:
         directory: The run's directory.
         files: Names of the files that the run writes besides its checkpoints.
     """
-    if not tf.io.gfile.isdir(directory):
+    if not file_io.isdir(directory):
         return
     scratches = {f"{name}{whole_files.SCRATCH_SUFFIX}" for name in (_LIST, *files)}
     unfinished = re.compile(r"ckpt-\d+" + re.escape(whole_files.SCRATCH_SUFFIX))
-    for name in tf.io.gfile.listdir(directory):
-        path = os.path.join(directory, name.rstrip("/"))
+    for name in file_io.listdir(directory):
+        path = file_paths.join(directory, name.rstrip("/"))
         if name in scratches:
-            tf.io.gfile.remove(path)
-        elif unfinished.fullmatch(name.rstrip("/")) and tf.io.gfile.isdir(path):
-            tf.io.gfile.rmtree(path)
+            file_io.remove(path)
+        elif unfinished.fullmatch(name.rstrip("/")) and file_io.isdir(path):
+            file_io.rmtree(path)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.training.saving import saveable_object
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.core.saving import checkpoint_state
 from quintain.orbit import checkpoint_watch, literal_paths
 
@@ -171,7 +171,7 @@ def find_newest(path: str, field: str) -> str:
     Raises:
         CheckpointError: If a directory holds none.
     """
-    if not tf.io.gfile.isdir(path):
+    if not file_io.isdir(path):
         return path
     latest = checkpoint_watch.find_latest(path)
     if latest is None:
@@ -240,7 +240,7 @@ def is_variable(key: str) -> bool:
 
 
 def _open(path: str) -> Any:
-    return tf.train.load_checkpoint(literal_paths.checkpoint(path))
+    return literal_paths.read(path)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
 from quintain.orbit import checkpoint_watch, literal_paths, whole_files
 
@@ -40,11 +40,11 @@ class CheckpointManager:
         >>> manager = CheckpointManager(
         ...     tf.train.Checkpoint(step=step), directory, step_counter=step
         ... )
-        >>> os.path.basename(manager.save())
+        >>> file_paths.basename(manager.save())
         'ckpt-7'
         >>> manager.sync()
         >>> _ = step.assign(0)
-        >>> os.path.basename(manager.restore_or_initialize())
+        >>> file_paths.basename(manager.restore_or_initialize())
         'ckpt-7'
         >>> int(step)
         7
@@ -139,7 +139,7 @@ class CheckpointManager:
             return None
         self.sync()
         number = step if checkpoint_number is None else int(checkpoint_number)
-        path = os.path.join(self._directory, f"{self._name}-{number}")
+        path = file_paths.join(self._directory, f"{self._name}-{number}")
         if self._is_saved(path, step):
             return path
         snapshot = _capture(self._checkpoint)
@@ -230,7 +230,7 @@ class CheckpointManager:
         recorded = checkpoint_watch.list_recorded(self._directory)
         if not recorded:
             return
-        newest = os.path.join(self._directory, os.path.basename(recorded[-1]))
+        newest = file_paths.join(self._directory, file_paths.basename(recorded[-1]))
         if newest not in found:
             logger.warning(
                 "The checkpoint %s is recorded as the newest, but its files are missing. %s",
@@ -278,10 +278,10 @@ class CheckpointManager:
 
 def _write_state(directory: str, paths: list[str]) -> None:
     """Writes the file `checkpoint`, in which TensorFlow's own tools look for the newest one."""
-    names = [os.path.basename(path) for path in paths]
+    names = [file_paths.basename(path) for path in paths]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-    whole_files.write(os.path.join(directory, _STATE_FILE), "\n".join(lines) + "\n")
+    whole_files.write(file_paths.join(directory, _STATE_FILE), "\n".join(lines) + "\n")
 
 
 def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
@@ -294,7 +294,7 @@ def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
     Raises:
         CheckpointError: If it can't be written.
     """
-    directory = os.path.dirname(path) or "."
+    directory = file_paths.dirname(path) or "."
     try:
         with _temporary_prefix(path) as prefix:
             tf.raw_ops.SaveV2(
@@ -314,22 +314,20 @@ def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
 
 def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:
     """Returns the prefixes of the complete checkpoints in `directory`, by rising number."""
-    if not tf.io.gfile.isdir(directory):
+    if not file_io.isdir(directory):
         return []
     pattern = re.compile(re.escape(name) + r"-(\d+)\.index")
     numbers = [
-        int(match[1])
-        for entry in tf.io.gfile.listdir(directory)
-        if (match := pattern.fullmatch(entry))
+        int(match[1]) for entry in file_io.listdir(directory) if (match := pattern.fullmatch(entry))
     ]
-    return [os.path.join(directory, f"{name}-{number}") for number in sorted(numbers)]
+    return [file_paths.join(directory, f"{name}-{number}") for number in sorted(numbers)]
 
 
 def delete_checkpoint(path: str) -> None:
     """Deletes the files of a checkpoint, its index first, so that it is never half there."""
     for file in [f"{path}.index", *_list_data_files(path)]:
-        with contextlib.suppress(tf.errors.NotFoundError):
-            tf.io.gfile.remove(file)
+        with contextlib.suppress(FileNotFoundError):
+            file_io.remove(file)
 
 
 def find_damage(path: str) -> str | None:
@@ -338,7 +336,7 @@ def find_damage(path: str) -> str | None:
     Every value carries a checksum, so that truncated and altered files are found.
     """
     try:
-        reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
+        reader = literal_paths.read(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
@@ -362,14 +360,14 @@ def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSav
 def _temporary_prefix(path: str) -> Iterator[str]:
     """Yields a prefix in a scratch directory beside `path`, which is removed afterwards."""
     scratch = path + whole_files.SCRATCH_SUFFIX
-    if tf.io.gfile.exists(scratch):
-        tf.io.gfile.rmtree(scratch)
-    tf.io.gfile.makedirs(scratch)
+    if file_io.exists(scratch):
+        file_io.rmtree(scratch)
+    file_io.makedirs(scratch)
     try:
-        yield os.path.join(scratch, os.path.basename(path))
+        yield file_paths.join(scratch, file_paths.basename(path))
     finally:
         with contextlib.suppress(*_WRITE_ERRORS):
-            tf.io.gfile.rmtree(scratch)
+            file_io.rmtree(scratch)
 
 
 def _publish(prefix: str, path: str) -> None:
@@ -380,7 +378,7 @@ def _publish(prefix: str, path: str) -> None:
 
 def _list_data_files(path: str) -> list[str]:
     """Returns the files with the values of a checkpoint, found by their exact names."""
-    directory, name = os.path.split(path)
+    directory, name = file_paths.split(path)
     pattern = re.compile(re.escape(name) + r"\.data-\d{5}-of-\d{5}")
-    names = filter(pattern.fullmatch, tf.io.gfile.listdir(directory or os.curdir))
-    return sorted(os.path.join(directory, found) for found in names)
+    names = filter(pattern.fullmatch, file_io.listdir(directory or os.curdir))
+    return sorted(file_paths.join(directory, found) for found in names)

@@ -1,12 +1,12 @@
 """The record of a run's evaluations: one line of JSON a step, in `evaluations.jsonl`."""
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from quintain import file_paths
 from quintain.core.saving import json_lines
 from quintain.orbit import whole_files
 
@@ -34,7 +34,7 @@ class EvaluationLog:
         Args:
             directory: Directory of the run. None keeps the record in memory only.
         """
-        self._path = None if directory is None else os.path.join(directory, FILE_NAME)
+        self._path = None if directory is None else file_paths.join(directory, FILE_NAME)
         self._memory: dict[int, dict[str, Any]] = {}
 
     def has(self, step: int) -> bool:
@@ -61,7 +61,7 @@ class EvaluationLog:
         if self._path is None:
             self._memory = self._add(step, metrics, drop_later)
             return
-        with whole_files.alone(os.path.dirname(self._path)):
+        with whole_files.alone(file_paths.dirname(self._path)):
             kept = self._add(step, metrics, drop_later)
             json_lines.write(
                 self._path,
@@ -92,6 +92,24 @@ def to_plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
     Numbers that JSON can't express become None; larger arrays become nested lists.
     """
     return {name: _to_plain_value(value) for name, value in metrics.items()}
+
+
+def without_arrays(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what are single numbers or texts among metrics, such as images are not.
+
+    Example:
+        >>> without_arrays({"a": {"loss": [0.5], "image": [[1, 2]]}, "b": 3})
+        {'a': {'loss': 0.5}, 'b': 3}
+    """
+    kept: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            kept[name] = without_arrays(value)
+        elif value is None or isinstance(value, str):
+            kept[name] = value
+        elif np.ndim(value) <= 1 and np.size(value) == 1:
+            kept[name] = np.reshape(value, ()).item()
+    return kept
 
 
 def flatten(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import tensorflow as tf
-
+from quintain import file_io
 from quintain.orbit import whole_files
 
 _FIELDS: Final = {"step": int, "metrics": dict}
@@ -25,9 +24,9 @@ def read(path: str) -> list[dict[str, Any]]:
     Raises:
         DamagedFileError: If a line that is followed by whole ones can't be understood.
     """
-    if not tf.io.gfile.exists(path):
+    if not file_io.exists(path):
         return []
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         *lines, rest = file.read().split(b"\n")
     entries = [_parse(line) for line in lines]
     num_whole = max((n for n, entry in enumerate(entries, start=1) if entry), default=0)
@@ -52,9 +51,9 @@ def write(path: str, entries: Iterable[Mapping[str, Any]]) -> None:
 
 def is_torn(path: str) -> bool:
     """Whether a file ends with something that is not a whole entry."""
-    if not tf.io.gfile.exists(path):
+    if not file_io.exists(path):
         return False
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         *lines, rest = file.read().split(b"\n")
     return bool(rest or (lines and _parse(lines[-1]) is None))
 

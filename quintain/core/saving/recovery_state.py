@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import file_io, file_paths
 from quintain.orbit import whole_files
 
 FILE_NAME: Final = "recovery.json"
@@ -118,7 +118,7 @@ class RecoveryState(tf.train.experimental.PythonState):
 
 def save(state: RecoveryState, model_dir: str) -> None:
     """Writes the state beside the checkpoints of `model_dir`."""
-    path = os.path.join(model_dir, FILE_NAME)
+    path = file_paths.join(model_dir, FILE_NAME)
     whole_files.write(path, state.serialize())
 
 
@@ -129,15 +129,15 @@ def load(model_dir: str) -> RecoveryState:
         DamagedFileError: If the file can't be understood.
     """
     state = RecoveryState()
-    path = os.path.join(model_dir, FILE_NAME)
-    if tf.io.gfile.exists(path):
-        with whole_files.understanding(path), tf.io.gfile.GFile(path, "rb") as file:
+    path = file_paths.join(model_dir, FILE_NAME)
+    if file_io.exists(path):
+        with whole_files.understanding(path), file_io.open(path, "rb") as file:
             state.deserialize(file.read())
     return state
 
 
 def delete(model_dir: str) -> None:
     """Deletes the file of a run that starts anew in `model_dir`."""
-    path = os.path.join(model_dir, FILE_NAME)
-    if tf.io.gfile.exists(path):
-        tf.io.gfile.remove(path)
+    path = file_paths.join(model_dir, FILE_NAME)
+    if file_io.exists(path):
+        file_io.remove(path)

@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import tensorflow as tf
-
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.config import gin_io, provenance, yaml_io
 from quintain.core import config_definitions as cfg
+from quintain.core import user_modules
 from quintain.core.saving import (
     checkpoints,
     config_change,
@@ -36,13 +35,18 @@ _LAST_LINE: Final = "# End of the settings.\n"
 
 EXPERIMENT_KEY: Final = "experiment"
 IMPORTS_KEY: Final = "imports"
+DIRECTORIES_KEY: Final = "import_directories"
+"""Where each of the imported modules was."""
+
+HEADER_KEYS: Final = (EXPERIMENT_KEY, IMPORTS_KEY, DIRECTORIES_KEY)
+"""What `params.yaml` says besides the fields of the config."""
 
 logger = logging.getLogger(__name__)
 
 
 def params_path(model_dir: str) -> str:
     """Returns the path of a run's `params.yaml`."""
-    return os.path.join(model_dir, PARAMS_FILE)
+    return file_paths.join(model_dir, PARAMS_FILE)
 
 
 def serialize_config(
@@ -78,12 +82,16 @@ def serialize_config(
         header[EXPERIMENT_KEY] = experiment
     if imports:
         header[IMPORTS_KEY] = list(imports)
+    if directories := user_modules.find_directories(imports):
+        header[DIRECTORIES_KEY] = directories
     text = yaml_io.dump({**header, **params.as_dict()})
     path = params_path(model_dir)
-    if tf.io.gfile.exists(path):
-        if _read_header(model_dir) == yaml_io.load_text(text):
+    if file_io.exists(path):
+        former, new = _read_header(model_dir), yaml_io.load_text(text)
+        if former == new:
             return
-        _keep_former(path, params, is_bound=is_bound)
+        if _without_header(former) != _without_header(new):
+            _keep_former(path, params, is_bound=is_bound)
     whole_files.write(path, f"{_FIRST_LINE}{text}{_LAST_LINE}")
 
 
@@ -94,7 +102,7 @@ def save_gin_config(filename_suffix: str, model_dir: str) -> None:
         filename_suffix: Usually the mode of the run.
         model_dir: Directory of the run; created if need be.
     """
-    path = os.path.join(model_dir, f"operative_config.{filename_suffix}.gin")
+    path = file_paths.join(model_dir, f"operative_config.{filename_suffix}.gin")
     whole_files.write(path, gin_io.operative_config())
 
 
@@ -103,11 +111,12 @@ def save_gin_bindings(model_dir: str) -> None:
 
     A file that says something else is kept as `config.gin.1`, `.2` and so on.
     """
-    path, text, former = os.path.join(model_dir, GIN_FILE), gin_io.bindings(), _read_gin(model_dir)
+    path = file_paths.join(model_dir, GIN_FILE)
+    text, former = gin_io.bindings(), _read_gin(model_dir)
     if text == former:
         return
     if former:
-        tf.io.gfile.rename(path, _next_former_path(path))
+        file_io.rename(path, _next_former_path(path))
     if text:
         whole_files.write(path, text)
 
@@ -136,7 +145,8 @@ def check_model_dir(
     """
     if not model_dir:
         raise errors.ConfigError("model_dir: missing; say where the run is kept: --model_dir=DIR.")
-    if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
+    file_io.check_writable(model_dir, "model_dir")
+    if file_io.exists(model_dir) and not file_io.isdir(model_dir):
         raise errors.ConfigError(f"model_dir: got {model_dir!r}, which is a file, not a directory.")
     owner = _read_header(model_dir).get(EXPERIMENT_KEY)
     if owner is not None and owner != experiment and has_started(model_dir):
@@ -157,12 +167,12 @@ def check_model_dir(
             params,
             model_dir,
             is_allowed=allow_config_change,
-            kept_as=os.path.basename(_next_former_path(params_path(model_dir))),
+            kept_as=file_paths.basename(_next_former_path(params_path(model_dir))),
         )
         config_change.check_gin_change(
             _read_gin(model_dir),
             gin_io.bindings(),
-            os.path.join(model_dir, GIN_FILE),
+            file_paths.join(model_dir, GIN_FILE),
             is_allowed=allow_config_change,
         )
 
@@ -175,8 +185,8 @@ def read_seed(model_dir: str) -> int | None:
 
 def has_started(model_dir: str) -> bool:
     """Whether a run in `model_dir` has left anything that its settings are bound to."""
-    record = os.path.join(model_dir, training_log.FILE_NAME)
-    return bool(checkpoints.list_checkpoints(model_dir)) or tf.io.gfile.exists(record)
+    record = file_paths.join(model_dir, training_log.FILE_NAME)
+    return bool(checkpoints.list_checkpoints(model_dir)) or file_io.exists(record)
 
 
 @contextlib.contextmanager
@@ -197,12 +207,12 @@ def undo_on_error(model_dir: str) -> Iterator[None]:
 
 def _remove(created: Sequence[str]) -> None:
     """Removes files, and directories that are empty then; says so where that can't be done."""
-    for path in filter(tf.io.gfile.exists, reversed(created)):
+    for path in filter(file_io.exists, reversed(created)):
         try:
-            if not tf.io.gfile.isdir(path):
-                tf.io.gfile.remove(path)
-            elif not tf.io.gfile.listdir(path):
-                tf.io.gfile.rmtree(path)
+            if not file_io.isdir(path):
+                file_io.remove(path)
+            elif not file_io.listdir(path):
+                file_io.rmtree(path)
         except whole_files.ERRORS as error:
             logger.warning("%s: can't be removed: %s", path, whole_files.describe(error))
 
@@ -213,10 +223,9 @@ def check_whole(path: str) -> None:
     Raises:
         DamagedFileError: If it has our first line, but not our last one.
     """
-    if not tf.io.gfile.exists(path):
+    if not file_io.exists(path):
         return
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data = file.read()
+    data = file_io.read_bytes(path)
     if data.startswith(_FIRST_LINE.encode()) and not data.endswith(_LAST_LINE.encode()):
         raise errors.DamagedFileError(
             f"{path}: is cut off: it does not end with the line {_LAST_LINE.strip()!r}. Put back a "
@@ -227,54 +236,50 @@ def check_whole(path: str) -> None:
 def _read_header(model_dir: str) -> dict[str, Any]:
     path = params_path(model_dir)
     check_whole(path)
-    return yaml_io.load_file(path) if tf.io.gfile.exists(path) else {}
+    return yaml_io.load_file(path) if file_io.exists(path) else {}
 
 
 def _read_gin(model_dir: str) -> str:
     """Returns the gin bindings of the run in `model_dir`; empty if it has none."""
-    path = os.path.join(model_dir, GIN_FILE)
-    if not tf.io.gfile.exists(path):
-        return ""
-    with tf.io.gfile.GFile(path) as file:
-        text: str = file.read()
-    return text
+    path = file_paths.join(model_dir, GIN_FILE)
+    return file_io.read_text(path) if file_io.exists(path) else ""
 
 
 def _check_writable(model_dir: str, advice: str) -> None:
     """Creates and removes a file in `model_dir`, or in its nearest existing parent."""
-    directory = os.path.abspath(model_dir) if "://" not in model_dir else model_dir
-    while not tf.io.gfile.exists(directory):
-        directory = os.path.dirname(directory)
-    probe = os.path.join(directory, f".writable-{os.getpid()}")
+    directory = file_paths.absolute(model_dir)
     try:
-        with tf.io.gfile.GFile(probe, "w") as file:
-            file.write("")
-        tf.io.gfile.remove(probe)
-    except (tf.errors.OpError, OSError) as error:
+        while not file_io.exists(directory) and file_paths.dirname(directory) != directory:
+            directory = file_paths.dirname(directory)
+        probe = file_paths.join(directory, f".writable-{os.getpid()}")
+        with file_io.open(probe, "w"):
+            pass
+        file_io.remove(probe)
+    except OSError as error:
         raise errors.ConfigError(
             f"model_dir: got {model_dir!r}, but {directory!r} can't be written to: "
-            f"{getattr(error, 'message', error)}.{advice}"
+            f"{error.strerror or error}.{advice}"
         ) from error
 
 
 def _next_former_path(path: str) -> str:
     """Returns the first of `path.1`, `path.2`, ... that there is not."""
     number = 1
-    while tf.io.gfile.exists(f"{path}.{number}"):
+    while file_io.exists(f"{path}.{number}"):
         number += 1
     return f"{path}.{number}"
 
 
+def _without_header(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in HEADER_KEYS}
+
+
 def _keep_former(path: str, params: cfg.ExperimentConfig, *, is_bound: bool) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
-    former = {
-        key: value
-        for key, value in yaml_io.load_file(path).items()
-        if key not in (EXPERIMENT_KEY, IMPORTS_KEY)
-    }
+    former = _without_header(yaml_io.load_file(path))
     changes = provenance.diff_dicts(former, params.as_dict())
     kept_as = _next_former_path(path)
-    tf.io.gfile.rename(path, kept_as)
+    file_io.rename(path, kept_as)
     lines = [f"  {name}: {old!r} -> {new!r}" for name, old, new in changes]
     logger.log(
         logging.WARNING if is_bound else logging.INFO,

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.orbit import whole_files
 
 FILE_NAME: Final = "run.lock"
@@ -39,13 +39,16 @@ def hold(model_dir: str | None, *, is_needed: bool = True) -> Iterator[None]:
             adds to records that trainings and evaluations take turns to write.
 
     Raises:
-        ConfigError: If another run holds it; the message says which.
+        ConfigError: If another run holds it; the message says which. If TensorFlow can't write
+            there, whether needed or not.
         OutputError: If the file can't be written.
     """
+    if model_dir:
+        file_io.check_writable(model_dir, "model_dir")
     if not model_dir or not is_needed:
         yield
         return
-    if not whole_files.is_local(model_dir):
+    if not file_paths.is_local(model_dir):
         logger.info("%s: has no locks; see to it that only one run writes there.", model_dir)
         yield
         return

@@ -83,7 +83,7 @@ def open_reader(path: str, field: str) -> Any:
         CheckpointError: If there is none at the path.
     """
     try:
-        return tf.train.load_checkpoint(literal_paths.checkpoint(path))
+        return literal_paths.read(path)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
             f"{field}: got {path!r}, which is no checkpoint: {checkpoint_fit.describe_error(error)}"

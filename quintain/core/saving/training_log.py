@@ -1,11 +1,11 @@
 """The record of a run's training loops: one line of JSON a loop, in `training.jsonl`."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from quintain import file_paths
 from quintain.core.saving import evaluation_log, json_lines
 from quintain.orbit import whole_files
 
@@ -35,7 +35,7 @@ class TrainingLog:
             directory: Directory of the run.
             clock: Returns the time in seconds since the epoch.
         """
-        self._path = os.path.join(directory, FILE_NAME)
+        self._path = file_paths.join(directory, FILE_NAME)
         self._clock = clock
         self._last_step: int | None = None
 

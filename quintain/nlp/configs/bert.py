@@ -7,6 +7,7 @@ from annotated_types import Ge, Lt
 
 from quintain.config import base_config
 from quintain.nlp.configs import encoders
+from quintain.optimization.configs import ranges
 
 
 @dataclasses.dataclass
@@ -29,8 +30,8 @@ class ClsHeadConfig(base_config.Config):
     cls_token_idx: Annotated[int, Ge(0), Lt(2**31)] = 0
     """Position to classify by, where the classifier has a dense layer of its own."""
 
-    name: str = "next_sentence"
-    """Name of the head, and of its output."""
+    name: str | None = "next_sentence"
+    """Name of the head, and of its output. None takes `next_sentence`."""
 
 
 @dataclasses.dataclass
@@ -45,3 +46,11 @@ class PretrainerConfig(base_config.Config):
 
     mlm_activation: str = "gelu"
     """Keras' name of the activation in the head for masked words."""
+
+    mlm_initializer_range: ranges.Positive = 0.02
+    """Standard deviation of the initial weights of the head for masked words."""
+
+    mlm_output_weights_use_proj: bool = base_config.unused(
+        False, "The head for masked words always takes the embeddings themselves."
+    )
+    """Kept for configs of the reference, which does not read it either."""

@@ -1,7 +1,7 @@
 """Config of classification and regression of texts."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Lt
 
@@ -19,6 +19,8 @@ MetricType = Literal[
     "pearson_spearman",
     "pearson_spearman_corr",
 ]
+
+METRIC_TYPES = frozenset(get_args(MetricType))
 
 NUMERIC_METRICS = ("pearson_spearman", "pearson_spearman_corr")
 """Metrics of numbers."""
@@ -46,6 +48,13 @@ class SentencePredictionConfig(cfg.TaskConfig):
     init_cls_pooler: bool = False
     """Whether the classifier's own dense layer starts from that of the classifier `next_sentence`
     of `init_checkpoint`, which then needs an `inner_dim`. Not with `use_encoder_pooler`."""
+
+    hub_module_url: str = base_config.unused(
+        "",
+        "Models of TensorFlow Hub can't be loaded by Keras 3; describe the encoder in "
+        "task.model.encoder and give its checkpoint as task.init_checkpoint.",
+    )
+    """Kept for configs of the reference."""
 
     metric_type: MetricType = "accuracy"
     """What evaluation computes of all predictions together, beside loss and accuracy: `f1` (of

@@ -121,7 +121,7 @@ class TranslationConfig(cfg.TaskConfig):
     )
     """Pairs to evaluate on."""
 
-    sentencepiece_model_path: str = ""
+    sentencepiece_model_path: str | None = ""
     """SentencePiece model that cuts text into tokens. Empty: one is trained from `train_data` and
     kept as `vocabulary.model` in the model directory."""
 

@@ -35,6 +35,7 @@ class TextProcessor(tf.Module):
         vocab_file: str = "",
         tokenization: bert_vocabulary.Tokenization = "WordPiece",
         lower_case: bool = True,
+        preprocessing_hub_module_url: str | None = None,
         *,
         vocabulary: bert_vocabulary.BertVocabulary | None = None,
     ) -> None:
@@ -45,6 +46,7 @@ class TextProcessor(tf.Module):
             vocab_file: WordPiece text file or SentencePiece model.
             tokenization: Which of the two it is.
             lower_case: Whether case does not count.
+            preprocessing_hub_module_url: Must be empty: modules of TensorFlow Hub are not loaded.
             vocabulary: A loaded vocabulary, instead of the file.
 
         Raises:
@@ -52,6 +54,11 @@ class TextProcessor(tf.Module):
             DataError: If its file is missing or of another kind.
         """
         super().__init__(name="text_processor")
+        if preprocessing_hub_module_url:
+            raise errors.ConfigError(
+                f"preprocessing_hub_module_url: got {preprocessing_hub_module_url!r}; modules of "
+                "TensorFlow Hub are not loaded. Give the vocabulary as vocab_file."
+            )
         self.seq_length = seq_length
         self.vocabulary = vocabulary or bert_vocabulary.load(
             vocab_file, tokenization, lower_case=lower_case

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.core.input import input_files
 from quintain.orbit import iterators
 
@@ -195,12 +195,12 @@ def _not_utf8(path: str, number: int, error: UnicodeDecodeError) -> errors.DataE
 def _opening(path: str) -> Iterator[Any]:
     """Opens a file, compressed or not, and says so where it can't be read."""
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with file_io.open(path, "rb") as file:
             yield gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
-    except tf.errors.OpError as error:
-        raise errors.DataError(f"{path}: cannot be read ({error.message}).") from error
-    except (OSError, EOFError, zlib.error) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise errors.DataError(f"{path}: is not a complete gzip file ({error}).") from error
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def check_tsv(

@@ -11,12 +11,13 @@ Shapes:
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.config import base_config
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
 from quintain.core.input import input_files, input_sources
@@ -31,6 +32,10 @@ Size = ranges.Size
 FileType = Literal["auto", "tfrecord", "tsv"]
 
 _NEW_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+
+
+LABEL_TYPES_MAP: Final = {"int": tf.int64, "float": tf.float32}
+"""Types of labels in records, by `label_type`."""
 
 
 @dataclasses.dataclass
@@ -100,6 +105,11 @@ class SentencePredictionTextDataConfig(cfg.DataConfig):
     lower_case: bool = True
     """Whether case does not count; WordPiece then drops accents as well. Must be as in
     pretraining."""
+
+    preprocessing_hub_module_url: str = base_config.unused(
+        "", "Give the vocabulary as vocab_file: a file of words or a SentencePiece model."
+    )
+    """Kept for configs of the reference."""
 
     include_example_id: bool = False
     """Whether examples have a number of their own in the column or feature `example_id`."""

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.orbit import whole_files
 
 PAD_ID: Final = 0
@@ -277,14 +277,12 @@ def read_model(path: str) -> bytes:
         DataError: If the file cannot be read.
     """
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data: bytes = file.read()
-    except tf.errors.OpError as error:
+        return file_io.read_bytes(path)
+    except OSError as error:
         raise errors.DataError(
-            f"{path}: the SentencePiece model cannot be read ({error.message}). Check the path, or "
-            "leave it empty to have a vocabulary trained from the training data."
+            f"{path}: the SentencePiece model cannot be read ({error.strerror}). Check the path, "
+            "or leave it empty to have a vocabulary trained from the training data."
         ) from error
-    return data
 
 
 def _parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcessor:

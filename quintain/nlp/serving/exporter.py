@@ -4,18 +4,15 @@ import dataclasses
 import importlib
 import json
 import logging
-import os
-import pathlib
-import shutil
-import tempfile
+import uuid
 from typing import Any, Final, Literal
 
 import tensorflow as tf
 
 import quintain
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core import export_base
-from quintain.nlp.serving import serving_modules, trained_run
+from quintain.nlp.serving import text_modules, trained_run
 from quintain.nlp.tasks import sentence_prediction, translation
 from quintain.orbit import literal_paths, saved_model_files
 
@@ -86,14 +83,14 @@ class Description:
         Raises:
             CheckpointError: If the directory holds no export of this package.
         """
-        path = pathlib.Path(directory, DESCRIPTION_FILE)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**content)
+            text = file_io.read_text(file_paths.join(directory, DESCRIPTION_FILE))
+            return cls(**json.loads(text))
         except (OSError, ValueError, TypeError) as error:
             raise errors.CheckpointError(
-                f"{directory}: is no model that `quintain export` wrote: {path.name} is missing or "
-                f"damaged ({type(error).__name__})."
+                f"{directory}: is no model that `quintain export` wrote: "
+                f"{file_paths.basename(DESCRIPTION_FILE)} is missing or damaged "
+                f"({type(error).__name__})."
             ) from error
 
     @classmethod
@@ -113,16 +110,17 @@ class Description:
 
     def write(self, directory: str) -> None:
         """Writes it into an export."""
-        path = pathlib.Path(directory, DESCRIPTION_FILE)
-        path.parent.mkdir(exist_ok=True)
+        path = file_paths.join(directory, DESCRIPTION_FILE)
         text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        file_io.makedirs(file_paths.dirname(path))
+        with file_io.open(path, "w") as file:
+            file.write(text + "\n")
 
 
 def is_export(directory: str) -> bool:
     """Returns whether a directory holds a SavedModel, maybe a damaged one, rather than a run."""
     names = ("saved_model.pb", DESCRIPTION_FILE)
-    return any(pathlib.Path(directory, name).is_file() for name in names)
+    return any(file_io.isfile(file_paths.join(directory, name)) for name in names)
 
 
 def refuse_checkpoint(checkpoint: str | None) -> None:
@@ -183,47 +181,53 @@ def export_run(
         ConfigError: If the run is of another kind, an option does not exist or does not apply, or
             `output` is not empty.
     """
-    target = pathlib.Path(output)
+    target = file_paths.normal(output)
     _check_target(target, overwrite=overwrite)
     run = trained_run.load(model_dir, KINDS, checkpoint=checkpoint)
     module, description = _build_module(run, max_source_length, decoding)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
+    partial = _name_beside(target)
     try:
         export_base.export(module, description.signatures, partial, timestamped=False)
         description.write(partial)
-        os.chmod(partial, 0o755)
-        _put_in_place(pathlib.Path(partial), target)
+        _put_in_place(partial, target)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if file_io.exists(partial):
+            file_io.rmtree(partial)
     return output
 
 
-def _check_target(target: pathlib.Path, *, overwrite: bool) -> None:
-    """Refuses to write where something else is."""
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+def _name_beside(target: str) -> str:
+    """Returns the path of a directory beside another one that nobody else uses."""
+    directory, name = file_paths.split(target)
+    return file_paths.join(directory, f".{name}.{uuid.uuid4().hex}")
+
+
+def _check_target(target: str, *, overwrite: bool) -> None:
+    """Refuses to write where something else is, or where TensorFlow can't."""
+    file_io.check_writable(target, "output")
+    if not file_io.exists(target) or (file_io.isdir(target) and not file_io.listdir(target)):
         return
     if not overwrite:
         raise errors.ConfigError(
-            f"output: got {str(target)!r}, which exists; give overwrite to replace it."
+            f"output: got {target!r}, which exists; give overwrite to replace it."
         )
-    if not (target / DESCRIPTION_FILE).is_file():
+    if not file_io.isfile(file_paths.join(target, DESCRIPTION_FILE)):
         raise errors.ConfigError(
-            f"output: got {str(target)!r}, which is no export; it is left as it is."
+            f"output: got {target!r}, which is no export; it is left as it is."
         )
 
 
-def _put_in_place(partial: pathlib.Path, target: pathlib.Path) -> None:
+def _put_in_place(partial: str, target: str) -> None:
     """Renames a directory to one that may exist."""
-    if not target.exists():
-        partial.rename(target)
+    if not file_io.exists(target):
+        file_io.move_directory(partial, target)
         return
-    former = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.former.", dir=target.parent))
-    target.rename(former)
-    partial.rename(target)
-    saved_model_files.delete(str(former), is_known=True)
-    if former.exists():  # What somebody else has put there is not ours to delete.
-        saved_model_files.move(str(former), str(target))
+    former = _name_beside(target)
+    file_io.move_directory(target, former)
+    file_io.move_directory(partial, target)
+    saved_model_files.delete(former, is_known=True)
+    if file_io.exists(former):  # What somebody else has put there is not ours to delete.
+        saved_model_files.move(former, target)
 
 
 def _build_module(
@@ -235,7 +239,7 @@ def _build_module(
         if most < 1:
             raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
         options = run.model.decoding.override(**decoding)
-        module = serving_modules.Translation(run.task, run.model, options, most)
+        module = text_modules.TextTranslation(run.task, run.model, options, most)
         return module, Description(
             "translation",
             signatures=_TRANSLATION_SIGNATURES,
@@ -249,7 +253,7 @@ def _build_module(
             f"{', '.join(given)}: options of translation, but the run predicts sentences; it cuts "
             "texts at task.train_data.seq_length."
         )
-    predictor = serving_modules.SentencePrediction(run.task, run.model)
+    predictor = text_modules.TextPrediction(run.task, run.model)
     return predictor, Description(
         "sentence_prediction",
         signatures=_PREDICTION_SIGNATURES,

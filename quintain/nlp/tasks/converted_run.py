@@ -5,7 +5,7 @@ from typing import Final
 
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import checkpoint_fit, checkpoints, run_files, run_lock
@@ -54,7 +54,7 @@ def convert(
     _check(params, model_dir, experiment)
     with run_lock.hold(model_dir), run_files.undo_on_error(model_dir):
         task = task_factory.get_task(params.task, logging_dir=model_dir)
-        tf.io.gfile.makedirs(model_dir)
+        file_io.makedirs(model_dir)
         model = task.build_model()
         required = ["encoder"] if allow_new else None
         report = reference_checkpoint.load_model(model, path, _FIELD, required=required)

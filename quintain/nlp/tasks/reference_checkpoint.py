@@ -2,20 +2,18 @@
 
 import dataclasses
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.config import yaml_io
 from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.nlp.modeling import reference_layout
 
-_MARK: Final = "/_query_dense/kernel/"
+_MARK: Final = "/_intermediate_dense/kernel/"
 """In a key of every Transformer of the reference; no layer of ours has weights of that name."""
 
 _FIRST_RELEASE_MARK: Final = "bert/embeddings/word_embeddings"
@@ -293,10 +291,10 @@ def _find_extra(
 
 def _compare_settings(parts: Sequence[reference_layout.Part], path: str) -> Iterator[str]:
     """Yields what parts compute in another way than `params.yaml` beside a checkpoint says."""
-    params_path = os.path.join(os.path.dirname(path), _PARAMS_FILE)
-    if not tf.io.gfile.exists(params_path):
+    params_path = file_paths.join(file_paths.dirname(path), _PARAMS_FILE)
+    if not file_io.exists(params_path):
         return
-    with tf.io.gfile.GFile(params_path) as file:
+    with file_io.open(params_path) as file:
         text = file.read()
     try:
         params = yaml_io.load_text(text, params_path)
@@ -305,11 +303,13 @@ def _compare_settings(parts: Sequence[reference_layout.Part], path: str) -> Iter
         return
     for part in parts:
         for name, value in part.settings.items():
-            found: Any = params
+            found, steps = params, []
             for step in ("task", "model", *name.split(".")):
-                found = found.get(step) if isinstance(found, Mapping) else None
+                found = found if isinstance(found, Mapping) else {}
+                steps.append(str(found.get("type", "bert")) if step == "*" else step)
+                found = found.get(steps[-1])
             if found is not None and found != value:
-                yield f"task.model.{name}: got {value!r}, but {params_path} says {found!r}"
+                yield f"{'.'.join(steps)}: got {value!r}, but {params_path} says {found!r}"
 
 
 def _is_state(key: str) -> bool:

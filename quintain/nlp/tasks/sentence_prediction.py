@@ -35,6 +35,7 @@ DUMMY_PATH: Final = "dummy"
 
 ModelConfig = config_module.ModelConfig
 SentencePredictionConfig = config_module.SentencePredictionConfig
+METRIC_TYPES = config_module.METRIC_TYPES
 TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
 predict = sentence_predictor.predict
 
@@ -127,14 +128,14 @@ class SentencePredictionTask(base_task.Task):
         self._check_vocabulary()
         encoder_config = config.encoder.get() if config.encoder.type else None
         stddev = getattr(encoder_config, "initializer_range", 0.02)
-        model = bert_classifier.BertClassifier(
-            network=encoders.build_task_encoder(config.encoder, self.task_config),
+        return bert_classifier.BertClassifier(
+            network=encoders.build_task_encoder(
+                config.encoder, self.task_config, uses_pooler=config.use_encoder_pooler
+            ),
             num_classes=self.num_classes,
             initializer=keras.initializers.TruncatedNormal(stddev=stddev),
             use_encoder_pooler=config.use_encoder_pooler,
         )
-        model.build()
-        return model
 
     def _check_vocabulary(self) -> None:
         if isinstance(self.task_config.train_data, TextConfig) and self._text_config.vocab_file:
@@ -252,7 +253,7 @@ class SentencePredictionTask(base_task.Task):
         return labels[self.label_field] if isinstance(labels, Mapping) else labels
 
     @override
-    def build_metrics(self, training: bool | None = True) -> list[keras.metrics.Metric]:
+    def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         """Returns accuracy, with the area under precision and recall of two classes; or errors."""
         del training
         if self.is_regression:

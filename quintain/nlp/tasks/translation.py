@@ -10,7 +10,6 @@ Shapes:
 
 import functools
 import logging
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -20,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_paths, reference_names
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
@@ -32,8 +31,8 @@ from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
 from quintain.orbit import cluster, values
 
+__getattr__ = reference_names.refusing(__name__)
 PAD_ID = 0
-
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
 TranslationConfig = config_module.TranslationConfig
@@ -87,7 +86,7 @@ class TranslationTask(base_task.Task):
         """File of the source's vocabulary, which is trained if it does not exist yet."""
         config = self.task_config
         side: vocabulary.Side = "both" if config.share_vocabulary else "source"
-        return self._prepare_vocabulary(side, config.sentencepiece_model_path)
+        return self._prepare_vocabulary(side, config.sentencepiece_model_path or "")
 
     @functools.cached_property
     def target_vocabulary_path(self) -> str:
@@ -195,6 +194,7 @@ class TranslationTask(base_task.Task):
                 f"params: got a {type(params).__name__}, expected a WMTDataConfig."
             )
         params = params.replace(
+            batch_by=params.batch_by or "pairs",
             sentencepiece_model_path=self.vocabulary_path,
             target_sentencepiece_model_path=(
                 "" if self.task_config.share_vocabulary else self.target_vocabulary_path
@@ -392,7 +392,7 @@ class TranslationTask(base_task.Task):
         """Where translations are written; None for nowhere."""
         own_name = "" if self.name == _default_name(type(self)) else self.name
         parts = (self.logging_dir, translation_report.DIRECTORY, own_name)
-        return os.path.join(*parts) if self.logging_dir else None
+        return file_paths.join(*parts) if self.logging_dir else None
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:

@@ -9,14 +9,13 @@ every evaluation.
 import dataclasses
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.nlp.data import tokenizers
 from quintain.nlp.metrics import bleu
 from quintain.orbit import whole_files
@@ -155,8 +154,8 @@ def _choose_path(directory: str, step: int, rows: Sequence[Row]) -> str:
     """Returns the first path that is free or holds translations of the same data."""
     for number in range(1, _MAX_VARIANTS):
         suffix = "" if number == 1 else f".{number}"
-        path = os.path.join(directory, f"step-{step}{suffix}.tsv")
-        if not tf.io.gfile.exists(path) or _is_same_data(path, rows):
+        path = file_paths.join(directory, f"step-{step}{suffix}.tsv")
+        if not file_io.exists(path) or _is_same_data(path, rows):
             return path
     raise errors.DataError(
         f"{directory}: holds translations of step {step} of {_MAX_VARIANTS - 1} different corpora. "
@@ -184,9 +183,8 @@ def read(path: str) -> list[Row]:
         DataError: If there is no such file, or it is another one.
     """
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            lines = file.read().decode("utf-8").split("\n")
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        lines = file_io.read_text(path).split("\n")
+    except (OSError, UnicodeDecodeError) as error:
         raise errors.DataError(f"{path}: cannot be read ({error}).") from error
     rows = [[unescape(part) for part in line.split("\t")] for line in lines[:-1]]
     if not rows or tuple(rows[0]) != HEADER:

@@ -10,13 +10,10 @@ import hashlib
 import json
 import logging
 import math
-import os
 from collections.abc import Sequence
 from typing import Final, Literal
 
-import tensorflow as tf
-
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.orbit import whole_files
 
@@ -38,8 +35,8 @@ def find(model_dir: str, side: Side = "both") -> str | None:
         model_dir: The run's directory; may be empty.
         side: Which one.
     """
-    path = os.path.join(model_dir, get_file_name(side)) if model_dir else ""
-    return path if path and tf.io.gfile.exists(path) else None
+    path = file_paths.join(model_dir, get_file_name(side)) if model_dir else ""
+    return path if path and file_io.exists(path) else None
 
 
 def prepare(
@@ -76,7 +73,7 @@ def prepare(
     if kept:
         check_kept(kept)
     if model_path:
-        if not tf.io.gfile.exists(model_path):
+        if not file_io.exists(model_path):
             raise errors.ConfigError(
                 f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
                 "train a vocabulary from the training data."
@@ -97,7 +94,7 @@ def prepare(
     _logger.info(
         "Training a vocabulary of %d tokens from %d pairs (%s).", vocab_size, len(sample), side
     )
-    path = os.path.join(model_dir, get_file_name(side))
+    path = file_paths.join(model_dir, get_file_name(side))
     sides = {"both": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[side]
     lines = (text for pair in sample for text in pair[sides])
     tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
@@ -128,7 +125,7 @@ def check_kept(path: str) -> None:
     Raises:
         DataError: If the hash on record is another.
     """
-    expected = _read_record(os.path.dirname(path)).get(os.path.basename(path))
+    expected = _read_record(file_paths.dirname(path)).get(file_paths.basename(path))
     if expected is not None and _hash(path) != expected:
         raise errors.DataError(
             f"{path}: is not the vocabulary that this run was trained with; its weights mean "
@@ -158,16 +155,16 @@ def check_same(model_dir: str, checkpoint: str) -> None:
 
 def _record(path: str) -> None:
     """Keeps the hash of a vocabulary beside it."""
-    directory = os.path.dirname(path)
-    record = {**_read_record(directory), os.path.basename(path): _hash(path)}
+    directory = file_paths.dirname(path)
+    record = {**_read_record(directory), file_paths.basename(path): _hash(path)}
     text = f"{json.dumps(record, indent=2)}\n"
-    whole_files.write(os.path.join(directory, RECORD_NAME), text, has_rivals=True)
+    whole_files.write(file_paths.join(directory, RECORD_NAME), text, has_rivals=True)
 
 
 def _read_record(directory: str) -> dict[str, str]:
     """Returns the hashes of the vocabularies of a run; none for runs of earlier versions."""
-    path = os.path.join(directory, RECORD_NAME)
-    if not tf.io.gfile.exists(path):
+    path = file_paths.join(directory, RECORD_NAME)
+    if not file_io.exists(path):
         return {}
     record: dict[str, str] = whole_files.read_json(path)
     if not isinstance(record, dict):
@@ -192,9 +189,9 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
         ConfigError: If there is no vocabulary, or the directory holds another one, which the
             weights beside it depend on.
     """
-    kept = os.path.join(model_dir, name) if model_dir else ""
-    is_kept = bool(kept) and tf.io.gfile.exists(kept)
-    if not path or not tf.io.gfile.exists(path):
+    kept = file_paths.join(model_dir, name) if model_dir else ""
+    is_kept = bool(kept) and file_io.exists(kept)
+    if not path or not file_io.exists(path):
         if is_kept:
             return kept
         raise errors.ConfigError(
@@ -204,7 +201,7 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     if not model_dir:
         return path
     if not is_kept:
-        kept = os.path.join(model_dir, name)
+        kept = file_paths.join(model_dir, name)
         whole_files.write(kept, _read(path), has_rivals=True)
         _record(kept)
         return kept
@@ -238,9 +235,9 @@ def check_same_copy(
     Raises:
         ConfigError: If the vocabularies differ.
     """
-    directory = checkpoint if tf.io.gfile.isdir(checkpoint) else os.path.dirname(checkpoint)
-    copies = [os.path.join(directory, name) for name in names]
-    theirs = next((copy for copy in copies if tf.io.gfile.exists(copy)), None)
+    directory = checkpoint if file_io.isdir(checkpoint) else file_paths.dirname(checkpoint)
+    copies = [file_paths.join(directory, name) for name in names]
+    theirs = next((copy for copy in copies if file_io.exists(copy)), None)
     if theirs and _read(theirs) != _read(path):
         raise errors.ConfigError(
             f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
@@ -250,6 +247,6 @@ def check_same_copy(
 
 
 def _read(path: str) -> bytes:
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         data: bytes = file.read()
     return data

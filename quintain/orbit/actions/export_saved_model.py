@@ -7,7 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain import file_io, file_paths
 from quintain.orbit import saved_model_files
+
+safe_normpath = file_paths.normal
 
 
 class ExportFileManager:
@@ -32,7 +35,7 @@ class ExportFileManager:
                 on from the exports that exist.
             subdirectory: Directory inside of `{base_name}-{id}` to export to.
         """
-        self._base_name = os.path.normpath(base_name)
+        self._base_name = file_paths.normal(base_name)
         self._max_to_keep = max_to_keep
         self._next_id_fn = next_id_fn or self._count
         self._next_count: int | None = None
@@ -49,23 +52,22 @@ class ExportFileManager:
             return
         files = self.managed_files
         for path in files[: max(len(files) - self._max_to_keep, 0)]:
-            saved_model_files.delete(os.path.join(path, self._subdirectory))
+            saved_model_files.delete(file_paths.join(path, self._subdirectory))
             saved_model_files.remove_if_empty(path)
 
     def next_name(self) -> str:
         """Returns the path to export to; a new one at every call."""
-        return os.path.join(f"{self._base_name}-{self._next_id_fn()}", self._subdirectory).rstrip(
-            "/"
-        )
+        return file_paths.join(
+            f"{self._base_name}-{self._next_id_fn()}", self._subdirectory
+        ).rstrip("/")
 
     def _ids_of_files(self) -> dict[str, int]:
-        directory, name = os.path.split(self._base_name)
-        if not tf.io.gfile.isdir(directory or os.curdir):
+        directory, name = file_paths.split(self._base_name)
+        if not file_io.isdir(directory or os.curdir):
             return {}
         pattern = re.compile(re.escape(name) + r"-(\d+)")
-        names = (entry.rstrip("/") for entry in tf.io.gfile.listdir(directory or os.curdir))
-        matches = filter(None, map(pattern.fullmatch, names))
-        return {os.path.join(directory, match.string): int(match[1]) for match in matches}
+        matches = filter(None, map(pattern.fullmatch, file_io.listdir(directory)))
+        return {file_paths.join(directory, match.string): int(match[1]) for match in matches}
 
     def _count(self) -> int:
         if self._next_count is None:
@@ -98,9 +100,13 @@ class ExportSavedModel:
         self.options = options
 
     def __call__(self, output: Any) -> None:
-        """Exports the model and deletes old exports."""
+        """Exports the model and deletes old exports.
+
+        Raises:
+            ConfigError: If TensorFlow can't write where the exports are to go.
+        """
         del output
-        tf.saved_model.save(
-            self.model, self.file_manager.next_name(), self.signatures, self.options
-        )
+        name = self.file_manager.next_name()
+        file_io.check_writable(name, "base_name")
+        tf.saved_model.save(self.model, name, self.signatures, self.options)
         self.file_manager.clean_up()

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
+from quintain import file_io
 from quintain.orbit import runner, values, whole_files
 
 MetricFn = Callable[[runner.Output], Any]
@@ -126,4 +125,4 @@ class JSONPersistedValue:
 
 
 def _has_content(filename: str) -> bool:
-    return bool(tf.io.gfile.exists(filename) and tf.io.gfile.stat(filename).length > 0)
+    return bool(file_io.exists(filename) and file_io.size(filename) > 0)

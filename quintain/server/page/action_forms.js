@@ -54,6 +54,20 @@ export function SettingsForm({ experiment, onClose }) {
     <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
 }
 
+/** @param {{trial: any, onClose: () => void}} props */
+export function NoteForm({ trial, onClose }) {
+  const [note, setNote] = useState(trial.note ?? "");
+  const { error, isBusy, submit } = useSubmit(async () => {
+    await patch(`/trials/${trial.id}`, { note: note.trim() });
+    onClose();
+  });
+  return html`<${Dialog} title="Note on trial ${trial.id}" onClose=${onClose}><form onSubmit=${submit}>
+    <label class="field"><span>Your words for it; the table has them as a column, and filters find them</span>
+      <textarea rows="4" value=${note} onInput=${(/** @type {any} */ event) => setNote(event.target.value)}></textarea></label>
+    ${error && html`<${Problem} error=${error} />`}
+    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
+}
+
 /** The config of an experiment to change, checked while one types. @param {{experimentId: number, onClose: () => void}} props */
 export function ForkForm({ experimentId, onClose }) {
   const [text, setText] = useState(/** @type {string | null} */ (null));

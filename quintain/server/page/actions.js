@@ -1,7 +1,7 @@
 // @ts-check
 // What can be done with an experiment or a trial; all of it exists as a command, too.
 import { html, useState } from "./vendor/preact.js";
-import { ContinueForm, ForkForm, SettingsForm } from "./action_forms.js";
+import { ContinueForm, ForkForm, NoteForm, SettingsForm } from "./action_forms.js";
 import { address, del, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
@@ -65,7 +65,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
 
 /** @param {{trial: any, experiment: any}} props */
 export function TrialActions({ trial, experiment }) {
-  const [isContinued, setContinued] = useState(false);
+  const [dialog, setDialog] = useState("");
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const rerun = async () => {
     const made = await post(`/trials/${trial.id}/rerun`);
@@ -77,10 +77,12 @@ export function TrialActions({ trial, experiment }) {
   };
   return html`<span class="actions row">
     <${OpenTensorBoard} trialIds=${[trial.id]} />
-    <${Button} disabled=${!trial.latest_checkpoint} title=${trial.latest_checkpoint ? undefined : "It has no checkpoint to go on from."} onClick=${() => setContinued(true)}>Continue …<//>
+    <${Button} disabled=${!trial.latest_checkpoint} title=${trial.latest_checkpoint ? undefined : "It has no checkpoint to go on from."} onClick=${() => setDialog("continue")}>Continue …<//>
     <${Button} title="A new experiment with these hyperparameters and this seed" onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
     ${!hasEnded(trial) && html`<${Button} kind="danger" onClick=${() => setQuestion(kill)}>Kill …<//>`}
-    ${isContinued && html`<${ContinueForm} experiment=${experiment} trial=${trial} onClose=${() => setContinued(false)} />`}
+    <${Button} onClick=${() => setDialog("note")}>Note …<//>
+    ${dialog === "continue" && html`<${ContinueForm} experiment=${experiment} trial=${trial} onClose=${() => setDialog("")} />`}
+    ${dialog === "note" && html`<${NoteForm} trial=${trial} onClose=${() => setDialog("")} />`}
     ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
   </span>`;
 }

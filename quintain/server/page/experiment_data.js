@@ -28,6 +28,7 @@ const TRIAL_COLUMNS = [
   { key: "request_id", label: "request", kind: "text", source: "trial" },
   { key: "latest_checkpoint", label: "checkpoint", kind: "text", source: "trial" },
   { key: "reason", label: "reason", kind: "text", source: "trial" },
+  { key: "note", label: "note", kind: "text", source: "trial" },
 ];
 const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
 const MANY_IDS = 200;

@@ -48,6 +48,7 @@ export function TrialView({ trialId, route, status }) {
   return html`<article class="trial">
     <${Head} data=${data} status=${status} />
     <${Facts} data=${data} status=${status} />
+    ${data.trial.note && html`<p class="trial-note" aria-label="Note">${clean(shorten(data.trial.note, 5000))}</p>`}
     <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
     <${Tabs} label="parts of the trial" current=${tab} hrefOf=${hrefOf} tabs=${[
       { key: "curves", label: "Curves" }, { key: "checkpoints", label: "Checkpoints", count: saved }, { key: "logs", label: "Logs" },

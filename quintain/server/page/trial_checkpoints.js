@@ -1,7 +1,7 @@
 // @ts-check
 // What a trial saved.
 import { html, useState } from "./vendor/preact.js";
-import { address, del } from "./api.js";
+import { address, del, post } from "./api.js";
 import { bytes, number, time } from "./format.js";
 import { clean } from "./log_lines.js";
 import { Badge, Button, Confirm, Empty, toast } from "./widgets.js";
@@ -39,10 +39,26 @@ function Row({ checkpoint, isLatest, onDelete }) {
       <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
       <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
       <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
-        <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
+        <${ExportModel} uuid=${uuid} /> <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
     ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
       <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"
         ? html`<a href=${fileAddress(uuid, name)} download>${clean(name)}</a>` : clean(name)} <span class="muted">${bytes(/** @type {number} */ (size))}</span></li>`)}</ul></td></tr>`}`;
+}
+
+/** Exports the models of a checkpoint, which takes a while, and offers them. @param {{uuid: string}} props */
+function ExportModel({ uuid }) {
+  const [isBusy, setBusy] = useState(false);
+  const [made, setMade] = useState(/** @type {{directory: string} | null} */ (null));
+  const path = `/checkpoints/${encodeURIComponent(uuid)}/export`;
+  const run = () => {
+    setBusy(true);
+    post(path).then((found) => {
+      setMade(found);
+      toast(`The model lies in ${found.directory}.`);
+    }, (error) => toast(clean(error.message), "bad")).finally(() => setBusy(false));
+  };
+  if (made) return html`<a class="button plain" href=${address(`${path}.tar`)} title=${made.directory} download>Download the model</a>`;
+  return html`<${Button} disabled=${isBusy} title="Write its model as others load it: SavedModel or .keras" onClick=${run}>${isBusy ? "Exporting …" : "Export"}<//>`;
 }
 
 /** @param {import("./trial_data.js").TrialData} data @param {any} checkpoint */

@@ -6,11 +6,18 @@ import fastapi
 
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.scheduler import commands as commands_lib
-from quintain.server import archives, checkpoint_files, direct_calls, responses
+from quintain.server import (
+    answers,
+    archives,
+    checkpoint_files,
+    direct_calls,
+    responses,
+)
+from quintain.server import exports as exports_lib
 
 
 def build_router(
-    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+    calls: direct_calls.DirectCalls, commands: commands_lib.Commands, exports: exports_lib.Exports
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/checkpoints`."""
     router = fastapi.APIRouter(prefix="/checkpoints", tags=["checkpoints"])
@@ -70,5 +77,20 @@ def build_router(
         """Returns all of its files as one archive."""
         found = calls.get_checkpoint(uuid).uuid
         return archives.to_response(calls.find_checkpoint_dir(found), f"checkpoint-{found}")
+
+    @router.post("/{uuid}/export", response_model=answers.Export)
+    def export(uuid: str) -> fastapi.Response:
+        """Exports its models below the home, which takes a while; once done, it is there."""
+        found = calls.get_checkpoint(uuid).uuid
+        calls.find_checkpoint_dir(found)
+        directory = exports.export(found)
+        files = checkpoint_files.list_files(directory)
+        return responses.to_response({"directory": str(directory), "files": files})
+
+    @router.get("/{uuid}/export.tar", response_class=fastapi.Response)
+    def get_export(uuid: str) -> fastapi.Response:
+        """Returns its exported models as one archive."""
+        found = calls.get_checkpoint(uuid).uuid
+        return archives.to_response(exports.find(found), f"export-{found}")
 
     return router

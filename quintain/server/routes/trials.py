@@ -24,6 +24,16 @@ class Continuation:
     """`path=value` texts that win over the config."""
 
 
+@dataclasses.dataclass
+class Changes:
+    """What may be changed of a trial."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    note: str
+    """The user's words for it."""
+
+
 def build_router(
     calls: direct_calls.DirectCalls, commands: commands_lib.Commands
 ) -> fastapi.APIRouter:
@@ -43,6 +53,11 @@ def build_router(
     def get_trial(trial_id: int) -> fastapi.Response:
         """Returns a trial."""
         return responses.to_response(calls.get_trial(trial_id))
+
+    @router.patch("/{trial_id}", response_model=trial_lib.TrialRecord)
+    def change(trial_id: int, changes: Changes) -> fastapi.Response:
+        """Replaces its note."""
+        return responses.to_response(commands.note_trial(trial_id, changes.note))
 
     @router.get("/{trial_id}/metrics", response_model=list[metric.MetricRow])
     def list_metrics(

@@ -26,7 +26,7 @@ _MAX_ENTRIES: Final = 10_000
 _ELSEWHERE_SECS: Final = 3600.0
 """A lock of another machine counts for so long after the last record."""
 
-_OWN_KEYS: Final = ("experiment", "imports")
+_OWN_KEYS: Final = ("experiment", "imports", "import_directories")
 _CHECKPOINT_FILE: Final = re.compile(
     r"(?P<name>.*-(?P<step>\d{1,15}))\.(index|data-\d{5}-of-\d{5})"
 )

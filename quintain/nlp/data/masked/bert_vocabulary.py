@@ -8,7 +8,6 @@ Shapes:
 
 import abc
 import codecs
-import os
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -19,7 +18,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.nlp.data import tokenizers
 
 Tokenization = Literal["WordPiece", "SentencePiece"]
@@ -241,7 +240,7 @@ def load(
             f"{field}: got '', expected a SentencePiece model or a WordPiece vocabulary. "
             "`quintain data sentencepiece` trains one."
         )
-    if not tf.io.gfile.exists(path):
+    if not file_io.exists(path):
         raise errors.DataError(f"{field}: no file {path!r}. Check the path.")
     if tokenization == "SentencePiece":
         return SentencePieceVocabulary(path, lower_case=lower_case)
@@ -249,7 +248,7 @@ def load(
 
 
 def _read_tokens(path: str) -> list[str]:
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         data: bytes = file.read().removeprefix(codecs.BOM_UTF8)
     try:
         lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
@@ -260,7 +259,7 @@ def _read_tokens(path: str) -> list[str]:
         ) from error
     tokens = lines[:-1] if lines and not lines[-1] else lines
     if not tokens:
-        raise errors.DataError(f"{path}: the vocabulary {os.path.basename(path)!r} is empty.")
+        raise errors.DataError(f"{path}: the vocabulary {file_paths.basename(path)!r} is empty.")
     seen: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if token in seen:

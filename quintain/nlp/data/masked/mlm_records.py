@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core.input import input_files
 from quintain.nlp.data import labelled_files
 from quintain.nlp.data.masked import (
@@ -152,7 +152,7 @@ def write(
     )
     with _scratch_directory(output) as scratch:
         spools = [
-            disk_shuffle.Spool(os.path.join(scratch, f"language-{number:05d}"))
+            disk_shuffle.Spool(file_paths.join(scratch, f"language-{number:05d}"))
             for number in range(len(files))
         ]
         for spool, (language, paths) in zip(spools, files.items(), strict=True):
@@ -172,10 +172,11 @@ def write(
 @contextlib.contextmanager
 def _scratch_directory(output: str) -> Iterator[str]:
     """Makes a directory for passing files, beside the output where that is a local file."""
-    directory = os.path.dirname(output)
+    file_io.check_writable(output, "--output")
+    directory = file_paths.dirname(output)
     if directory:
-        tf.io.gfile.makedirs(directory)
-    parent = None if "://" in directory else directory or "."
+        file_io.makedirs(directory)
+    parent = directory or "." if file_paths.is_local(directory) else None
     with tempfile.TemporaryDirectory(prefix=".mlm-", dir=parent) as scratch:
         yield scratch
 
@@ -190,8 +191,8 @@ def _all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
             whole_files.publish(unfinished, path)
     finally:
         for unfinished in temporary:
-            if tf.io.gfile.exists(unfinished):
-                tf.io.gfile.remove(unfinished)
+            if file_io.exists(unfinished):
+                file_io.remove(unfinished)
 
 
 def _read_texts(paths: Sequence[str], settings: RecordSettings, report: Report) -> Iterator[str]:

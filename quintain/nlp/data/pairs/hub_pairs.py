@@ -7,7 +7,7 @@ import importlib
 import os
 from typing import Any, Final
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 
 Pair = tuple[str, str]
 
@@ -104,11 +104,11 @@ def _load(name: str, config: str, split: str) -> Any:
 def _load_any(library: Any, name: str, config: str, split: str) -> Any:
     stem = name.removesuffix(".gz")
     builder = _BUILDERS.get(os.path.splitext(stem)[1])
-    if os.path.isfile(name) and builder:
+    if file_io.isfile(name) and builder:
         # A file is one split, whose name nobody knows.
         part = split[split.index("[") :] if "[" in split else ""
         return library.load_dataset(builder, data_files=name, split=f"train{part}")
-    if any(os.path.exists(os.path.join(name, file)) for file in _SAVED):
+    if any(file_io.exists(file_paths.join(name, file)) for file in _SAVED):
         return library.load_from_disk(name)
     return library.load_dataset(name, config or None, split=split or None)
 

@@ -10,9 +10,7 @@ import logging
 import zlib
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from quintain import errors
+from quintain import errors, file_io
 
 Pair = tuple[str, str]
 
@@ -125,10 +123,9 @@ def _read_lines(path: str) -> list[str]:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data: bytes = file.read()
-    except tf.errors.OpError as error:
-        raise errors.DataError(f"{path}: cannot be read ({error.message}).") from error
+        data = file_io.read_bytes(path)
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read ({error.strerror}).") from error
     if not path.endswith(".gz"):
         return data
     try:

@@ -1,0 +1,10 @@
+"""What programs that train share: their flags, their strategy, and what registers experiments.
+
+The modules load when they are first used.
+"""
+
+from quintain import lazy_modules
+
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__, ("distribute_utils", "flags", "registry_imports")
+)

@@ -1,0 +1,73 @@
+"""What the log of a trial that fails says about starting it again.
+
+A line of the log is looked at when it comes; what it means counts when the trial fails, for only
+then its log is complete.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from quintain.records import experiment_sections, log, workload
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import entries
+
+_FAILURES: Final = (workload.ExitedReason.ERRORED, workload.ExitedReason.ERRORED_AT_START)
+
+
+def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
+    """Looks for the patterns of log policies in new lines of trials that run."""
+    for line in lines:
+        live = core.runs.get(line.trial_id)
+        entry = core.entries.get(live.record.experiment_id) if live is not None else None
+        if live is not None and entry is not None:
+            live.matched_policies |= _find_matches(entry, line.text)
+
+
+def decide(
+    event: dict[str, Any], entry: entries.Entry, live: entries.LiveRun, num_slots: int
+) -> None:
+    """Adds to the event of a process' end what the log policies say about it.
+
+    Args:
+        event: The event `failure` or `exit`; other ends than failures are left alone.
+        entry: The experiment.
+        live: The process.
+        num_slots: Slots of the machine.
+    """
+    if event["kind"] == "exit" and event["exited_reason"] not in _FAILURES:
+        return
+    matched = live.matched_policies | _find_matches(entry, str(event["reason"]))
+    policies = [entry.config.log_policies[index] for index in sorted(matched)]
+    if not policies:
+        return
+    machine = entry.machine_of(live.record.trial_id)
+    said = f"Its log says: {', '.join(map(_name, policies))}."
+    actions = {policy.action for policy in policies}
+    if "exclude_node" in actions:
+        excluded = machine.excluded_slots | set(live.record.slots)
+        event["excluded_slots"] = sorted(excluded)
+        if num_slots - len(excluded) < max(len(live.record.slots), 1):
+            event["is_final"] = True
+            said += " It is not started again: there are no slots but those that it failed on."
+    if "cancel_retries" in actions:
+        event["is_final"] = True
+        said += " It is not started again (cancel_retries)."
+    event["reason"] = f"{said}\n{event['reason']}"
+
+
+def _name(policy: experiment_sections.LogPolicyConfig) -> str:
+    return policy.name or f"{policy.pattern!r}"
+
+
+def _find_matches(entry: entries.Entry, text: str) -> set[int]:
+    """Returns the places of the policies of which a line of the text is a match."""
+    return {
+        index
+        for index, policy in enumerate(entry.config.log_policies)
+        if any(_compile(policy.pattern).search(line) for line in text.splitlines())
+    }
+
+
+_compile = functools.lru_cache(re.compile)

@@ -1,0 +1,97 @@
+"""What a session says to its database: texts of statements, made once, and who runs them.
+
+An SQLite file gets them through its driver. SQLAlchemy would build and compile each anew, which
+takes several times as long as the database needs to do it.
+"""
+
+import dataclasses
+import functools
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from quintain.store import columns, schema
+
+NOT_A_NUMBER: Final = "NaN"
+"""How SQLite keeps it, which takes the number for NULL; texts sort behind numbers."""
+
+Values = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Runner:
+    """Runs statements in the transaction of a connection."""
+
+    run: Callable[[str, Values], Any]
+    """Runs one with values for its `:names`; what it returns gives rows and has a `rowcount`."""
+
+    run_all: Callable[[str, Sequence[Values]], Any]
+    """Runs one for each of several values."""
+
+    is_sqlite: bool
+    """Whether the database is SQLite."""
+
+    failure: type[Exception]
+    """What is raised by texts that are damaged, and by databases that can't be used."""
+
+
+def find_runner(connection: sa.Connection) -> Runner:
+    """Returns what runs statements in the transaction of a connection."""
+    raw = connection.connection.dbapi_connection
+    if isinstance(raw, sqlite3.Connection):
+        return Runner(raw.execute, raw.executemany, True, sqlite3.OperationalError)
+
+    def run(query: str, values: Values) -> Any:
+        return connection.execute(sa.text(query), values)
+
+    def run_all(query: str, rows: Sequence[Values]) -> None:
+        if rows:  # An empty list would be one row of nothing.
+            connection.execute(sa.text(query), rows)
+
+    return Runner(run, run_all, False, sa.exc.OperationalError)
+
+
+@functools.cache
+def insert(table: str, names: tuple[str, ...]) -> str:
+    """Returns what inserts a row with values for some columns."""
+    columns_text = ", ".join(f'"{name}"' for name in names)
+    values = ", ".join(f":{name}" for name in names)
+    return f"INSERT INTO {table} ({columns_text}) VALUES ({values})"
+
+
+@functools.cache
+def save(kind: Any) -> str:
+    """Returns what inserts a record, or replaces the one of the same key."""
+    keys = find_keys(kind)
+    changed = ", ".join(
+        f'"{name}" = excluded."{name}"' for name in columns.list_names(kind) if name not in keys
+    )
+    conflict = ", ".join(f'"{key}"' for key in keys)
+    return f"{_insert_record(kind)} ON CONFLICT ({conflict}) DO UPDATE SET {changed}"
+
+
+@functools.cache
+def add_new(kind: Any) -> str:
+    """Returns what inserts a record unless there is one of the same key."""
+    return f"{_insert_record(kind)} ON CONFLICT DO NOTHING"
+
+
+@functools.cache
+def update(kind: Any, kept: tuple[str, ...] = ()) -> str:
+    """Returns what replaces the record of the same key, but for the columns that are kept."""
+    (key,) = find_keys(kind)
+    names = [name for name in columns.list_names(kind) if name != key and name not in kept]
+    changed = ", ".join(f'"{name}" = :{name}' for name in names)
+    return f"UPDATE {columns.TABLES[kind]} SET {changed} WHERE {key} = :{key}"
+
+
+@functools.cache
+def find_keys(kind: Any) -> tuple[str, ...]:
+    """Returns the columns that tell records of a kind from each other."""
+    return tuple(schema.METADATA.tables[columns.TABLES[kind]].primary_key.columns.keys())
+
+
+def _insert_record(kind: Any) -> str:
+    return insert(columns.TABLES[kind], columns.list_names(kind))

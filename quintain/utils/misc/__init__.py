@@ -1,0 +1,5 @@
+"""What programs around `keras.Model.fit` use. The modules load when they are first used."""
+
+from quintain import lazy_modules
+
+__getattr__, __dir__ = lazy_modules.attach(__name__, ("keras_utils", "model_helpers"))
