@@ -21,7 +21,7 @@ from quintain.modeling import tf_utils
 default_kernel_initializer = keras.initializers.TruncatedNormal(stddev=2e-2)
 
 
-class MixingMechanism(enum.Enum):
+class MixingMechanism(enum.StrEnum):
     """How positions are mixed."""
 
     FOURIER = "fourier"
