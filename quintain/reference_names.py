@@ -91,6 +91,30 @@ _DATA_SETS: Final = (
 )
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
+_SPARSE: Final = (
+    "Attention to blocks of positions is not offered. `layers.KernelAttention` takes time that "
+    "grows with the length alone."
+)
+_UNCERTAINTY: Final = (
+    "Heads of Gaussian processes are not offered. Use `layers.ClassificationHead`; "
+    "`keras.layers.SpectralNormalization` is there for the dense layers of your own."
+)
+_MOBILE: Final = (
+    "MobileBERT is not offered. Its task is that of a small BERT: `layers.TransformerEncoderBlock` "
+    "with a small width, or `networks.AlbertEncoder`."
+)
+_EXPERTS: Final = (
+    "Mixtures of experts are not offered. A layer of your own is the `feedforward_cls` of a "
+    "`layers.TransformerScaffold`."
+)
+_TENSOR_NETWORKS: Final = (
+    "Tensor networks are not offered. `layers.BlockDiagFeedforward` has few weights as well."
+)
+_XL: Final = (
+    "Transformer-XL is not offered. Its attention is: `layers.MultiHeadRelativeAttention` and "
+    "`layers.TwoStreamRelativeAttention`."
+)
+
 REFUSED: Final[dict[str, str]] = {
     "common.streamz_counters": ("Nothing is counted there. Metrics are in the summaries of a run."),
     "modeling.optimization.ema_optimizer.maybe_merge_call": (
@@ -127,6 +151,37 @@ REFUSED: Final[dict[str, str]] = {
         "Its command line is `quintain data sentencepiece`; in programs, call "
         "`train_sentencepiece.train`."
     ),
+    "nlp.modeling.layers.BigBirdAttention": _SPARSE,
+    "nlp.modeling.layers.BigBirdMasks": _SPARSE,
+    "nlp.modeling.layers.BlockSparseAttention": _SPARSE,
+    "nlp.modeling.layers.ExpertsChooseMaskedRouter": _EXPERTS,
+    "nlp.modeling.layers.FeedForwardExperts": _EXPERTS,
+    "nlp.modeling.layers.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.MobileBertEmbedding": _MOBILE,
+    "nlp.modeling.layers.MobileBertMaskedLM": _MOBILE,
+    "nlp.modeling.layers.MobileBertTransformer": _MOBILE,
+    "nlp.modeling.layers.MoeLayer": _EXPERTS,
+    "nlp.modeling.layers.MoeLayerWithBackbone": _EXPERTS,
+    "nlp.modeling.layers.RandomFeatureGaussianProcess": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalization": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalizationConv2D": _UNCERTAINTY,
+    "nlp.modeling.layers.TNTransformerExpandCondense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.TransformerXL": _XL,
+    "nlp.modeling.layers.TransformerXLBlock": _XL,
+    "nlp.modeling.layers.bigbird_attention": _SPARSE,
+    "nlp.modeling.layers.block_sparse_attention": _SPARSE,
+    "nlp.modeling.layers.cls_head.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.gaussian_process": _UNCERTAINTY,
+    "nlp.modeling.layers.mobile_bert_layers": _MOBILE,
+    "nlp.modeling.layers.moe": _EXPERTS,
+    "nlp.modeling.layers.spectral_normalization": _UNCERTAINTY,
+    "nlp.modeling.layers.tn_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.tn_transformer_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.transformer_xl": _XL,
     "nlp.serving.serving_modules.QuestionAnswering": (
         "There is no task of question answering. Derive an export module from "
         "`export_base.ExportModule` for a task of your own."

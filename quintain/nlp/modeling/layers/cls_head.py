@@ -67,6 +67,12 @@ class _PoolingHead(keras.layers.Layer):
         activation = keras.activations.serialize(self.activation)
         return {**super().get_config(), **self._given.to_config(), "activation": activation}
 
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns the layer that a config describes; `custom_objects` is not used."""
+        return super().from_config(config)
+
 
 class ClassificationHead(_PoolingHead):
     """Predicts classes from one position of a sequence, or from vectors."""
@@ -233,6 +239,12 @@ class PerQueryDenseHead(keras.layers.Layer):
     @override
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._given.to_config()}
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns the layer that a config describes; `custom_objects` is not used."""
+        return super().from_config(config)
 
 
 def freeze_pooler(encoder: keras.Model) -> None:
