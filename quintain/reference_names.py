@@ -67,7 +67,7 @@ MOVED: Final[dict[str, str]] = {
     "trials.trial": "trials.trial_context",
     "trials.util": "trials.trial_context",
 }
-"""Our homes of the reference's modules, and of modules that had another path here, sorted."""
+"""Our homes of the reference's modules, a row a line, sorted."""
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
@@ -200,12 +200,6 @@ def find_home(path: str) -> str | None:
     return None if home == path else f"{_PACKAGE}.{home}"
 
 
-def names_in(path: str) -> list[str]:
-    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
-    places = (place.rpartition(".") for place in _find_moved())
-    return sorted(name for parent, _, name in places if parent == path)
-
-
 def find_refusal(path: str) -> str | None:
     """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
     asked, path, refused = path, _follow(path, _find_moved()), _find_refused()
@@ -255,7 +249,7 @@ def _find_refused() -> Mapping[str, str]:
     return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader(importlib.abc.InspectLoader):
     """Gives a module that has another name, as it is."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
@@ -264,26 +258,28 @@ class _Loader(importlib.abc.Loader):
         Args:
             spec: Of the module, by its own name.
         """
-        self._spec = spec
-        self._own_spec: importlib.machinery.ModuleSpec | None = None
+        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
+        self._name, self._loader = spec.name, spec.loader
+        self._spec: importlib.machinery.ModuleSpec | None = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._spec.name)
-        self._own_spec = module.__spec__
+        module = importlib.import_module(self._name)
+        self._spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system gave it the spec of the other name: with its own it can be reloaded.
-        module.__spec__ = self._own_spec
+        module.__spec__ = self._spec
 
     def is_package(self, fullname: str) -> bool:
-        return self._spec.submodule_search_locations is not None
+        return self._loader.is_package(self._name)
+
+    def get_source(self, fullname: str) -> str | None:
+        return self._loader.get_source(self._name)
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Returns what `python -m` runs."""
-        loader: Any = self._spec.loader
-        code: CodeType | None = loader.get_code(self._spec.name)
-        return code
+        return self._loader.get_code(self._name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -36,9 +36,8 @@ from quintain.nlp.tasks import (
 )
 from quintain.orbit import cluster, values
 
-PAD_ID = 0
 __getattr__ = reference_names.refusing(__name__)
-
+PAD_ID = 0
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
 TranslationConfig = config_module.TranslationConfig

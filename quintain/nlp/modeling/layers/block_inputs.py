@@ -55,6 +55,13 @@ def is_range(output_range: Any) -> bool:
     return output_range is not None and not (isinstance(output_range, int) and output_range == 0)
 
 
+def choose(x: tf.Tensor, mask: Any, chosen: slice | None) -> tuple[tf.Tensor, Any]:
+    """Returns the queries that are chosen, None for all, and the mask's rows for them."""
+    if chosen is None:
+        return x, mask
+    return x[:, chosen], mask if mask is None or mask.shape[1] == 1 else mask[:, chosen]
+
+
 def build_attention(layer: keras.layers.Layer, shape: Any, key_value_shape: Any) -> None:
     """Makes the weights of an attention of any class, so that they are there before it is called.
 

@@ -29,6 +29,9 @@ from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 _POSITIONS: Final = ("before_residual", "after_residual")
 
 
+_GELU: Final = tf_utils.get_activation("gelu")
+
+
 @keras.saving.register_keras_serializable(package="Text")
 @gin_io.configurable
 class GatedFeedforward(keras.layers.Layer):
@@ -44,7 +47,7 @@ class GatedFeedforward(keras.layers.Layer):
     def __init__(
         self,
         inner_dim: int = 768,
-        inner_activation: Any = tf_utils.gelu,
+        inner_activation: Any = _GELU,
         dropout: float = 0.0,
         use_gate: bool = True,
         apply_output_layer_norm: bool = True,

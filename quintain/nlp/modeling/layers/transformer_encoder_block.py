@@ -327,16 +327,26 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         Returns:
             `[B, Q, D]`; or that and the attention's weights `[B, H, Q, K]`, if they are asked for.
         """
+        output_range = self.given.output_range if output_range is None else output_range
+        chosen = slice(output_range) if block_inputs.is_range(output_range) else None
+        return self.encode(inputs, chosen, training, rows)
+
+    def encode(
+        self,
+        inputs: Any,
+        chosen: slice | None,
+        training: bool | None,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> Any:
+        """Encodes the positions that are chosen, None for all; other arguments as for `call`."""
         x, key_value, mask = block_inputs.read_inputs(inputs)
         norm = self.self_attention_norm
         entered = self.enter(x, norm)
         attended = (
             entered if key_value is None else self.enter(key_value, self.key_value_norm or norm)
         )
-        output_range = self.given.output_range if output_range is None else output_range
-        if block_inputs.is_range(output_range):
-            x, entered = x[:, :output_range], entered[:, :output_range]
-            mask = mask if mask is None or mask.shape[1] == 1 else mask[:, :output_range]
+        if chosen is not None:
+            x, (entered, mask) = x[:, chosen], block_inputs.choose(entered, mask, chosen)
         output, scores = self._attend(entered, attended, mask, training, rows)
         x = self.leave(x if self.given.use_query_residual else None, output, norm, training)
         x = self.add_feed_forward(x, training)

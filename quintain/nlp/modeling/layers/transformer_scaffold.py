@@ -9,7 +9,7 @@ Shapes:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
@@ -33,6 +33,9 @@ from quintain.nlp.modeling.layers import (
 LayerClass = Callable[..., keras.layers.Layer]
 
 
+_GELU: Final = tf_utils.get_activation("gelu")
+
+
 @keras.saving.register_keras_serializable(package="Text")
 @gin_io.configurable
 class TransformerScaffold(residual_block.ResidualBlock):
@@ -50,7 +53,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
         self,
         num_attention_heads: int,
         inner_dim: int = 768,
-        inner_activation: Any = tf_utils.gelu,
+        inner_activation: Any = _GELU,
         attention_cls: Any = attention.MultiHeadAttention,
         attention_cfg: Mapping[str, Any] | None = None,
         feedforward_cls: Any = None,
@@ -227,10 +230,23 @@ class TransformerScaffold(residual_block.ResidualBlock):
         Returns:
             Shaped as `x`.
         """
+        return self.encode(inputs, None, training, rows)
+
+    def encode(
+        self,
+        inputs: Any,
+        chosen: slice | None,
+        training: bool | None,
+        rows: packed_rows.PackedRows | None = None,
+    ) -> tf.Tensor:
+        """Encodes the positions that are chosen, None for all; other arguments as for `call`."""
         x, key_value, mask = block_inputs.read_inputs(inputs)
         norm = self.self_attention_norm
         entered = self.enter(x, norm)
-        output = self._attend(entered, x if key_value is None else key_value, mask, training, rows)
+        attended = x if key_value is None else key_value
+        if chosen is not None:
+            x, (entered, mask) = x[:, chosen], block_inputs.choose(entered, mask, chosen)
+        output = self._attend(entered, attended, mask, training, rows)
         x = self.leave(x, output, norm, training)
         block = self.feedforward_block
         if block is None:
