@@ -73,7 +73,16 @@ _RETRIEVAL: Final = (
     "There is no task of retrieval; a task of your own trains like any other (docs/tour.md)."
 )
 _ELECTRA: Final = (
-    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+    "There is no task of ELECTRA; its model is `quintain.nlp.modeling.models.ElectraPretrainer`. "
+    "Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+)
+_ENCODER: Final = (
+    "This encoder is not offered. `quintain.nlp.modeling.networks` has BERT, ALBERT, FNet and a "
+    "scaffold for blocks of one's own; `encoder: {type: any}` takes an encoder of one's own."
+)
+_T5: Final = (
+    "T5 is not offered. `quintain.nlp.modeling.models.Seq2SeqTransformer` is an encoder-decoder "
+    "Transformer (docs/translation.md)."
 )
 _XLNET: Final = (
     "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
@@ -120,6 +129,21 @@ REFUSED: Final[dict[str, str]] = {
         "Its command line is `quintain data sentencepiece`; in programs, call "
         "`train_sentencepiece.train`."
     ),
+    "nlp.modeling.models.T5Transformer": _T5,
+    "nlp.modeling.models.T5TransformerParams": _T5,
+    "nlp.modeling.models.XLNetClassifier": _XLNET,
+    "nlp.modeling.models.XLNetPretrainer": _XLNET,
+    "nlp.modeling.models.XLNetSpanLabeler": _XLNET,
+    "nlp.modeling.models.t5": _T5,
+    "nlp.modeling.models.xlnet": _XLNET,
+    "nlp.modeling.networks.FunnelTransformerEncoder": _ENCODER,
+    "nlp.modeling.networks.MobileBERTEncoder": _ENCODER,
+    "nlp.modeling.networks.SparseMixer": _ENCODER,
+    "nlp.modeling.networks.XLNetBase": _XLNET,
+    "nlp.modeling.networks.funnel_transformer": _ENCODER,
+    "nlp.modeling.networks.mobile_bert_encoder": _ENCODER,
+    "nlp.modeling.networks.sparse_mixer": _ENCODER,
+    "nlp.modeling.networks.xlnet_base": _XLNET,
     "nlp.serving.serving_modules.QuestionAnswering": (
         "There is no task of question answering. Derive an export module from "
         "`export_base.ExportModule` for a task of your own."
