@@ -75,6 +75,12 @@ class BertTokenClassifier(constructor_config.ConstructorConfig, keras.Model):
         return self.encoder.inputs
 
     @property
+    def logits(self) -> keras.KerasTensor:
+        """Keras' output of the classifier, `[B, S, C]`, for the `inputs`."""
+        sequence = encoder_outputs.name_outputs(self.encoder(self.inputs))["sequence_output"]
+        return self.classifier(sequence)
+
+    @property
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
         return {"encoder": self.encoder}

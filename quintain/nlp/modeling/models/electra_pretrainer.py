@@ -64,7 +64,11 @@ class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
         self.generator_network = generator_network
         self.discriminator_network = discriminator_network
         self.vocab_size = vocab_size
+        self.num_classes = num_classes
         self.num_token_predictions = num_token_predictions
+        self.mlm_activation = mlm_activation
+        self.mlm_initializer = mlm_initializer
+        self.output_type = output_type
         self.disallow_correct = disallow_correct
         width, _ = encoder_outputs.get_widths(generator_network)
         self.masked_lm = layers.MaskedLM(
@@ -145,11 +149,25 @@ class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
     ) -> dict[str, tf.Tensor]:
         """Returns ids in which the generator chose the masked words, and where it was wrong."""
         positions, right = inputs["masked_lm_positions"], inputs["masked_lm_ids"]
-        ids, _ = scatter_update(inputs["input_word_ids"], right, positions)
+        ids = unmask(inputs, duplicate=True)["input_word_ids"]
         disallowed = tf.one_hot(right, self.vocab_size) if self.disallow_correct else None
         chosen = tf.argmax(sample_from_softmax(logits, disallowed), -1, output_type=tf.int32)
         fake, is_masked = scatter_update(ids, tf.stop_gradient(chosen), positions)
         return {"ids": fake, "is_replaced": is_masked * tf.cast(tf.not_equal(fake, ids), tf.int32)}
+
+
+def get_updated_inputs(inputs: Any, duplicate: bool, **updates: Any) -> Any:
+    """Returns a batch with some of its tensors replaced: a copy, or the batch itself."""
+    updated = dict(inputs) if duplicate else inputs
+    updated.update(updates)
+    return updated
+
+
+def unmask(inputs: Any, duplicate: bool) -> Any:
+    """Returns a batch with the right words in place of the masks: a copy, or the batch itself."""
+    words, positions = inputs["masked_lm_ids"], inputs["masked_lm_positions"]
+    ids, _ = scatter_update(inputs["input_word_ids"], words, positions)
+    return get_updated_inputs(inputs, duplicate, input_word_ids=ids)
 
 
 def scatter_update(

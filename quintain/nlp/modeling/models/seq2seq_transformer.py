@@ -170,6 +170,11 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         return self.decoder_layer
 
     @property
+    def position_embedding(self) -> keras.layers.Layer:
+        """A layer that gives the sinusoids of positions, which the model adds to embeddings."""
+        return layers.RelativePositionEmbedding(hidden_size=self.embedding_width)
+
+    @property
     def embedding(self) -> keras.Variable:
         """The embeddings `[V, D]` of the source."""
         return self.embedding_lookup.embeddings

@@ -127,13 +127,13 @@ class EncoderScaffold(text_encoder.TextEncoder):
             **kwargs,
         )
         self._embedding_network = network
-        vars(self)["_embedding_data"] = embedding_data
+        self.__dict__["_embedding_data"] = embedding_data
         self.recursive = recursive
-        self._mask_layer = None if network is not None else _create(mask_cls, mask_cfg)
+        self._mask_layer: Any = None if network is not None else _create(mask_cls, mask_cfg)
         hidden_cfg = hidden_cfg or {}
         blocks = []
         for index, one in enumerate(_list_classes(hidden_cls, num_hidden_instances)):
-            more = {"layer_idx": index} if feed_layer_idx else {}
+            more: dict[str, Any] = {"layer_idx": index} if feed_layer_idx else {}
             if layer_idx_as_attention_seed and "attention_cfg" in hidden_cfg:
                 more["attention_cfg"] = {**hidden_cfg["attention_cfg"], "seed": index}
             blocks.append(_create(one, {**hidden_cfg, **more}))

@@ -221,11 +221,11 @@ class PackedSequenceEmbedding(constructor_config.ConstructorConfig, keras.Model)
     @property
     def inputs(self) -> list[keras.KerasTensor]:
         """Keras' inputs of the model."""
-        if "_inputs" not in vars(self):
-            vars(self)["_inputs"] = [
+        if "_inputs" not in self.__dict__:
+            self.__dict__["_inputs"] = [
                 keras.Input((None,), dtype="int32", name=name) for name in self._names
             ]
-        return list(vars(self)["_inputs"])
+        return list(self.__dict__["_inputs"])
 
     def get_embedding_table(self) -> keras.Variable:
         """Returns the word embeddings, `[vocab_size, E]`."""

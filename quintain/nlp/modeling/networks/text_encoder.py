@@ -168,15 +168,15 @@ class TextEncoder(constructor_config.ConstructorConfig, keras.Model):
     @property
     def inputs(self) -> Any:
         """Keras' inputs of the model: a list, or a dictionary."""
-        if "_inputs" not in vars(self):
+        if "_inputs" not in self.__dict__:
             inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
             if self.with_dense_inputs:
                 width = self.embedding_width
                 inputs["dense_inputs"] = keras.Input((None, width), name="dense_inputs")
                 for name in ("dense_mask", "dense_type_ids"):
                     inputs[name] = keras.Input((None,), dtype="int32", name=name)
-            vars(self)["_inputs"] = inputs
-        found = vars(self)["_inputs"]
+            self.__dict__["_inputs"] = inputs
+        found = self.__dict__["_inputs"]
         return dict(found) if self.dict_inputs else list(found.values())
 
     @property
