@@ -55,8 +55,11 @@ def _find_further(entry: entries.Entry, result: workload.WorkloadResult) -> dict
     Raises:
         ConfigError: If the validation did not give one of them.
     """
+    searcher = entry.config.searcher
     found = []
-    for index, objective in enumerate(getattr(entry.config.searcher, "further_objectives", ())):
+    # Not by `getattr`, for a config looks for the nearest name of a missing one.
+    objectives = searcher.further_objectives if "further_objectives" in searcher else ()
+    for index, objective in enumerate(objectives):
         field = f"searcher.further_objectives[{index}].metric"
         value, problem = find_metric(objective.metric, result.metrics, field)
         if problem:
