@@ -200,6 +200,12 @@ def find_home(path: str) -> str | None:
     return None if home == path else f"{_PACKAGE}.{home}"
 
 
+def names_in(path: str) -> list[str]:
+    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
+    places = (place.rpartition(".") for place in _find_moved())
+    return sorted(name for parent, _, name in places if parent == path)
+
+
 def find_refusal(path: str) -> str | None:
     """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
     asked, path, refused = path, _follow(path, _find_moved()), _find_refused()

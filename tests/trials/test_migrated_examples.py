@@ -38,7 +38,7 @@ def test_metrics_have_the_names_of_pedl(results):
 
 def test_code_for_keras_2_finds_its_names(results):
     found = results["older_keras"]
-    assert found["same"] == [True] * 4
+    assert found["same"] == [True] * 5
     # The rate at a step is the first one, divided by 1 + decay * step.
     assert found["rates"] == pytest.approx([0.1, 0.1 / (1 + 0.5 * 2)])
     assert found["plain"] == pytest.approx(0.2)
