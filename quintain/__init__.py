@@ -15,5 +15,4 @@ reference_names.install()
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
     ("common", "config", "core", "modeling", "nlp", "optimization", "orbit", "utils"),
-    doors={"hyperparams": "config"},
 )

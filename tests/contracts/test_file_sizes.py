@@ -8,7 +8,7 @@ _ROOT = pathlib.Path(quintain.__file__).parent
 _LIMIT = 400
 
 _LONGER = {
-    "core/base_task.py": 466,
+    "core/base_task.py": 451,
     "core/base_trainer.py": 503,
     "orbit/controller.py": 529,
     "scheduler/trial_machine.py": 427,
