@@ -203,9 +203,8 @@ def _build_params(
     params.override({"trainer": {**steps, **trainer}})
     if "steps_per_loop" in trainer and "summary_interval" not in trainer:
         params.trainer.summary_interval = params.trainer.steps_per_loop
-    # Variables of a model that is there belong to no strategy.
-    strategy = "one_device" if task.model_function else "off"
-    params.override({"runtime": {"distribution_strategy": strategy, **runtime}})
+    # Variables of a model that is there belong to no strategy; a function's can be asked for one.
+    params.override({"runtime": {"distribution_strategy": "off", **runtime}})
     params.lock()
     return params
 

@@ -138,7 +138,8 @@ class KerasModelTask(base_task.Task):
         return model
 
     def _take_model(self, parts: Parts) -> keras.Model:
-        model = parts.model if isinstance(parts.model, keras.Model) else parts.model()
+        is_function = callable(parts.model) and not isinstance(parts.model, keras.Model)
+        model: Any = parts.model() if is_function else parts.model
         if parts.compile_options and isinstance(model, keras.Model):
             options = dict(parts.compile_options)
             model.compile(**{**_find_compiled(model), **options})
