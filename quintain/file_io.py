@@ -154,7 +154,7 @@ def check_writable(path: file_paths.Path, name: str) -> None:
     try:
         file_systems.find(text)
     except OSError as error:
-        raise errors.ConfigError(f"{name}: got {text!r}, but {error.strerror}") from error
+        raise errors.ConfigError(f"{name}: got {text!r}, but {error.strerror}.") from error
     raise errors.ConfigError(
         f"{name}: got {text!r}, but TensorFlow, which writes there, does not know "
         f"{file_paths.scheme(text)}://. Give a local directory, one of gs://, or mount the storage "

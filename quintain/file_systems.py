@@ -7,6 +7,7 @@ Each does the same few things; `file_io` chooses one by the path. All raise `OSE
 import abc
 import builtins
 import contextlib
+import difflib
 import errno
 import functools
 import importlib
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from quintain import errors, file_paths
+from quintain import file_paths
 
 _CODES: Final = {
     "NotFoundError": errno.ENOENT,
@@ -139,7 +140,6 @@ class _TensorFlow(FileSystem):
 
     @override
     def exists(self, path: str) -> bool:
-        # `ram://` takes the beginning of a name for a directory.
         return bool(self._gfile.exists(path)) and (
             file_paths.scheme(path) != "ram" or self._is_in_ram(path)
         )
@@ -149,12 +149,20 @@ class _TensorFlow(FileSystem):
         return bool(self._gfile.isdir(path)) and self.exists(path)
 
     def _is_in_ram(self, path: str) -> bool:
+        """Whether there is more than longer names: `ram://` takes `as` of `assets` for a directory.
+
+        A directory that was not made, but has files, is not listed above it.
+        """
         directory, name = file_paths.split(file_paths.normal(path))
-        return not name or name in map(plain, self._gfile.listdir(directory))
+        return not name or name in self._gfile.listdir(directory) or bool(self.listdir(path))
 
     @override
     def listdir(self, path: str) -> list[str]:
-        return list(self._gfile.listdir(path))
+        names = list(self._gfile.listdir(path))
+        if file_paths.scheme(path) != "ram":
+            return names
+        # It lists `assets.extra` below `assets`, as `.extra`.
+        return [name for name in names if self._gfile.exists(file_paths.join(path, name))]
 
     @override
     def glob(self, pattern: str) -> list[str]:
@@ -336,18 +344,17 @@ def find_fsspec(path: str) -> Any:
         found = importlib.util.find_spec("fsspec")
         detail = f" ({error})" if found else ""
         reason = (
-            f"the package for {kind}:// is not installed{detail}."
+            f"the package for {kind}:// is not installed{detail}"
             if found
             else f"there is no file system for {kind}://. TensorFlow knows gs:// and ram://; "
-            'others come with fsspec: pip install "quintain[remote]".'
+            'others come with fsspec: pip install "quintain[remote]"'
         )
     except ValueError as error:
         if not str(error).startswith("Protocol not known"):
-            raise OSError(errno.EINVAL, f"{error}.", path) from error
-        reason = (
-            f"there is no file system for {kind}://, neither in TensorFlow nor in fsspec."
-            f"{errors.suggest(kind, _COMMON_SCHEMES)}"
-        )
+            raise OSError(errno.EINVAL, str(error), path) from error
+        near = difflib.get_close_matches(kind, _COMMON_SCHEMES, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}://" if near else ""
+        reason = f"there is no file system for {kind}://, neither in TensorFlow nor in fsspec{hint}"
     raise OSError(errno.EPROTONOSUPPORT, reason, path)
 
 

@@ -34,6 +34,10 @@ COMMANDS: Final = {
         "Write a trained model as a SavedModel with text in and out.",
     ),
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
+    "migrate": (
+        "quintain.cli.migrate:migrate",
+        "Move programs of PEDL, Determined and the Model Garden by their imports.",
+    ),
     "predict": (
         "quintain.cli.predict:predict",
         "Ask a trained model about texts, or about files of examples.",

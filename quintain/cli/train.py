@@ -88,6 +88,14 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     metavar="START:STOP",
     help="Write a TensorBoard profile of these steps to the model directory.",
 )
+@click.option(
+    "--action",
+    "actions",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Class of your own that is called with the output of each training loop. Repeatable; "
+    "trainer.actions gives it arguments.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")

@@ -129,7 +129,13 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             "gin: bindings were read before and are locked; call `gin_io.clear()` to replace them."
         )
     for path in files:
-        if not file_io.isfile(path):
+        try:
+            is_file = file_io.isfile(path)
+        except OSError as error:
+            raise errors.ConfigError(
+                f"--gin_file: {errors.show(path)}: {error.strerror}."
+            ) from error
+        if not is_file:
             raise errors.ConfigError(
                 f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
             )

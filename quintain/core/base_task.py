@@ -403,7 +403,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         """Runs the model without training behaviour such as dropout."""
         return model(inputs, training=False)
 
-    def aggregate_logs(self, state: Any = None, step_logs: Any = None) -> Any:
+    def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the logs of one evaluation step into a state, on the host.
 
         Together with `reduce_aggregated_logs` this computes metrics that need all of the
@@ -411,12 +411,12 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
         Args:
             state: What the previous call returned; None at first.
-            step_logs: Logs of the step; each value a tuple with one tensor a replica.
+            step_outputs: Logs of the step; each value a tuple with one tensor a replica.
 
         Returns:
             The new state; None switches the aggregation off.
         """
-        del state, step_logs
+        del state, step_outputs
 
     def reduce_aggregated_logs(
         self, aggregated_logs: Any, global_step: tf.Variable | None = None

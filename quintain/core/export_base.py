@@ -155,6 +155,7 @@ def export(
 
     Raises:
         ValueError: If the list has none or several functions.
+        ConfigError: If TensorFlow can't write to the directory.
         CheckpointError: If there is no checkpoint at `checkpoint_path`, or it does not fit.
     """
     if not isinstance(function_keys, Mapping):
@@ -164,6 +165,7 @@ def export(
                 "mapping from functions to signatures."
             )
         function_keys = {function_keys[0]: tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY}
+    file_io.check_writable(export_savedmodel_dir, "export_savedmodel_dir")
     if checkpoint_path:
         _restore(export_module.model, checkpoint_path, checkpoint)
     signatures = export_module.get_inference_signatures(dict(function_keys))

@@ -32,13 +32,14 @@ from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.events import preemption
 from quintain.core.reports import shown_metrics
-from quintain.core.saving import run_files, run_lock
+from quintain.core.saving import best_checkpoint, run_files, run_lock
 from quintain.orbit import cluster
 from quintain.orbit import summary_manager as summary_manager_lib
 
 logger = logging.getLogger(__name__)
 
 OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
+maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
 
 
 def run_experiment(

@@ -229,6 +229,7 @@ class Reader(table_reading.TableReader):
             where.add("source = :source", source=which.source.value)
         if which.contains:
             where.add("instr(text, :contains) > 0", contains=which.contains)
+        where.add_like("text", which.like)
         where.values["limit"] = which.num_wanted
         if which.is_backward:
             return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]

@@ -28,7 +28,7 @@ from quintain.core.saving import checkpoint_fit, checkpoints, run_files
 from quintain.records import source_names
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, trial_loader
+from quintain.trials import base_trial, trial_context, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -197,7 +197,7 @@ def _find_unused(params: cfg.ExperimentConfig, names: Iterable[str]) -> list[err
 
 
 def build_controller(
-    trial_class: type[TaskTrial], context: base_trial.TrialContext
+    trial_class: type[TaskTrial], context: trial_context.TrialContext
 ) -> "TaskTrialController":
     """Makes what drives the trial."""
     return TaskTrialController(trial_class(context), context)
@@ -206,7 +206,7 @@ def build_controller(
 class TaskTrialController(base_trial.TrialController):
     """Trains and evaluates with the experiment's own trainer."""
 
-    def __init__(self, trial: TaskTrial, context: base_trial.TrialContext) -> None:
+    def __init__(self, trial: TaskTrial, context: trial_context.TrialContext) -> None:
         """Builds task, model, optimizer and trainer under the config's strategy.
 
         Raises:

@@ -95,6 +95,19 @@ def test_parse_configuration_takes_any_object_with_flags():
     assert not params.is_locked
 
 
+def test_parts_of_a_config_that_was_parsed_can_be_set():
+    options = experiment_parser.ParseConfigOptions(experiment="test/line")
+    params = experiment_parser.parse_configuration(options)
+
+    params.trainer.train_steps = 7
+    params.task.validation_data = None
+
+    assert params.is_locked
+    assert (params.trainer.train_steps, params.task.validation_data) == (7, None)
+    with pytest.raises(errors.ConfigError, match="ExperimentConfig is locked"):
+        params.trainer = {}
+
+
 def test_params_yaml_alone_gives_the_same_config(tmp_path):
     params = parse(experiment="test/line", set=["task.num_examples=32"]).params
     run_files.serialize_config(params, str(tmp_path), experiment="test/line")

@@ -9,7 +9,7 @@ import quintain.nlp.experiments  # noqa: F401 - registered before the tests make
 from quintain import errors
 from quintain.core import exp_factory, task_factory
 from quintain.records import trial
-from quintain.trials import base_trial, task_trial, trial_checkpoint
+from quintain.trials import task_trial, trial_checkpoint, trial_context
 
 CODE = """
 import dataclasses
@@ -99,7 +99,7 @@ def spec(tmp_path):
 
 
 def build(spec):
-    return task_trial.build_controller(task_trial.TaskTrial, base_trial.TrialContext(spec))
+    return task_trial.build_controller(task_trial.TaskTrial, trial_context.TrialContext(spec))
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def _check_scheme(path: str, name: str) -> None:
     try:
         file_systems.find(path)
     except OSError as error:
-        raise errors.DataError(f"{name}: got {path!r}, but {error.strerror}") from error
+        raise errors.DataError(f"{name}: got {path!r}, but {error.strerror}.") from error
 
 
 def _fetch(path: str, name: str) -> str:

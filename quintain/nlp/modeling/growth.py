@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers import projection
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
@@ -168,7 +168,7 @@ class _Grower:
 
     def _write_projection(
         self,
-        old: attention.Projection,
+        old: projection.Projection,
         new: Any,
         *,
         rows: int | None = None,
@@ -201,7 +201,7 @@ def _silence(block: Any) -> None:
     outputs = [block.self_attention.output_projection, block.feed_forward.contract]
     if hasattr(block, "cross_attention"):
         outputs.append(block.cross_attention.output_projection)
-    for projection in outputs:
-        for variable in (projection.kernel, projection.bias):
+    for layer in outputs:
+        for variable in (layer.kernel, layer.bias):
             if variable is not None:
                 variable.assign(np.zeros(variable.shape, variable.dtype))

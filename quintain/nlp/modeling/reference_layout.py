@@ -17,7 +17,7 @@ from typing import Any, Final
 import keras
 
 from quintain import errors
-from quintain.nlp.modeling.layers import attention, cls_head, transformer_blocks
+from quintain.nlp.modeling.layers import attention, cls_head, feed_forward, transformer
 from quintain.nlp.modeling.models import bert_classifier, bert_pretrainer, seq2seq_transformer
 from quintain.nlp.modeling.networks import encoder_scaffold
 
@@ -164,25 +164,24 @@ def _map_encoder_weights(
 
 
 def _map_scaffold(block: Any, name: str, path: str) -> Iterator[Weight]:
-    parts = (getattr(block, "attention", None), getattr(block, "feed_forward", None))
-    wanted = (attention.SelfAttention, transformer_blocks.FeedForward)
-    if type(block) is not encoder_scaffold.TransformerScaffold or tuple(map(type, parts)) != wanted:
+    parts = (getattr(block, "self_attention", None), getattr(block, "feed_forward", None))
+    wanted = (attention.SelfAttention, feed_forward.FeedForward)
+    if type(block) is not transformer.Transformer or tuple(map(type, parts)) != wanted:
         raise errors.CheckpointError(
             f"{name} is made of {', '.join(type(part).__name__ for part in (block, *parts))}; of "
             "the reference's checkpoints only those of BERT's own blocks can be read "
             "(SelfAttention and FeedForward)."
         )
-    yield from _map_block(block, name, path, block.attention, block.attention_norm, "attention")
+    yield from _map_block(block, name, path)
 
 
-def _map_block(
-    block: Any, name: str, path: str, self_attention: Any, norm: Any, attribute: str
-) -> Iterator[Weight]:
+def _map_block(block: Any, name: str, path: str) -> Iterator[Weight]:
     """Yields the weights of a block of the reference's encoders."""
-    yield from _map_self_attention(
-        self_attention, f"{name}.{attribute}", f"{path}/_attention_layer"
+    label = f"{name}.self_attention"
+    yield from _map_self_attention(block.self_attention, label, f"{path}/_attention_layer")
+    yield from _map_norm(
+        block.self_attention_norm, f"{label}_norm", f"{path}/_attention_layer_norm"
     )
-    yield from _map_norm(norm, f"{name}.{attribute}_norm", f"{path}/_attention_layer_norm")
     yield from _map_feed_forward(block, name, path, "_")
 
 
@@ -322,16 +321,11 @@ def _map_translation_weights(model: Any) -> Iterator[Weight]:
             name = f"{side}.{block.name}"
             path = f"{side}_layer/{side}_layers/{index}"
             map_fn: Callable[..., Iterator[Weight]] = (
-                _map_translation_encoder if side == "encoder" else _map_translation_decoder
+                _map_block if side == "encoder" else _map_translation_decoder
             )
             yield from map_fn(block, name, path)
         path = f"{side}_layer/output_normalization"
         yield from _map_norm(stack.output_norm, f"{side}.output_norm", path)
-
-
-def _map_translation_encoder(block: Any, name: str, path: str) -> Iterator[Weight]:
-    norm = block.self_attention_norm
-    yield from _map_block(block, name, path, block.self_attention, norm, "self_attention")
 
 
 def _map_translation_decoder(block: Any, name: str, path: str) -> Iterator[Weight]:

@@ -35,6 +35,7 @@ DUMMY_PATH: Final = "dummy"
 
 ModelConfig = config_module.ModelConfig
 SentencePredictionConfig = config_module.SentencePredictionConfig
+METRIC_TYPES = config_module.METRIC_TYPES
 TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
 predict = sentence_predictor.predict
 
@@ -242,7 +243,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
         return labels[self.label_field] if isinstance(labels, Mapping) else labels
 
     @override
-    def build_metrics(self, training: bool | None = True) -> list[keras.metrics.Metric]:
+    def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         """Returns accuracy, with the area under precision and recall of two classes; or errors."""
         del training
         if self.is_regression:

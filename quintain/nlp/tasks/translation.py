@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_paths
+from quintain import errors, file_paths, reference_names
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
@@ -36,8 +36,8 @@ from quintain.nlp.tasks import (
 )
 from quintain.orbit import cluster, values
 
+__getattr__ = reference_names.refusing(__name__)
 PAD_ID = 0
-
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
 TranslationConfig = config_module.TranslationConfig
@@ -187,6 +187,7 @@ class TranslationTask(translation_serving.ServesTranslations):
                 f"params: got a {type(params).__name__}, expected a WMTDataConfig."
             )
         params = params.replace(
+            batch_by=params.batch_by or "pairs",
             sentencepiece_model_path=self.vocabulary_path,
             target_sentencepiece_model_path=(
                 "" if self.task_config.share_vocabulary else self.target_vocabulary_path

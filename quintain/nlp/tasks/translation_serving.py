@@ -132,7 +132,7 @@ class ServesTranslations(base_task.Task):
     @override
     def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
         """Returns the commands that translate a sentence, one of the corpus of the package."""
-        path = params.validation_data.input_path
+        path = getattr(params.validation_data, "input_path", "")
         is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
         sentence = "Sunday, the twenty-second of March" if is_bundled else "..."
         return {

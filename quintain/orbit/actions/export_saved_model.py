@@ -10,6 +10,8 @@ import tensorflow as tf
 from quintain import file_io, file_paths
 from quintain.orbit import saved_model_files
 
+safe_normpath = file_paths.normal
+
 
 class ExportFileManager:
     """Names exports `{base_name}-{id}` and deletes the oldest ones.
@@ -98,9 +100,13 @@ class ExportSavedModel:
         self.options = options
 
     def __call__(self, output: Any) -> None:
-        """Exports the model and deletes old exports."""
+        """Exports the model and deletes old exports.
+
+        Raises:
+            ConfigError: If TensorFlow can't write where the exports are to go.
+        """
         del output
-        tf.saved_model.save(
-            self.model, self.file_manager.next_name(), self.signatures, self.options
-        )
+        name = self.file_manager.next_name()
+        file_io.check_writable(name, "base_name")
+        tf.saved_model.save(self.model, name, self.signatures, self.options)
         self.file_manager.clean_up()

@@ -9,7 +9,11 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.saving import checkpoint_fit
-from quintain.nlp.modeling.layers import cls_head, talking_heads_attention
+from quintain.nlp.modeling.layers import (
+    cls_head,
+    talking_heads_attention,
+    transformer_scaffold,
+)
 from quintain.nlp.modeling.models import (
     bert_classifier,
     bert_pretrainer,
@@ -146,7 +150,7 @@ def test_a_translation_model_computes_and_finds_what_the_reference_did(name, use
 def test_a_report_names_where_each_weight_came_from(name):
     model = build_pretrainer()
     report = load(model, name, required=["encoder"])
-    sources = report.loaded["encoder.block_1.attention.query_key_value.kernel"]
+    sources = report.loaded["encoder.block_1.self_attention.query_key_value.kernel"]
     assert [source.rpartition("_attention_layer/")[2] for source in sources] == [
         "_query_dense/kernel",
         "_key_dense/kernel",
@@ -155,7 +159,7 @@ def test_a_report_names_where_each_weight_came_from(name):
     reader = tf.train.load_checkpoint(str(DATA / name))
     kernels = [reader.get_tensor(f"{one}/.ATTRIBUTES/VARIABLE_VALUE") for one in sources]
     np.testing.assert_array_equal(
-        model.encoder.block_1.attention.query_key_value.kernel,
+        model.encoder.block_1.self_attention.query_key_value.kernel,
         np.concatenate([kernel.reshape(16, 16) for kernel in kernels], axis=1),
     )
 
@@ -199,7 +203,10 @@ def test_a_classifier_of_another_name_is_not_taken():
         ({"num_layers": 1}, r"_transformer_layers/1/.* in the checkpoint .*, not in the model"),
         ({"num_layers": 3}, r"block_2.* no encoder/_transformer_layers/2/.* in the checkpoint"),
         (
-            {"hidden_cfg": {"attention_cls": talking_heads_attention.TalkingHeadsAttention}},
+            {
+                "hidden_cls": transformer_scaffold.TransformerScaffold,
+                "hidden_cfg": {"attention_cls": talking_heads_attention.TalkingHeadsAttention},
+            },
             "TalkingHeadsAttention.* only those of BERT's own blocks",
         ),
     ],

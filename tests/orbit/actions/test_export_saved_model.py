@@ -1,6 +1,7 @@
 import pytest
 import tensorflow as tf
 
+from quintain import errors
 from quintain.orbit import actions
 
 
@@ -94,3 +95,30 @@ def test_only_what_was_exported_goes(tmp_path, model, subdirectory):
     assert left == ["more.txt", "notes.txt"]
     assert not (tmp_path / "a [1] ü" / "model-1").exists()
     assert (tmp_path / "a [1] ü" / "model-2" / (subdirectory or "") / "saved_model.pb").exists()
+
+
+def test_exports_go_where_the_url_says_and_nowhere_else(tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    manager = actions.ExportFileManager("ram://exports/a/model/", 1, subdirectory="tpu")
+    action = actions.ExportSavedModel(model, manager, model.scale)
+
+    action({})
+    action({})
+
+    assert manager.managed_files == ["ram://exports/a/model-1"]
+    loaded = tf.saved_model.load("ram://exports/a/model-1/tpu")
+    assert float(loaded.scale(tf.constant(3.0))) == 6.0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_in_a_bucket_keeps_its_slashes():
+    manager = actions.ExportFileManager("gs://bucket/m", next_id_fn=lambda: 7)
+
+    assert manager.next_name() == "gs://bucket/m-7"
+
+
+def test_an_export_to_where_tensorflow_cannot_write_is_refused(model):
+    manager = actions.ExportFileManager("memory://exports/m", next_id_fn=lambda: 7)
+
+    with pytest.raises(errors.ConfigError, match="base_name: got 'memory://exports/m-7'"):
+        actions.ExportSavedModel(model, manager, model.scale)({})

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling.layers import attention, dropout, packed_rows
+from quintain.nlp.modeling.layers import dropout, packed_rows
 from quintain.nlp.modeling.models.transformer_stacks import TransformerDecoder, TransformerEncoder
 from quintain.nlp.modeling.ops import cached_decoder, decoding
 
@@ -159,16 +159,16 @@ class Seq2SeqTransformer(keras.Model):
             With targets and `search`, a dictionary of `logits`, `outputs` and `scores`.
         """
         source, target = inputs["inputs"], inputs.get("targets")
-        memory_bias = self._mask_padding(source)  # [B, 1, 1, S]
+        memory_mask = self._mask_padding(source)  # [B, 1, S]
         rows = None if target is None else self._find_rows(source, training)
-        memory = self._encode(source, memory_bias, training, rows)
+        memory = self._encode(source, memory_mask, training, rows)
         if target is None:
-            return self._search(source, memory, memory_bias)
-        logits = self._predict(target, memory, memory_bias, training, rows)
+            return self._search(source, memory, memory_mask)
+        logits = self._predict(target, memory, memory_mask, training, rows)
         if not search:
             return logits
         memory = memory if rows is None else rows.spread(memory)
-        return {"logits": logits, **self._search(source, memory, memory_bias)}
+        return {"logits": logits, **self._search(source, memory, memory_mask)}
 
     def _find_rows(self, ids: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
         """Returns where the tokens of `[B, S]` ids are, if padding is to be skipped."""
@@ -178,19 +178,19 @@ class Seq2SeqTransformer(keras.Model):
     def _encode(
         self,
         source: tf.Tensor,
-        bias: tf.Tensor,
+        mask: tf.Tensor,
         training: bool,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
         """Returns the memory `[B, S, D]` of a source, or its `rows` `[N, D]`."""
         x = self._embed_in_place(source, rows)
-        return self.encoder(self.dropout(x, training=training), bias, training=training, rows=rows)
+        return self.encoder(self.dropout(x, training=training), mask, training=training, rows=rows)
 
     def _predict(
         self,
         target: tf.Tensor,
         memory: tf.Tensor,
-        memory_bias: tf.Tensor,
+        memory_mask: tf.Tensor,
         training: bool,
         memory_rows: packed_rows.PackedRows | None,
     ) -> tf.Tensor:
@@ -198,13 +198,12 @@ class Seq2SeqTransformer(keras.Model):
         rows = self._find_rows(target, training)
         shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]  # [B, T]
         x = self._embed_in_place(shifted, rows, is_target=True)
-        is_earlier = tf.linalg.band_part(tf.ones([length, length], memory.dtype), -1, 0)  # [T, T]
-        bias = (1 - is_earlier) * attention.MASKED_SCORE
+        mask = tf.linalg.band_part(tf.ones([1, length, length], self.compute_dtype), -1, 0)
         outputs = self.decoder(
             self.dropout(x, training=training),
             memory,
-            bias,
-            memory_bias,
+            mask,  # [1, T, T]
+            memory_mask,
             training=training,
             rows=rows,
             memory_rows=memory_rows,
@@ -232,23 +231,23 @@ class Seq2SeqTransformer(keras.Model):
             first, N being `options.num_outputs`. Where fewer were found, the last scores are at
             most `beam_search.WORST_SCORE`.
         """
-        memory_bias = self._mask_padding(source)  # [B, 1, 1, S]
-        memory = self._encode(source, memory_bias, training=False)
+        memory_mask = self._mask_padding(source)  # [B, 1, S]
+        memory = self._encode(source, memory_mask, training=False)
         options = options or self.decoding
-        return self._decode(source, memory, memory_bias, options, prefix, seed)
+        return self._decode(source, memory, memory_mask, options, prefix, seed)
 
     def _search(
-        self, source: tf.Tensor, memory: tf.Tensor, memory_bias: tf.Tensor
+        self, source: tf.Tensor, memory: tf.Tensor, memory_mask: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Returns the best output `[B, L]` of each source, and its score `[B]`."""
-        found = self._decode(source, memory, memory_bias, self.decoding)
+        found = self._decode(source, memory, memory_mask, self.decoding)
         return {"outputs": found["outputs"][:, 0], "scores": found["scores"][:, 0]}
 
     def _decode(
         self,
         source: tf.Tensor,
         memory: tf.Tensor,
-        memory_bias: tf.Tensor,
+        memory_mask: tf.Tensor,
         options: decoding.DecodingOptions,
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
@@ -261,7 +260,7 @@ class Seq2SeqTransformer(keras.Model):
             seed=seed,
         )
         initial_ids = tf.zeros([tf.shape(source)[0]], tf.int32)  # [B]
-        ids, scores = loop.run(initial_ids, (memory, memory_bias), prefix)
+        ids, scores = loop.run(initial_ids, (memory, memory_mask), prefix)
         num_outputs = options.num_outputs
         return {"outputs": ids[:, :num_outputs, 1:], "scores": scores[:, :num_outputs]}
 
@@ -322,6 +321,5 @@ class Seq2SeqTransformer(keras.Model):
         return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
 
     def _mask_padding(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns `[B, 1, 1, S]`, far below 0 at padding."""
-        is_padding = tf.cast(tf.equal(source, PAD_ID), self.compute_dtype)  # [B, S]
-        return (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
+        """Returns `[B, 1, S]`, 0 at padding."""
+        return tf.cast(tf.not_equal(source, PAD_ID), self.compute_dtype)[:, tf.newaxis]

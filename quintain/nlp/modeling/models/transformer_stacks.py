@@ -8,19 +8,18 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling.layers import packed_rows, transformer_blocks
+from quintain.nlp.modeling.layers import packed_rows, transformer, transformer_encoder_block
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
 class _Stack(keras.layers.Layer):
     """Blocks on top of each other, and under pre-norm a normalisation at the end."""
-
-    block_cls: type[Any]
 
     def __init__(
         self,
@@ -73,8 +72,9 @@ class _Stack(keras.layers.Layer):
         Raises:
             ConfigError: If the number of heads does not divide the width.
         """
+        limit = math.sqrt(3.0 / input_shape[-1])  # Glorot's, of whole matrices.
         self.blocks = [
-            self.block_cls(input_shape[-1], **self.block_arguments, name=f"block_{index}")
+            self.build_block(keras.initializers.RandomUniform(-limit, limit), f"block_{index}")
             for index in range(self.num_layers)
         ]
         for block in self.blocks:
@@ -84,6 +84,10 @@ class _Stack(keras.layers.Layer):
         if self.output_norm is not None:
             self.output_norm.build(input_shape)
 
+    def build_block(self, attention_initializer: Any, name: str) -> Any:
+        """Returns a block."""
+        raise NotImplementedError
+
     def finish(self, x: tf.Tensor) -> tf.Tensor:
         """Returns the output of the stack from that of its last block."""
         return x if self.output_norm is None else self.output_norm(x)
@@ -92,45 +96,72 @@ class _Stack(keras.layers.Layer):
 class TransformerEncoder(_Stack):
     """Turns a source into a memory that the decoder attends to."""
 
-    block_cls = transformer_blocks.TransformerEncoderBlock
+    def build_block(self, attention_initializer: Any, name: str) -> Any:
+        """Returns a block."""
+        given = self.block_arguments
+        return transformer_encoder_block.TransformerEncoderBlock(
+            given["num_attention_heads"],
+            given["intermediate_size"],
+            given["activation"],
+            output_dropout=given["dropout_rate"],
+            attention_dropout=given["attention_dropout_rate"],
+            inner_dropout=given["intermediate_dropout"],
+            use_bias=given["use_bias"],
+            norm_first=given["norm_first"],
+            norm_epsilon=given["norm_epsilon"],
+            attention_initializer=attention_initializer,
+            name=name,
+        )
 
     def call(
         self,
         inputs: tf.Tensor,
-        bias: tf.Tensor,
+        mask: tf.Tensor,
         training: bool = False,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `bias` `[B, 1, 1, S]` masks padding."""
+        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `mask` `[B, 1, S]` is 0 at padding."""
         x = inputs
         for block in self.blocks:
-            x = block(x, bias, training=training, rows=rows)
+            x = block([x, mask], training=training, rows=rows)
         return self.finish(x)
 
 
 class TransformerDecoder(_Stack):
     """Predicts a target from its beginning and the encoder's memory."""
 
-    block_cls = transformer_blocks.TransformerDecoderBlock
+    def build_block(self, attention_initializer: Any, name: str) -> Any:
+        """Returns a block."""
+        given = self.block_arguments
+        return transformer.TransformerDecoderBlock(
+            given["num_attention_heads"],
+            given["intermediate_size"],
+            given["activation"],
+            dropout_rate=given["dropout_rate"],
+            attention_dropout_rate=given["attention_dropout_rate"],
+            intermediate_dropout=given["intermediate_dropout"],
+            use_bias=given["use_bias"],
+            norm_first=given["norm_first"],
+            norm_epsilon=given["norm_epsilon"],
+            attention_initializer=attention_initializer,
+            name=name,
+        )
 
     def call(
         self,
         inputs: tf.Tensor,
         memory: tf.Tensor,
-        bias: tf.Tensor,
-        memory_bias: tf.Tensor,
+        mask: tf.Tensor,
+        memory_mask: tf.Tensor,
         training: bool = False,
         rows: packed_rows.PackedRows | None = None,
         memory_rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Decodes all positions at once; arguments as for `TransformerDecoderBlock.call`."""
+        """Decodes all positions at once; masks as for `TransformerDecoderBlock.call`."""
         x = inputs
         for block in self.blocks:
-            x = block(
-                x,
-                memory,
-                bias,
-                memory_bias,
+            x, _ = block(
+                [x, memory, memory_mask, mask],
                 training=training,
                 rows=rows,
                 memory_rows=memory_rows,

@@ -7,7 +7,6 @@ Shapes:
     N  words of all examples, where padding is left out
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,134 +17,11 @@ from typing_extensions import override
 from quintain import errors
 from quintain.config import gin_io
 from quintain.nlp.modeling import activations
-from quintain.nlp.modeling.layers import (
-    attention,
-    dropout,
-    gated_feedforward,
-    packed_rows,
-    transformer_blocks,
-)
+from quintain.nlp.modeling.layers import dropout, packed_rows, transformer, transformer_scaffold
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
+TransformerScaffold = transformer_scaffold.TransformerScaffold
 LayerClass = Callable[..., keras.layers.Layer]
-
-
-@gin_io.configurable
-class TransformerScaffold(keras.layers.Layer):
-    """A block of attention and a feed-forward part, of any classes.
-
-    Source:
-        Vaswani et al., 2017, section 3.1 (https://arxiv.org/abs/1706.03762), with the normalisation
-        after each part, as in BERT, or before.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        num_attention_heads: int,
-        intermediate_size: int,
-        *,
-        activation: str = "gelu",
-        dropout_rate: float = 0.0,
-        attention_dropout_rate: float = 0.0,
-        norm_first: bool = False,
-        norm_epsilon: float = 1e-12,
-        attention_cls: LayerClass = attention.SelfAttention,
-        attention_cfg: Mapping[str, Any] | None = None,
-        feedforward_cls: LayerClass = transformer_blocks.FeedForward,
-        feedforward_cfg: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Creates the parts.
-
-        Args:
-            width: Width of inputs and outputs.
-            num_attention_heads: Attention heads; must divide `width`.
-            intermediate_size: Width inside the feed-forward part.
-            activation: Keras' name of the feed-forward part's activation; `gelu` is approximated
-                by tanh, as in the published BERT.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            norm_first: Whether inputs of the parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            attention_cls: Builds the attention from `num_heads`, `width`, `dropout_rate` and
-                `use_bias`; called with the inputs and a bias.
-            attention_cfg: More arguments for it.
-            feedforward_cls: Builds the feed-forward part from `width`, `intermediate_size`,
-                `activation`, which is a function, and `dropout_rate`.
-            feedforward_cfg: More arguments for it.
-            **kwargs: Arguments of a Keras layer.
-        """
-        super().__init__(**kwargs)
-        self.norm_first = norm_first
-        self.attention = attention_cls(
-            num_heads=num_attention_heads,
-            width=width,
-            dropout_rate=attention_dropout_rate,
-            use_bias=True,
-            **(attention_cfg or {}),
-        )
-        self.feed_forward = feedforward_cls(
-            width=width,
-            intermediate_size=intermediate_size,
-            activation=activations.get_approximate(activation),
-            dropout_rate=0.0,
-            **(feedforward_cfg or {}),
-        )
-        self.attention_norm = LayerNormalization(norm_epsilon)
-        self.feed_forward_norm = LayerNormalization(norm_epsilon)
-        self.dropout = dropout.Dropout(dropout_rate)
-
-    @override
-    def build(self, input_shape: Any) -> None:
-        for layer in (
-            self.attention,
-            self.feed_forward,
-            self.attention_norm,
-            self.feed_forward_norm,
-        ):
-            layer.build(input_shape)
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether the parts can compute tokens alone, as the package's own can."""
-        own_parts = (transformer_blocks.FeedForward, gated_feedforward.GatedFeedforward)
-        takes_rows = "rows" in inspect.signature(self.attention.call).parameters
-        return takes_rows and isinstance(self.feed_forward, own_parts)
-
-    @override
-    def call(
-        self,
-        inputs: tf.Tensor,
-        bias: tf.Tensor | None = None,
-        training: bool = False,
-        rows: packed_rows.PackedRows | None = None,
-    ) -> tf.Tensor:
-        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `bias` `[B, 1, 1, S]` masks padding."""
-        where = {} if rows is None else {"rows": rows}
-        x = self._add(
-            inputs,
-            lambda part: self.attention(part, bias, training=training, **where),
-            self.attention_norm,
-            training,
-        )
-        return self._add(
-            x,
-            lambda part: self.feed_forward(part, training=training),
-            self.feed_forward_norm,
-            training,
-        )
-
-    def _add(
-        self,
-        x: tf.Tensor,
-        part_fn: Callable[[tf.Tensor], tf.Tensor],
-        norm: LayerNormalization,
-        training: bool,
-    ) -> tf.Tensor:
-        if self.norm_first:
-            return x + self.dropout(part_fn(norm(x)), training=training)
-        return norm(x + self.dropout(part_fn(x), training=training))
 
 
 @gin_io.configurable
@@ -171,7 +47,7 @@ class EncoderScaffold(keras.Model):
         type_vocab_size: int = 2,
         initializer_range: float = 0.02,
         norm_first: bool = False,
-        hidden_cls: LayerClass = TransformerScaffold,
+        hidden_cls: LayerClass = transformer.Transformer,
         hidden_cfg: Mapping[str, Any] | None = None,
         skip_padding: bool = False,
         **kwargs: Any,
@@ -222,10 +98,10 @@ class EncoderScaffold(keras.Model):
         self.dropout = dropout.Dropout(dropout_rate)
         self.blocks = [
             hidden_cls(
-                width=hidden_size,
                 num_attention_heads=num_attention_heads,
                 intermediate_size=intermediate_size,
-                activation=hidden_activation,
+                intermediate_activation=activations.get_approximate(hidden_activation),
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
                 dropout_rate=dropout_rate,
                 attention_dropout_rate=attention_dropout_rate,
                 norm_first=norm_first,
@@ -278,13 +154,12 @@ class EncoderScaffold(keras.Model):
         rows = self._find_rows(inputs["input_mask"], training)
         embedded = self._embed(inputs, rows)  # [B, S, D], or [N, D]
         x = self.dropout(self.embedding_norm(embedded), training=training)
-        is_padding = 1 - tf.cast(inputs["input_mask"], x.dtype)  # [B, S]
-        bias = (is_padding * attention.MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]  # [B, 1, 1, S]
+        mask = tf.cast(inputs["input_mask"], x.dtype)[:, tf.newaxis]  # [B, 1, S]
         where = {} if rows is None else {"rows": rows}
         spread = tf.identity if rows is None else rows.spread
         outputs = []
         for block in self.blocks:
-            x = block(x, bias, training=training, **where)
+            x = block([x, mask], training=training, **where)
             outputs.append(spread(x))
         sequence = outputs[-1] if outputs else spread(x)  # [B, S, D]
         return {

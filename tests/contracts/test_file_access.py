@@ -1,0 +1,105 @@
+"""Files of users are opened, listed and named through `file_io` and `file_paths` alone.
+
+What else in Python does that knows nothing of `gs://`, and takes the `//` of a URL for one `/`.
+"""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+LOCAL_ON_PURPOSE = {
+    "core/input/random_watch.py": "the files of this package and of its libraries",
+    "core/saving/run_lock.py": "locks of the operating system, which only local files have",
+    "durable_files.py": "forces local files to the disk",
+    "fetched_files.py": "local copies for TensorFlow of what it can't reach",
+    "file_io.py": "what it is made of",
+    "file_paths.py": "what it is made of",
+    "file_systems.py": "what it is made of",
+    "nlp/data/corpora/bundled_corpora.py": "files of this package",
+    "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
+    "nlp/data/masked/mlm_records.py": "makes that directory",
+    "nlp/data/pairs/hub_pairs.py": "takes the ending of a name",
+    "orbit/literal_paths.py": "symbolic links to local directories",
+    "orbit/whole_files.py": "forces local files to the disk, and locks local directories",
+    "cli/local_training.py": "logs of local processes",
+    "cli/train.py": "the passing directory of a dry run",
+    "quiet_tensorflow.py": "the process's standard streams",
+    "user_errors.py": "source files of programs, to show a line of them",
+}
+"""Modules that open or name files themselves, with the reason."""
+
+OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
+OTHER_HALF += ("trials", "web", "process_end.py")
+TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
+TRAINING_COMMANDS += ("local_training", "run_environment")
+
+MODULES = {"glob", "pathlib", "shutil", "tempfile"}
+OF_OS = re.compile(
+    r"os\.(access|chmod|chown|fsync|link|listdir|lstat|makedirs|mkdir|open|path|readlink|remove|"
+    r"renames?|replace|rmdir|scandir|stat|symlink|truncate|unlink|utime|walk)"
+)
+OF_TENSORFLOW = {
+    "tf.io.gfile",
+    "tf.train.checkpoints_iterator",
+    "tf.train.latest_checkpoint",
+    "tf.train.list_variables",
+    "tf.train.load_checkpoint",
+    "tf.train.load_variable",
+}
+
+
+def list_files():
+    root = ROOT / "quintain"
+    found = {
+        path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in OTHER_HALF
+    }
+    return sorted(found | {root / "cli" / f"{name}.py" for name in TRAINING_COMMANDS})
+
+
+def find_accesses(tree):
+    """Yields line and name of every use of what knows only local files."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, one.name) for one in node.names if one.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in {*MODULES, "os", "os.path"}:
+            yield node.lineno, node.module
+        elif isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            if name in OF_TENSORFLOW or OF_OS.fullmatch(name):
+                yield node.lineno, name
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "io.open"}:
+            yield node.lineno, "open"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"gzip.open", "bz2.open"}:
+            yield node.lineno, ast.unparse(node.func)
+
+
+def test_only_named_modules_of_the_training_half_know_local_files_alone():
+    accesses = {
+        str(path.relative_to(ROOT / "quintain")): list(find_accesses(ast.parse(path.read_text())))
+        for path in list_files()
+    }
+
+    assert {name: found for name, found in accesses.items() if found} == {
+        name: accesses.get(name) for name in sorted(LOCAL_ON_PURPOSE)
+    }
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pathlib",
+        "from os import path",
+        "open(name)",
+        "os.path.join(a, b)",
+        "os.listdir(a)",
+        "tf.io.gfile.exists(a)",
+        "gzip.open(a)",
+        "tf.train.latest_checkpoint(a)",
+    ],
+)
+def test_the_search_finds(code):
+    assert list(find_accesses(ast.parse(code)))
