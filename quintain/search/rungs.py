@@ -52,7 +52,7 @@ class Rung:
         return index
 
     def is_among_best(self, request_id: str, metric: float, divisor: float) -> bool:
-        """Adds a result; returns whether it is among the best `1 / divisor` so far, at least one.
+        """Adds a result; returns whether it is among the best `1 / divisor`, at least one, so far.
 
         It comes behind all equal ones: which of them came first must not change how many go on.
         """

@@ -58,7 +58,8 @@ def load() -> Any:
     for name in _TPU_PARTS:
         _add_module(name, _Placeholder(name))
     module = importlib.import_module(_API)
-    vars(module)["__getattr__"] = _refuse_name
+    # TensorFlow wraps modules in another one, which asks the first.
+    vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = _refuse_name
     for owner in (tf, tf.compat.v1):
         # The modules' own `__setattr__` does more than to set a name.
         vars(owner)[_NAME] = module
@@ -75,7 +76,7 @@ def _refuse_name(name: str) -> Any:
         raise AttributeError(name)
     advice = next((text for start, text in _GONE.items() if name.startswith(start)), "")
     if not advice:
-        known = [one for one in vars(importlib.import_module(_API)) if not one.startswith("_")]
+        known = [one for one in dir(importlib.import_module(_API)) if not one.startswith("_")]
         advice = f"tensorflow-estimator 2.15 does not have it.{errors.suggest(name, known)}"
     raise MissingNameError(f"tf.estimator.{name} can't be had: {advice}")
 

@@ -1,5 +1,6 @@
 """Data of Keras trials under the names of PEDL's versions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -140,4 +141,10 @@ class LoadedBatches(keras.utils.PyDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         start = index * self._batch_size
         batch = self._loader.get_batch(start, min(start + self._batch_size, len(self._loader)))
-        return batch.data, batch.labels
+        return _unwrap(batch.data), _unwrap(batch.labels)
+
+
+def _unwrap(arrays: Any) -> Any:
+    """Returns the array of data with one name, which is only a word for the one input or output."""
+    is_single = isinstance(arrays, Mapping) and len(arrays) == 1
+    return next(iter(arrays.values())) if is_single else arrays

@@ -283,6 +283,7 @@ def _import_package(directory: pathlib.Path) -> types.ModuleType:
 def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
     if isinstance(error, errors.TrialError):
         return error
+    frames: list[traceback.FrameSummary] = []
     if isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}"
     else:

@@ -14,8 +14,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import layer_arguments
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 class _PoolingHead(keras.layers.Layer):
