@@ -26,7 +26,8 @@ class LayerArguments:
     """The arguments of a layer's constructor, as attributes of the same names.
 
     Initializers, regularizers and constraints, which may be given by name, as a config or as an
-    object, are objects here. So are classes of layers (`*_cls`), which are `MODULE:CLASS` in configs.
+    object, are objects here. So are classes of layers (`*_cls`), which configs give as
+    `MODULE:CLASS`.
 
     Example:
         >>> given = LayerArguments({"self": None, "units": 3, "kernel_initializer": "zeros"})
