@@ -13,6 +13,8 @@ from quintain.nlp.modeling.layers import masked_softmax
 class EinsumAttention(keras.layers.MultiHeadAttention):
     """Multi-head attention, computed in the open: `scale_queries`, `map_scores`, `map_weights`."""
 
+    _softmax: Any
+
     @override
     def _build_attention(self, rank: int) -> None:
         super()._build_attention(rank)
