@@ -49,6 +49,28 @@ def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
     return ((1.0 - tf.cast(mask, dtype)) * tf.constant(lowest, dtype))[:, tf.newaxis]
 
 
+class _Held:
+    """Carries a cache past Keras, which gives layers copies of dictionaries."""
+
+    def __init__(self, cache: MutableMapping[str, tf.Tensor]) -> None:
+        self.cache = cache
+
+
+class CacheInPlace(keras.layers.Layer):
+    """A layer that changes the dictionary it is given as `cache`."""
+
+    @override
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("cache"), MutableMapping):
+            kwargs["cache"] = _Held(kwargs["cache"])
+        return super().__call__(*args, **kwargs)
+
+
+def open_cache(cache: Any) -> Any:
+    """Returns the `cache` that a `CacheInPlace` was called with, within its `call`."""
+    return cache.cache if isinstance(cache, _Held) else cache
+
+
 def update_cache(
     key: tf.Tensor, value: tf.Tensor, cache: MutableMapping[str, tf.Tensor], step: Any
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -73,7 +95,7 @@ def update_cache(
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class CachedAttention(einsum_attention.EinsumAttention):
+class CachedAttention(CacheInPlace, einsum_attention.EinsumAttention):
     """Keras' attention, with a cache of keys and values for decoding one position at a time."""
 
     @override
@@ -96,7 +118,7 @@ class CachedAttention(einsum_attention.EinsumAttention):
             key: `[B, K, D]`; None for `value`.
             attention_mask: `[B, Q, K]`, with all positions of the cache; 0 where attention is not
                 allowed.
-            cache: `key` and `value`, `[B, K, H, D / H]`; None or empty for no cache.
+            cache: `key` and `value`, `[B, K, H, D / H]`; it is changed. None or empty for none.
             decode_loop_step: Place of the new position in a cache of fixed length.
             return_attention_scores: Whether to return the attention's weights, too.
             training: Whether to apply dropout.
@@ -104,7 +126,7 @@ class CachedAttention(einsum_attention.EinsumAttention):
         Returns:
             The output `[B, Q, D]`, then the weights if they are asked for, and the cache.
         """
-        key = value if key is None else key
+        key, cache = value if key is None else key, open_cache(cache)
         queries = self._query_dense(query)  # [B, Q, H, D / H]
         keys, values = self._key_dense(key), self._value_dense(value)
         if cache:

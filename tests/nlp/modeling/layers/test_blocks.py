@@ -34,11 +34,32 @@ def test_a_decoder_with_a_cache_finds_what_it_finds_at_once(options, is_fixed):
         mask = (np.arange(3) <= step).astype("f4")[np.newaxis, np.newaxis]
         more = {"decode_loop_step": step} if is_fixed else {}
         inputs = [x[:, step : step + 1], memory, None, mask if is_fixed else None]
-        output, cache = block(inputs, cache=cache, **more)
+        output, returned = block(inputs, cache=cache, **more)
+        assert returned is cache
         np.testing.assert_allclose(output[:, 0], expected[:, step], atol=1e-5)
 
     assert none is None
     assert cache["key"].shape == [2, 3, 2, 2]
+
+
+def test_kernel_attention_streams_what_it_computes_at_once():
+    layer = layers.KernelAttention(
+        num_heads=2,
+        key_dim=2,
+        feature_transform="elu",
+        num_random_features=0,
+        use_causal_windowed=True,
+        causal_window_length=3,
+        causal_window_decay=0.5,
+    )
+    x = draw(1, 3, 4)
+    expected = layer(x, x)
+    cache = {"kv": tf.zeros([1, 2, 2, 2]), "k_sum": tf.zeros([1, 2, 2])}
+
+    for step in range(3):
+        one = x[:, step : step + 1]
+        output = layer(one, one, cache=cache)
+        np.testing.assert_allclose(output[:, 0], expected[:, step], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["TransformerEncoderBlock", "Transformer", "TransformerScaffold"])
