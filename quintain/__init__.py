@@ -15,4 +15,5 @@ reference_imports.install()
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
     ("common", "config", "core", "modeling", "nlp", "optimization", "orbit", "utils"),
+    names={"core.fitting.fit": ["fit"], "core.history": ["read_history"]},
 )
