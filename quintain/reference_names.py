@@ -88,26 +88,26 @@ _DATA_SETS: Final = (
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
 _SPARSE: Final = (
-    "Attention to blocks of positions is not offered. `layers.KernelAttention` takes time that "
+    "It attends to blocks of positions. `layers.KernelAttention` takes time that "
     "grows with the length alone."
 )
 _UNCERTAINTY: Final = (
-    "Heads of Gaussian processes are not offered. Use `layers.ClassificationHead`; "
+    "It is of heads that are Gaussian processes. Use `layers.ClassificationHead`; "
     "`keras.layers.SpectralNormalization` is there for the dense layers of your own."
 )
 _MOBILE: Final = (
-    "MobileBERT is not offered. Its task is that of a small BERT: `layers.TransformerEncoderBlock` "
+    "It is of MobileBERT. A small BERT does the same: `layers.TransformerEncoderBlock` "
     "with a small width, or `networks.AlbertEncoder`."
 )
 _EXPERTS: Final = (
-    "Mixtures of experts are not offered. A layer of your own is the `feedforward_cls` of a "
+    "It is of mixtures of experts. A layer of your own may be the `feedforward_cls` of a "
     "`layers.TransformerScaffold`."
 )
 _TENSOR_NETWORKS: Final = (
-    "Tensor networks are not offered. `layers.BlockDiagFeedforward` has few weights as well."
+    "It is a network of tensors. `layers.BlockDiagFeedforward` has few weights as well."
 )
 _XL: Final = (
-    "Transformer-XL is not offered. Its attention is: `layers.MultiHeadRelativeAttention` and "
+    "It is of Transformer-XL, whose attention there is: `layers.MultiHeadRelativeAttention` and "
     "`layers.TwoStreamRelativeAttention`."
 )
 

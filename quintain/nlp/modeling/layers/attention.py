@@ -9,7 +9,6 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
-import math
 from collections.abc import MutableMapping
 from typing import Any, Final
 
@@ -19,7 +18,13 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import dropout, layer_arguments, packed_rows, projection
+from quintain.nlp.modeling.layers import (
+    dropout,
+    einsum_attention,
+    layer_arguments,
+    packed_rows,
+    projection,
+)
 
 MultiHeadAttention = keras.layers.MultiHeadAttention
 EinsumDense = keras.layers.EinsumDense
@@ -68,7 +73,7 @@ def update_cache(
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class CachedAttention(keras.layers.MultiHeadAttention):
+class CachedAttention(einsum_attention.EinsumAttention):
     """Keras' attention, with a cache of keys and values for decoding one position at a time."""
 
     @override
@@ -100,15 +105,12 @@ class CachedAttention(keras.layers.MultiHeadAttention):
             The output `[B, Q, D]`, then the weights if they are asked for, and the cache.
         """
         key = value if key is None else key
-        queries = self._query_dense(query) * (1.0 / math.sqrt(self._key_dim))  # [B, Q, H, D / H]
+        queries = self._query_dense(query)  # [B, Q, H, D / H]
         keys, values = self._key_dense(key), self._value_dense(value)
         if cache:
             keys, values = update_cache(keys, values, cache, decode_loop_step)
-        scores = tf.einsum(self._dot_product_equation, keys, queries)  # [B, H, Q, K]
-        weights = self._dropout_layer(
-            self._masked_softmax(scores, attention_mask), training=training
-        )
-        output = self._output_dense(tf.einsum(self._combine_equation, weights, values))
+        mixed, weights = self._compute_attention(queries, keys, values, attention_mask, training)
+        output = self._output_dense(mixed)
         return (output, weights, cache) if return_attention_scores else (output, cache)
 
 

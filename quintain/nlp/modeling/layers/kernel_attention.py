@@ -30,6 +30,7 @@ _STABILIZER: Final = 1e-6
 """Added to what is divided by."""
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class KernelMask(keras.layers.Layer):
     """Gives a mask `[B, S]` the type of the inputs, for `KernelAttention`."""
 
@@ -160,6 +161,7 @@ def _continue(
     return tf.einsum("bqhm,bhvm->bqhv", queries / (count + _STABILIZER), cache["kv"])
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class KernelAttention(keras.layers.MultiHeadAttention):
     """Keras' attention with features of queries and keys in place of the softmax.
 

@@ -267,6 +267,7 @@ class SentencepieceTokenizer(_Tokenizer):
         return self._tokenizer.tokenize(inputs)
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class BertPackInputs(keras.layers.Layer):
     """Puts segments into the inputs of BERT: special tokens, truncation and padding."""
 

@@ -108,8 +108,8 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
             if multi_channel_cross_attention
             else attention.MultiHeadAttention
         )
-        self._self_attention_cls = self_attention_cls or attention.CachedAttention
-        self._cross_attention_cls = cross_attention_cls or default
+        self._self_attention_cls = given.self_attention_cls or attention.CachedAttention
+        self._cross_attention_cls = given.cross_attention_cls or default
 
     @property
     def takes_rows(self) -> bool:
@@ -259,7 +259,7 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
         else:
             more = {"context_attention_weights": inputs[4]} if expected == 5 else {}
             output = self.cross_attention(
-                query=entered, value=memory, attention_mask=memory_mask, training=training, **more
+                query=entered, value=memory, attention_mask=memory_mask, **more
             )
         x = self.leave(x, output, norm, training)
         return self.add_feed_forward(x, training), cache
@@ -280,7 +280,6 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
             attention_mask=mask,
             cache=cache,
             decode_loop_step=step,
-            training=training,
         )
 
     def _to_bias(self, mask: tf.Tensor | None) -> tf.Tensor | None:
@@ -331,6 +330,4 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
         return {
             **super().get_config(),
             **self.given.to_config(),
-            "self_attention_cls": self._self_attention_cls,
-            "cross_attention_cls": self._cross_attention_cls,
         }
