@@ -20,6 +20,7 @@ LOCAL_ON_PURPOSE = {
     "file_paths.py": "what it is made of",
     "file_systems.py": "what it is made of",
     "nlp/data/corpora/bundled_corpora.py": "files of this package",
+    "nlp/data/train_sentencepiece.py": "the text of a dataset, in a passing file",
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",
     "nlp/data/pairs/hub_pairs.py": "takes the ending of a name",
@@ -28,6 +29,7 @@ LOCAL_ON_PURPOSE = {
     "cli/local_training.py": "logs of local processes",
     "cli/train.py": "the passing directory of a dry run",
     "quiet_tensorflow.py": "the process's standard streams",
+    "utils/testing/integration.py": "the passing directory of a test",
     "user_errors.py": "source files of programs, to show a line of them",
 }
 """Modules that open or name files themselves, with the reason."""
