@@ -205,6 +205,17 @@ def cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:half]}...{text[-half:]}"
 
 
+def enumerate_some(names: Sequence[str], most: int = 20) -> str:
+    """Returns names with commas between, and how many are left out of long lists.
+
+    Example:
+        >>> enumerate_some(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the known name nearest to `name`, or an empty string.
 
@@ -215,4 +226,4 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if len(name) > _MAX_SHOWN:
         return ""
     nearest = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.55)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f" Did you mean {str(nearest[0])!r}?" if nearest else ""

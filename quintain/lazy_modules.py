@@ -61,6 +61,7 @@ def attach(
 
     def list_names() -> list[str]:
         found = find_names() if find_names else {}
-        return sorted({*vars(sys.modules[package]), *paths, *owners, *found})
+        moved = reference_names.names_in(package.partition(".")[2])
+        return sorted({*vars(sys.modules[package]), *paths, *owners, *found, *moved})
 
     return get, list_names

@@ -10,33 +10,251 @@ Paths are written without the leading `quintain.`; a row holds for everything be
 """
 
 import functools
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Mapping, Sequence
-from types import CodeType, ModuleType
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 _PACKAGE: Final = __name__.partition(".")[0]
 
 MOVED: Final[dict[str, str]] = {
     "common.dataset_fn": "core.dataset_fn",
+    "hyperparams": "config",
     "modeling.hyperparams": "config",
     "modeling.multitask": "core.multitask",
     "modeling.optimization": "optimization",
+    "modeling.optimization.adafactor_optimizer": "optimization.adafactor",
     "modeling.optimization.ema_optimizer": "optimization.ema",
+    "modeling.optimization.legacy_adamw": "optimization.adam",
+    "modeling.privacy.configs": "core.config_definitions",
+    "nlp.configs.experiment_configs": "nlp.experiments",
+    "nlp.configs.finetuning_experiments": "nlp.experiments.sentence_prediction",
+    "nlp.configs.pretraining_experiments": "nlp.experiments.pretraining",
+    "nlp.configs.wmt_transformer_experiments": "nlp.experiments.translation",
+    "nlp.encoders": "nlp.configs.encoders",
+    "nlp.layers": "nlp.modeling.layers",
+    "nlp.losses": "nlp.modeling.losses",
+    "nlp.modeling.attention": "nlp.modeling.layers.attention",
+    "nlp.modeling.beam_search": "nlp.modeling.ops.beam_search",
+    "nlp.modeling.bert_classifier": "nlp.modeling.models.bert_classifier",
+    "nlp.modeling.bert_pretrainer": "nlp.modeling.models.bert_pretrainer",
+    "nlp.modeling.cached_decoder": "nlp.modeling.ops.cached_decoder",
+    "nlp.modeling.candidate_loop": "nlp.modeling.ops.candidate_loop",
+    "nlp.modeling.classification_head": "nlp.modeling.layers.cls_head",
+    "nlp.modeling.decoding": "nlp.modeling.ops.decoding",
+    "nlp.modeling.decoding_rules": "nlp.modeling.ops.decoding_rules",
+    "nlp.modeling.encoder_scaffold": "nlp.modeling.networks.encoder_scaffold",
+    "nlp.modeling.gated_feedforward": "nlp.modeling.layers.gated_feedforward",
+    "nlp.modeling.layer_normalization": "nlp.modeling.layers.layer_normalization",
+    "nlp.modeling.packed_rows": "nlp.modeling.layers.packed_rows",
+    "nlp.modeling.sampling": "nlp.modeling.ops.sampling_module",
+    "nlp.modeling.seq2seq_transformer": "nlp.modeling.models.seq2seq_transformer",
+    "nlp.modeling.talking_heads_attention": "nlp.modeling.layers.talking_heads_attention",
+    "nlp.modeling.transformer_stacks": "nlp.modeling.models.transformer_stacks",
+    "nlp.models": "nlp.modeling.models",
+    "nlp.networks": "nlp.modeling.networks",
+    "nlp.ops": "nlp.modeling.ops",
+    "nlp.serving_modules": "nlp.serving.serving_modules",
+    "trials.data": "trials.named_batches",
+    "trials.frameworks": "trials",
+    "trials.keras.data": "trials.named_batches",
+    "trials.tensorflow.estimator_trial": "trials.estimator",
+    "trials.tensorflow.tensorflow_trial": "trials.tensorflow_trial",
+    "trials.trial": "trials.trial_context",
+    "trials.util": "trials.trial_context",
 }
-"""Our homes of the reference's modules, a row a line, sorted."""
+"""Our homes of the reference's modules, and of modules that had another path here, sorted."""
+
+_QUESTIONS: Final = (
+    "There is no task of question answering; a task of your own trains like any other "
+    "(docs/tour.md)."
+)
+_TAGGING: Final = (
+    "There is no task of tagging; a task of your own trains like any other (docs/tour.md)."
+)
+_RETRIEVAL: Final = (
+    "There is no task of retrieval; a task of your own trains like any other (docs/tour.md)."
+)
+_ELECTRA: Final = (
+    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+)
+_XLNET: Final = (
+    "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+)
+_DATA_SETS: Final = (
+    "The readers of single data sets are not offered. `SentencePredictionTextDataConfig` reads "
+    "texts with labels from TSV files, records and TensorFlow Datasets (docs/bert.md)."
+)
+_GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
+
+_SPARSE: Final = (
+    "Attention to blocks of positions is not offered. `layers.KernelAttention` takes time that "
+    "grows with the length alone."
+)
+_UNCERTAINTY: Final = (
+    "Heads of Gaussian processes are not offered. Use `layers.ClassificationHead`; "
+    "`keras.layers.SpectralNormalization` is there for the dense layers of your own."
+)
+_MOBILE: Final = (
+    "MobileBERT is not offered. Its task is that of a small BERT: `layers.TransformerEncoderBlock` "
+    "with a small width, or `networks.AlbertEncoder`."
+)
+_EXPERTS: Final = (
+    "Mixtures of experts are not offered. A layer of your own is the `feedforward_cls` of a "
+    "`layers.TransformerScaffold`."
+)
+_TENSOR_NETWORKS: Final = (
+    "Tensor networks are not offered. `layers.BlockDiagFeedforward` has few weights as well."
+)
+_XL: Final = (
+    "Transformer-XL is not offered. Its attention is: `layers.MultiHeadRelativeAttention` and "
+    "`layers.TwoStreamRelativeAttention`."
+)
+
+_T5: Final = (
+    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` (docs/translation.md)."
+)
+_ENCODERS: Final = (
+    "This encoder is not offered. BERT, ALBERT, FNet, and BERT with kernel or reused attention are "
+    "(docs/bert.md)."
+)
 
 REFUSED: Final[dict[str, str]] = {
-    "nlp.serving.serving_modules.QuestionAnswering": "There is no task of question answering. "
-    "Derive an export module from `export_base.ExportModule` for a task of your own.",
-    "nlp.serving.serving_modules.Tagging": "There is no task of tagging. Derive an export module "
-    "from `export_base.ExportModule` for a task of your own.",
-    "vision": "Models of images are not offered. A task, a config and a model of one's own train "
-    "like any other: see docs/own-task.md.",
+    "common.streamz_counters": ("Nothing is counted there. Metrics are in the summaries of a run."),
+    "modeling.optimization.ema_optimizer.maybe_merge_call": (
+        "It is private to the average. Use `tf.distribute.get_replica_context().merge_call`."
+    ),
+    "modeling.optimization.lamb.FloatTensorLike": (
+        "It is a type of annotations. Use `float | tf.Tensor`."
+    ),
+    "modeling.optimization.slide_optimizer": (
+        "The rule of SLIDE was never published. LAMB and LARS adapt steps by layer; Adafactor "
+        "suits large sparse layers."
+    ),
+    "nlp.configs.electra": _ELECTRA,
+    "nlp.configs.finetuning_experiments.bert_squad": _QUESTIONS,
+    "nlp.configs.finetuning_experiments.bert_tagging": _TAGGING,
+    "nlp.configs.pretraining_experiments.electra_pretrain": _ELECTRA,
+    "nlp.data.classifier_data_lib": _DATA_SETS,
+    "nlp.data.create_finetuning_data": _DATA_SETS,
+    "nlp.data.create_pretraining_data": (
+        "Records of masked words are written by `quintain data mlm`, and text is masked on the fly "
+        "by the experiment bert/pretraining_text (docs/bert.md)."
+    ),
+    "nlp.data.create_xlnet_pretraining_data": _XLNET,
+    "nlp.data.dual_encoder_dataloader": _RETRIEVAL,
+    "nlp.data.pretrain_dataloader.XLNetPretrainDataConfig": _XLNET,
+    "nlp.data.pretrain_dataloader.XLNetPretrainDataLoader": _XLNET,
+    "nlp.data.question_answering_dataloader": _QUESTIONS,
+    "nlp.data.sentence_retrieval_lib": _RETRIEVAL,
+    "nlp.data.squad_lib": _QUESTIONS,
+    "nlp.data.squad_lib_sp": _QUESTIONS,
+    "nlp.data.tagging_data_lib": _TAGGING,
+    "nlp.data.tagging_dataloader": _TAGGING,
+    "nlp.data.train_sentencepiece.main": (
+        "Its command line is `quintain data sentencepiece`; in programs, call "
+        "`train_sentencepiece.train`."
+    ),
+    "nlp.modeling.layers.BigBirdAttention": _SPARSE,
+    "nlp.modeling.layers.BigBirdMasks": _SPARSE,
+    "nlp.modeling.layers.BlockSparseAttention": _SPARSE,
+    "nlp.modeling.layers.ExpertsChooseMaskedRouter": _EXPERTS,
+    "nlp.modeling.layers.FeedForwardExperts": _EXPERTS,
+    "nlp.modeling.layers.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.MobileBertEmbedding": _MOBILE,
+    "nlp.modeling.layers.MobileBertMaskedLM": _MOBILE,
+    "nlp.modeling.layers.MobileBertTransformer": _MOBILE,
+    "nlp.modeling.layers.MoeLayer": _EXPERTS,
+    "nlp.modeling.layers.MoeLayerWithBackbone": _EXPERTS,
+    "nlp.modeling.layers.RandomFeatureGaussianProcess": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalization": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalizationConv2D": _UNCERTAINTY,
+    "nlp.modeling.layers.TNTransformerExpandCondense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.TransformerXL": _XL,
+    "nlp.modeling.layers.TransformerXLBlock": _XL,
+    "nlp.modeling.layers.bigbird_attention": _SPARSE,
+    "nlp.modeling.layers.block_sparse_attention": _SPARSE,
+    "nlp.modeling.layers.cls_head.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.gaussian_process": _UNCERTAINTY,
+    "nlp.modeling.layers.mobile_bert_layers": _MOBILE,
+    "nlp.modeling.layers.moe": _EXPERTS,
+    "nlp.modeling.layers.spectral_normalization": _UNCERTAINTY,
+    "nlp.modeling.layers.tn_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.tn_transformer_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.transformer_xl": _XL,
+    "nlp.modeling.models.T5Transformer": _T5,
+    "nlp.modeling.models.T5TransformerParams": _T5,
+    "nlp.modeling.models.XLNetClassifier": _XLNET,
+    "nlp.modeling.models.XLNetPretrainer": _XLNET,
+    "nlp.modeling.models.XLNetSpanLabeler": _XLNET,
+    "nlp.modeling.models.t5": _T5,
+    "nlp.modeling.models.xlnet": _XLNET,
+    "nlp.modeling.networks.FunnelTransformerEncoder": _ENCODERS,
+    "nlp.modeling.networks.MobileBERTEncoder": _ENCODERS,
+    "nlp.modeling.networks.SparseMixer": _ENCODERS,
+    "nlp.modeling.networks.XLNetBase": _XLNET,
+    "nlp.modeling.networks.funnel_transformer": _ENCODERS,
+    "nlp.modeling.networks.mobile_bert_encoder": _ENCODERS,
+    "nlp.modeling.networks.sparse_mixer": _ENCODERS,
+    "nlp.modeling.networks.xlnet_base": _XLNET,
+    "nlp.serving.serving_modules.QuestionAnswering": (
+        "There is no task of question answering. Derive an export module from "
+        "`export_base.ExportModule` for a task of your own."
+    ),
+    "nlp.serving.serving_modules.Tagging": (
+        "There is no task of tagging. Derive an export module from `export_base.ExportModule` for "
+        "a task of your own."
+    ),
+    "nlp.tasks.ElectraPretrainConfig": _ELECTRA,
+    "nlp.tasks.ElectraPretrainTask": _ELECTRA,
+    "nlp.tasks.QuestionAnsweringConfig": _QUESTIONS,
+    "nlp.tasks.QuestionAnsweringTask": _QUESTIONS,
+    "nlp.tasks.TaggingConfig": _TAGGING,
+    "nlp.tasks.TaggingTask": _TAGGING,
+    "nlp.tasks.dual_encoder": _RETRIEVAL,
+    "nlp.tasks.electra_task": _ELECTRA,
+    "nlp.tasks.question_answering": _QUESTIONS,
+    "nlp.tasks.tagging": _TAGGING,
+    "nlp.tasks.translation.write_test_record": (
+        "An evaluation reads `task.validation_data` as it is; no copy of it is written."
+    ),
+    "nlp.tasks.utils.get_encoder_from_hub": (
+        "Models are not taken from TensorFlow Hub. Weights of the Model Garden's checkpoints are "
+        "loaded by `task.init_checkpoint` (docs/checkpoints.md)."
+    ),
+    "nlp.tools": (
+        "What its tools did is done by `quintain export` (SavedModels), by `quintain checkpoint "
+        "convert` and `task.init_checkpoint` (checkpoints of TensorFlow 2), and by "
+        "`quintain.nlp.data.tokenizers`."
+    ),
+    "trials.core": (
+        "A script of one's own is no trial. Write a KerasTrial, or train it with `quintain train` "
+        "as a task."
+    ),
+    "trials.experimental": ("There is `quintain.client.master_client`, and the commands."),
+    "trials.horovod": ("A trial has one process. Train a task with `--local_workers`."),
+    "trials.lightning": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+    ),
+    "trials.pytorch": ("Models of PyTorch are not trained here: trials are TensorFlow and Keras."),
+    "trials.transformers": (
+        "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
+    ),
+    "uplift": (
+        "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."
+    ),
+    "utils.misc.keras_utils.first_batch_end_time": _GAUGES,
+    "utils.misc.keras_utils.first_batch_start_time": _GAUGES,
+    "utils.misc.keras_utils.first_batch_time_gauge": _GAUGES,
+    "utils.misc.keras_utils.global_batch_size_gauge": (
+        "Nothing is counted there. `TimeHistory.batch_size` has the size."
+    ),
+    "vision": (
+        "Models of images are not offered. A task, a config and a model of your own train like any "
+        "other (docs/tour.md)."
+    ),
 }
 """Modules, and names of modules, that are not offered: why, and what to use instead. Sorted."""
 
@@ -54,12 +272,34 @@ def find_home(path: str) -> str | None:
     return None if home == path else f"{_PACKAGE}.{home}"
 
 
+def names_in(path: str) -> list[str]:
+    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
+    places = (place.rpartition(".") for place in _find_moved())
+    return sorted(name for parent, _, name in places if parent == path)
+
+
 def find_refusal(path: str) -> str | None:
     """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
     asked, path, refused = path, _follow(path, _find_moved()), _find_refused()
     while path and path not in refused:
         path = path.rpartition(".")[0]
     return f"`{_PACKAGE}.{asked}` is not offered. {refused[path]}" if path else None
+
+
+def refusing(module: str) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a module that lacks names of `REFUSED`: it says why.
+
+    Args:
+        module: Name of the module, its `__name__`.
+    """
+
+    def get(name: str) -> Any:
+        if refusal := find_refusal(f"{module}.{name}".partition(".")[2]):
+            # No AttributeError: `from module import name` would not show its message.
+            raise ImportError(refusal, name=module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return get
 
 
 def _follow(path: str, moved: Mapping[str, str]) -> str:
@@ -85,58 +325,3 @@ def _find_moved() -> Mapping[str, str]:
 def _find_refused() -> Mapping[str, str]:
     """Returns what is refused by our paths."""
     return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
-
-
-class _Loader(importlib.abc.InspectLoader):
-    """Gives a module that has another name, as it is."""
-
-    def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Initializes the loader.
-
-        Args:
-            spec: Of the module, by its own name.
-        """
-        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
-        self._name, self._loader = spec.name, spec.loader
-        self._spec: importlib.machinery.ModuleSpec | None = None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._name)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The import system gave it the spec of the other name: with its own it can be reloaded.
-        module.__spec__ = self._spec
-
-    def is_package(self, fullname: str) -> bool:
-        return self._loader.is_package(self._name)
-
-    def get_source(self, fullname: str) -> str | None:
-        return self._loader.get_source(self._name)
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        """Returns what `python -m` runs."""
-        return self._loader.get_code(self._name)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Answers for the paths of the tables, before files are looked for."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        package, _, inner = fullname.partition(".")
-        if package != _PACKAGE or not inner:
-            return None
-        if refusal := find_refusal(inner):
-            raise ImportError(refusal, name=fullname)
-        home = find_home(inner)
-        spec = importlib.util.find_spec(home) if home else None
-        return spec and importlib.util.spec_from_loader(fullname, _Loader(spec))
-
-
-def install() -> None:
-    """Lets imports find the modules of `MOVED`, once."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())

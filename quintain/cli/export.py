@@ -36,9 +36,11 @@ def export(
     alsologtostderr: bool,
     **settings: Any,
 ) -> None:
-    r"""Write the model of a run as a SavedModel that takes text and gives text.
+    r"""Write the model of a run as a SavedModel, for programs without this package.
 
-    The vocabulary is inside. Loading it needs `import tensorflow_text`.
+    A model of translation or sentence prediction takes text and gives text: the vocabulary is
+    inside, and loading it needs `import tensorflow_text`. Any other one takes what its task's
+    inputs give, without the labels, unless the task says something else (`build_export_module`).
 
     \b
     quintain export --model_dir=runs/local --output=exports/local

@@ -14,8 +14,9 @@ from typing import Final
 import click
 
 from quintain import __version__, durable_files, errors, process_end, user_errors
-from quintain.cli import local_cluster, printable, standard_streams
+from quintain.cli import local_cluster, standard_streams
 from quintain.cli.lazy_group import LazyGroup
+from quintain.terminal import printable
 
 COMMANDS: Final = {
     "checkpoint": (
@@ -33,13 +34,17 @@ COMMANDS: Final = {
         "Write a trained model as a SavedModel with text in and out.",
     ),
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
+    "migrate": (
+        "quintain.cli.migrate:migrate",
+        "Move programs of PEDL, Determined and the Model Garden by their imports.",
+    ),
     "predict": (
         "quintain.cli.predict:predict",
-        "Classify texts, or give them numbers, with a trained model.",
+        "Ask a trained model about texts, or about files of examples.",
     ),
     "serve-model": (
         "quintain.cli.serve_model:serve_model",
-        "Answer texts over HTTP with a trained model.",
+        "Answer over HTTP with a trained model.",
     ),
     "tensorboard": (
         "quintain.cli.tensorboard:tensorboard",

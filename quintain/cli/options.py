@@ -133,3 +133,12 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
 
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)
+
+
+def template_option(function: F) -> F:
+    """Adds `--template`."""
+    return click.option(
+        "--template",
+        metavar="FILE|NAME",
+        help="Lay CONFIG over this one; a name is that of a file in the home's `templates`.",
+    )(function)

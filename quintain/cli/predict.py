@@ -1,4 +1,4 @@
-"""`quintain predict`: classifies arguments or lines of standard input."""
+"""`quintain predict`: classifies texts, or asks any other model about instances."""
 
 import dataclasses
 import json
@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from quintain import errors
-from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
+from quintain.cli import (
+    instance_lines,
+    line_windows,
+    logs,
+    options,
+    tensorflow_import,
+    text_lines,
+)
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
 
@@ -22,6 +29,13 @@ if TYPE_CHECKING:
     "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or of an export."
 )
 @click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@click.option(
+    "--input",
+    "path",
+    metavar="FILE",
+    help="Instances to predict: .jsonl, .csv, .npz or .npy. Standard input is JSON lines.",
+)
+@click.option("--data", metavar="WHICH", help="Predict the run's own data: validation or train.")
 @click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option(
     "--window",
@@ -38,6 +52,8 @@ def predict(
     text: tuple[str, ...],
     model_dir: str,
     checkpoint: str | None,
+    path: str | None,
+    data: str | None,
     batch_size: int,
     window: int,
     as_json: bool,
@@ -46,25 +62,50 @@ def predict(
 ) -> None:
     r"""Predict TEXTs, or each line of standard input, one line each.
 
-    A line of the output is the class and its probability, or the number of a regression. Of a model
-    of pairs of texts, a line has both, with a tab between.
-
     \b
     quintain predict --model_dir=runs/languages "Wo ist der Bahnhof?"
     quintain predict --model_dir=runs/languages --json < texts.txt
+    quintain predict --model_dir=runs/mine --input=examples.csv
+    quintain predict --model_dir=runs/mine --data=validation
+
+    A model of texts is given texts; any other one instances, such as {"height": 1.5} in JSON
+    lines, and answers in JSON lines with its outputs by name. `quintain serve-model` says at GET /
+    what an instance is.
+
+    A line of the output is the class and its probability, or the number of a regression. Of a model
+    of pairs of texts, a line has both, with a tab between.
 
     An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
     texts, ends the prediction after the lines before it; with --skip_bad its line of the output is
     empty, and it is reported.
     """
     logs.set_up(is_verbose=alsologtostderr)
-    if not text and sys.stdin.isatty():
+    given = [
+        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
+    ]
+    if len(given) > 1:
+        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
+    if not given and sys.stdin.isatty():
         raise errors.ConfigError(
-            "nothing to predict; give texts as arguments, or lines on standard input."
+            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
+            "--data=validation."
         )
+    if data is not None:
+        instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
+        return
     tensorflow_import.import_quietly()
     from quintain.nlp.serving import classifier
 
+    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+        instance_lines.predict(
+            model_dir,
+            text,
+            path,
+            checkpoint=checkpoint,
+            batch_size=batch_size,
+            is_skipping=skip_bad,
+        )
+        return
     model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
     num_fields = model.num_fields
 

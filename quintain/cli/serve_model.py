@@ -1,11 +1,15 @@
-"""`quintain serve-model`: answers texts over HTTP."""
+"""`quintain serve-model`: answers texts, or whatever else a model takes, over HTTP."""
 
-from typing import Any
+import json
+from typing import Any, Final
 
 import click
 
 from quintain.cli import logs, options, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
+
+_MAX_SHOWN: Final = 400
+"""Longest example of a request that is printed."""
 
 
 @click.command(cls=FlagCommand)
@@ -28,7 +32,7 @@ from quintain.cli.lazy_group import FlagCommand
     type=click.IntRange(min=1),
     default=64,
     show_default=True,
-    help="Most texts that the model is given at a time.",
+    help="Most texts, or instances, that the model is given at a time.",
 )
 @click.option(
     "--max_delay_ms",
@@ -70,15 +74,17 @@ def serve_model(
     alsologtostderr: bool,
     **settings: Any,
 ) -> None:
-    r"""Answer texts over HTTP; texts of several requests share a batch.
+    r"""Answer texts, or whatever else a model takes, over HTTP; requests share batches.
 
     \b
     quintain serve-model --model_dir=runs/local
     curl localhost:8501/translate -d '{"texts": ["the third of May"]}'
+    quintain serve-model --model_dir=runs/mine
+    curl localhost:8501/predict -d '{"instances": [{"height": 1.5, "width": 2.0}]}'
 
-    A model of sentences answers /predict. Others: /health, /metrics (Prometheus), /docs, and
-    /v1/models/default:predict as TensorFlow Serving has it. Ctrl-C, or SIGTERM, answers what waits
-    and ends; a second one ends at once.
+    A model of sentences answers /predict. GET / says what an instance is. Others: /health,
+    /metrics (Prometheus), /docs, and /v1/models/default:predict as TensorFlow Serving has it.
+    Ctrl-C, or SIGTERM, answers what waits and ends; a second one ends at once.
     """
     logs.set_up(is_verbose=alsologtostderr)
     tensorflow_import.import_quietly()
@@ -104,7 +110,6 @@ def serve_model(
         timeout_secs=timeout,
         hosts=[*hosts, http.get_url(host, listener).partition("://")[2].lower()],
     )
-    path = "/translate" if model.kind == "translation" else "/predict"
     url = http.get_url(host, listener)
     if http.is_open(listener):
         click.echo(
@@ -112,8 +117,11 @@ def serve_model(
             "are.",
             err=True,
         )
-    click.echo(f"Serving {model_dir} at {url}{path} (Ctrl-C ends). Try:", err=True)
-    body = '{"texts": ["some text"]}' if model.num_fields == 1 else '{"texts": [["one", "other"]]}'
-    click.echo(f"  curl {url}{path} -d '{body}'", err=True)
+    click.echo(f"Serving {model_dir} at {url}{model.path} (Ctrl-C ends). Try:", err=True)
+    body = json.dumps({model.field: [model.example]})
+    if len(body) > _MAX_SHOWN:
+        body = "@instances.json"
+        click.echo(f"  curl {url}/        (shows the schema of an instance)", err=True)
+    click.echo(f"  curl {url}{model.path} -d '{body}'", err=True)
     http.serve(served, listener, grace_secs=timeout)
     click.echo("Stopped.", err=True)

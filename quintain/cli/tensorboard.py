@@ -16,6 +16,7 @@ from quintain import errors
 from quintain.cli import connect, logs, options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
+from quintain.client import home as home_lib
 from quintain.records import trial as trial_lib
 
 if TYPE_CHECKING:
@@ -123,6 +124,12 @@ class _Shown:
             if trial.id not in self._files:
                 name = f"experiment-{trial.experiment_id}/trial-{trial.id}"
                 self._files[trial.id] = event_files.TrialEvents(self._directory / name)
+                # What it writes itself, if it does, is a run of its own.
+                code = home_lib.find_home().path / "experiments" / str(trial.experiment_id)
+                (self._directory / name).mkdir(parents=True)
+                (self._directory / name / "own").symlink_to(
+                    code / home_lib.TENSORBOARD / str(trial.id)
+                )
             file = self._files[trial.id]
             if not file.is_complete:
                 self._write(file, trial)

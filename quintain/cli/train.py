@@ -15,7 +15,7 @@ from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
 
 if TYPE_CHECKING:
     from quintain.core import dry_run as dry_run_lib
-    from quintain.core import experiment_parser
+    from quintain.core import experiment_parser, run_environment
     from quintain.core.events import step_profile
 
 MODES: Final = (
@@ -88,6 +88,14 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     metavar="START:STOP",
     help="Write a TensorBoard profile of these steps to the model directory.",
 )
+@click.option(
+    "--action",
+    "actions",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Class of your own that is called with the output of each training loop. Repeatable; "
+    "trainer.actions gives it arguments.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
@@ -140,13 +148,13 @@ def train(
         _train_locally(mode, model_dir, dry_run, flags, **settings, **sizes)
         return
 
-    from quintain.cli import local_cluster, run_environment, standard_streams
-    from quintain.cli.display import closing_lines, screens, training_display
+    from quintain.cli import local_cluster, standard_streams
+    from quintain.cli.display import closing_lines
+    from quintain.terminal import screens, training_display
 
     standard_streams.outlive_readers()
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
-    environment = run_environment.Environment()
     is_quiet = quiet or as_json
     screen = screens.open_screen(
         is_quiet=is_quiet, refreshes_per_sec=training_display.REFRESHES_PER_SEC
@@ -156,8 +164,9 @@ def train(
     with screen:
         display.show_phase("Starting TensorFlow")
         parse_options = options.build_parse_options(model_dir=model_dir, **flags)
-        from quintain.core import experiment_parser
+        from quintain.core import experiment_parser, run_environment
 
+        environment = run_environment.Environment()
         parsed = experiment_parser.parse(parse_options)
         if dry_run:
             display.show_phase("Building everything and running a few batches")
@@ -171,8 +180,7 @@ def train(
             screen.stop()
             parameter_servers.serve()
             return
-        from quintain.cli.display import train_reporter
-        from quintain.core import run_kinds, run_options, train_lib
+        from quintain.core import run_kinds, run_options, train_lib, train_reporter
 
         labels = run_kinds.merge_metric_labels(parsed.params)
         run = run_options.RunOptions(
@@ -180,7 +188,7 @@ def train(
             enable_async_checkpointing=enable_async_checkpointing,
             reporter=train_reporter.TrainReporter(display, labels),
             profile=profile_range,
-            on_start=lambda: environment.record(parsed, str(model_dir)),
+            on_start=lambda: _remember(environment, parsed, str(model_dir)),
         )
         if mode == _FINETUNE_MODE:
             finetune_logs = _finetune(
@@ -217,6 +225,19 @@ def train(
             secs=time.monotonic() - start_secs,
             gin_flags=_join_gin(flags),
         )
+
+
+def _remember(
+    environment: "run_environment.Environment",
+    parsed: "experiment_parser.ParsedExperiment",
+    model_dir: str,
+) -> None:
+    """Writes down how the run was started, and notes it in the home, for the page to list it."""
+    from quintain.client import home as home_lib
+    from quintain.client import run_notes
+
+    environment.record(model_dir, {path: str(one) for path, one in parsed.provenance.items()})
+    run_notes.note(home_lib.find_home(), model_dir, parsed.name)
 
 
 def _print_json(logs: Mapping[str, Any]) -> None:

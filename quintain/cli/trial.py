@@ -8,10 +8,11 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, logs, options, output, printable
+from quintain.cli import columns, connect, logs, options, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records import checkpoint, log, metric, states
+from quintain.terminal import printable
 
 _FOLLOW_SECS: Final = 0.5
 _PAGE: Final = 1000

@@ -74,6 +74,11 @@ def plot(
                 points.append((row.total_batches, value))
         if points:
             lines[trial_id] = points
+    if not trials:
+        raise errors.ConfigError(
+            "There is nothing to plot yet: no trial has a value of the searched metric. Name "
+            "others by trial_ids=[...]."
+        )
     if not lines:
         raise errors.ConfigError(
             f"metric_name: got {metric_name!r}, but none of the {len(trials)} trials has it; they "

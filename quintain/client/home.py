@@ -20,6 +20,9 @@ HOME_VARIABLE: Final = "QUINTAIN_HOME"
 
 DEFAULT_HOME: Final = "~/.quintain"
 
+TENSORBOARD: Final = "tensorboard"
+"""Directory, beside the code of an experiment, with a directory of event files for each trial."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Home:

@@ -27,6 +27,7 @@ from quintain.config import (
 
 bind = binding.bind
 unused = class_definitions.unused
+used_values = class_definitions.used_values
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))

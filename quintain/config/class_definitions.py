@@ -114,6 +114,17 @@ has no effect here. Models are built from configs.
     return dataclasses.field(default=default, metadata={"unused": reason})
 
 
+def used_values(config: value_tree.ValueTree) -> dict[str, Any]:
+    """Returns a config as plain data, without the fields that are `unused`."""
+    cls: type = type(config)
+    fields = _fields(cls)
+    return {
+        name: value
+        for name, value in config.as_dict().items()
+        if name not in fields or "unused" not in fields[name].metadata
+    }
+
+
 def find_refusal(cls: type, name: str, value: Any, path: str) -> list[errors.Problem]:
     """Returns the problem of a value for a field that is `unused`, unless it is the default."""
     field = _fields(cls)[name]

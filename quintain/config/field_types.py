@@ -141,12 +141,13 @@ def _convert_mapping(
     annotation: Any, value: Mapping[Any, Any], path: str, problems: list[errors.Problem]
 ) -> Any:
     keys, values = typing.get_args(annotation)
-    return {
-        convert(keys, key, f"{path}.{key}", problems): convert(
-            values, part, f"{path}.{key}", problems
+    return frozen.NamedDict(
+        (
+            convert(keys, key, f"{path}.{key}", problems),
+            convert(values, part, f"{path}.{key}", problems),
         )
         for key, part in value.items()
-    }
+    )
 
 
 def _convert_config(

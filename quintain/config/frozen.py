@@ -1,4 +1,4 @@
-"""Lists and dictionaries of a locked config: they read as usual and refuse to be changed."""
+"""Lists and dictionaries in configs; those of a locked one refuse to be changed."""
 
 from typing import Any, NoReturn
 
@@ -33,11 +33,38 @@ use `replace` to get a changed copy of the config.
         return FrozenList, (list(self),)
 
 
-class FrozenDict(dict[Any, Any]):
+class NamedDict(dict[Any, Any]):
+    """A dictionary whose values are attributes too, as in the reference, where it is a config.
+
+    Example:
+        >>> sizes = NamedDict({"width": 8})
+        >>> sizes.width, sizes["width"], sizes.as_dict()
+        (8, 8, {'width': 8})
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(
+            f"there is no {errors.show(name)}.{errors.suggest(name, map(str, self))}"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def as_dict(self) -> dict[Any, Any]:
+        """Returns an ordinary dictionary, and so for all in it."""
+        return {
+            key: part.as_dict() if isinstance(part, NamedDict) else part
+            for key, part in self.items()
+        }
+
+
+class FrozenDict(NamedDict):
     """A dictionary that can't be changed."""
 
     update = setdefault = pop = popitem = clear = _refuse
-    __setitem__ = __delitem__ = __ior__ = _refuse
+    __setitem__ = __delitem__ = __ior__ = __setattr__ = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copies and pickles as a whole, because items can't be added one by one."""
@@ -52,7 +79,7 @@ def freeze(value: Any) -> Any:
 
 def thaw(value: Any) -> Any:
     """Returns a copy of `value` with all lists and dictionaries in it as ordinary ones."""
-    return _rebuild(value, list, dict)
+    return _rebuild(value, list, NamedDict)
 
 
 def _rebuild(value: Any, list_cls: type[list[Any]], dict_cls: type[dict[Any, Any]]) -> Any:

@@ -33,18 +33,18 @@ class OneOfConfig(base_config.Config):
         """Returns the names that `type` may take."""
         return [field.name for field in dataclasses.fields(self) if field.name != "type"]
 
-    def get(self, key: str = "", default: Any = None) -> Any:
+    def get(self, key: str = "", value: Any = None) -> Any:
         """Returns the chosen sub-config, or None if `type` is None.
 
         Args:
             key: A name, to read this field as `Config.get` does, instead.
-            default: What to return for a name that there is not.
+            value: What to return for a name that there is not.
 
         Raises:
             ConfigError: If `type` is not one of the choices.
         """
         if key:
-            return super().get(key, default)
+            return super().get(key, value)
         if self.type is None:
             return None
         for name, message in self.check():

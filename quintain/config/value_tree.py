@@ -69,9 +69,9 @@ class ValueTree:
         )
         return duplicate
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a field, or `default` if there is none of this name."""
-        return vars(self).get(key, default) if key in self else default
+    def get(self, key: str, value: Any = None) -> Any:
+        """Returns the value of a field, or `value` if there is none of this name."""
+        return vars(self).get(key, value) if key in self else value
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the config and all below it as plain dictionaries, lists and scalars."""

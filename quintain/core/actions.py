@@ -1,5 +1,6 @@
 """What a config asks to happen after every training loop and every evaluation."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from typing_extensions import override
 from quintain import errors, file_paths, orbit
 from quintain.config import gin_io
 from quintain.core import config_definitions as cfg
-from quintain.core.events import prepared_action, recovery
+from quintain.core.events import configured_actions, prepared_action, recovery
 from quintain.core.loop import stateful_trainer
 from quintain.core.saving import cluster_checkpoints, evaluation_log, training_log
 from quintain.optimization import ema, optimizer_wrapper
@@ -102,6 +103,10 @@ class RecordTraining(prepared_action.PreparedAction):
         self._trainer = trainer
         self._log = log
 
+    def find_time(self) -> float:
+        """Returns when the newest loop was recorded, or the present time if none was."""
+        return time.time() if self._log.last_time is None else self._log.last_time
+
     @override
     def begin(self) -> None:
         """Drops what was recorded after the step that was restored."""
@@ -181,7 +186,19 @@ def get_train_actions(
                 resolver, checkpoint_manager, trainer.global_step, keep_running_after_save=True
             )
         )
-    return actions
+    return [
+        *actions,
+        *configured_actions.build(
+            params,
+            "train",
+            {
+                "params": params,
+                "trainer": trainer,
+                "model_dir": model_dir,
+                "checkpoint_manager": checkpoint_manager,
+            },
+        ),
+    ]
 
 
 @gin_io.configurable
@@ -211,4 +228,6 @@ def get_eval_actions(
                 model_dir, trainer.optimizer, trainer.checkpoint, params.trainer.max_to_keep
             )
         )
-    return actions
+    offered = {"params": params, "trainer": trainer, "model_dir": model_dir}
+    own = configured_actions.build(params, "eval", offered)
+    return [*actions, *own]

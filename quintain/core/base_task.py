@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.core import task_serving
 from quintain.core.config_definitions import (
     DifferentialPrivacyConfig as DifferentialPrivacyConfig,
 )
@@ -35,7 +36,7 @@ from quintain.optimization.configs.optimization_config import (
 )
 
 
-class Task(tf.Module, metaclass=abc.ABCMeta):
+class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     """A single-replica view of a training procedure.
 
     Only `build_inputs` must be overridden. Users usually override `build_model`, `build_losses` and
@@ -108,22 +109,6 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
             # Outermost: steps ask `isinstance(optimizer, LossScaleOptimizer)`.
             optimizer = loss_scaling.scale_loss(optimizer, runtime_config.loss_scale)
         return optimizer
-
-    @classmethod
-    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
-        """Returns commands to go on with when a run has ended. The default has none.
-
-        Those that go on with any run, such as training for longer, need not be here.
-
-        Args:
-            params: The task's config.
-            model_dir: Directory of the run, quoted for a shell.
-
-        Returns:
-            Commands by a word or two on what they do.
-        """
-        del params, model_dir
-        return {}
 
     def initialize(self, model: keras.Model) -> None:
         """Loads `task.init_checkpoint` into a new model, if it is set.
@@ -418,7 +403,7 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
         """Runs the model without training behaviour such as dropout."""
         return model(inputs, training=False)
 
-    def aggregate_logs(self, state: Any = None, step_logs: Any = None) -> Any:
+    def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the logs of one evaluation step into a state, on the host.
 
         Together with `reduce_aggregated_logs` this computes metrics that need all of the
@@ -426,12 +411,12 @@ class Task(tf.Module, metaclass=abc.ABCMeta):
 
         Args:
             state: What the previous call returned; None at first.
-            step_logs: Logs of the step; each value a tuple with one tensor a replica.
+            step_outputs: Logs of the step; each value a tuple with one tensor a replica.
 
         Returns:
             The new state; None switches the aggregation off.
         """
-        del state, step_logs
+        del state, step_outputs
 
     def reduce_aggregated_logs(
         self, aggregated_logs: Any, global_step: tf.Variable | None = None

@@ -18,10 +18,7 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import (
-    async_loops,
-    replica_steps,
-)
+from quintain.core.devices import async_loops, replica_steps, tpu
 from quintain.core.input import input_watch
 from quintain.core.loop import (
     dataset_distribution,
@@ -37,6 +34,8 @@ from quintain.core.steps import model_metrics
 from quintain.orbit import finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
+TrainerConfig = cfg.TrainerConfig
+get_runtime_options = tpu.run_options
 
 
 @gin_io.configurable

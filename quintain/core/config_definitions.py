@@ -17,6 +17,8 @@ from quintain.core import runtime_config
 from quintain.optimization.configs import optimization_config as optimization
 from quintain.optimization.configs import ranges
 
+OptimizationConfig = optimization.OptimizationConfig
+
 NonNegativeInt = ranges.Steps
 PositiveInt = ranges.Period
 
@@ -344,6 +346,14 @@ class TrainerConfig(base_config.Config):
 
     validation_summary_subdir: str = "validation"
     """Directory below the model directory for evaluation summaries."""
+
+    actions: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Classes of one's own that are called after each loop, or with `when: eval` after each
+    evaluation: `{type: module:Class, ...}` with their arguments."""
+
+    loggers: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Where metrics are sent besides the run's own logs: `{type: csv, ...}`; also `mlflow`,
+    `wandb`, `trackio`, or `module:Class` of one's own."""
 
     norm_summaries: bool = False
     """Whether the norms of gradients and updates are logged; it costs a copy of the weights."""

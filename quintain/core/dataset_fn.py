@@ -2,11 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import tensorflow as tf
 
 from quintain import errors
+
+PossibleDatasetType = type[tf.data.Dataset] | Callable[[tf.Tensor], Any]
+"""What an `InputReader` takes to read a file."""
 
 _READERS: Final[dict[str, Callable[..., tf.data.Dataset]]] = {
     "tfrecord": tf.data.TFRecordDataset,

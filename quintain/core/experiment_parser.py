@@ -60,6 +60,9 @@ class ParseConfigOptions:
     imports: Sequence[str] = ()
     """Modules to import first, because they register experiments."""
 
+    actions: Sequence[str] = ()
+    """Classes `module:Class` to add to `trainer.actions`."""
+
     model_dir: str | None = None
     """Directory of a run, whose `params.yaml` names the experiment if nothing else does."""
 
@@ -110,6 +113,13 @@ def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedEx
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
+    known = [action.get("type") for action in params.trainer.actions]
+    new = [{"type": name} for name in options.actions if name not in known]
+    params.trainer.actions = [*params.trainer.actions, *new]
+    used = [one.get("type") for one in (*params.trainer.actions, *params.trainer.loggers)]
+    modules = [one.partition(":")[0] for one in used if isinstance(one, str) and ":" in one]
+    import_modules(modules, _directories_of(layers, options.imports))
+    imports = tuple(dict.fromkeys([*imports, *modules]))
     if is_validated:
         with errors.located(lambda path: str(sources.source(path))):
             params.validate()
@@ -170,7 +180,8 @@ class ExperimentParser:
         """Returns the config of the registered experiment."""
         options = to_options(self._flags_obj)
         layers = _read_files(options)
-        import_modules([*_imports_of(layers), *options.imports])
+        directories = _directories_of(layers, options.imports)
+        import_modules([*_imports_of(layers), *options.imports], directories)
         return exp_factory.get_exp_config(_choose_name(options, layers))
 
     def parse_config_file(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:

@@ -1,5 +1,6 @@
 """Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ import tensorflow as tf
 from quintain import errors, file_paths, orbit
 from quintain.core import actions, run_mode, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
-from quintain.core.events import early_stopping, prepared_action, step_profile
+from quintain.core.events import early_stopping, metric_sending, prepared_action, step_profile
 from quintain.core.loop import stateful_trainer
 from quintain.core.reports import model_stats
 from quintain.core.saving import (
@@ -106,6 +107,7 @@ class ExperimentRunner:
             if self._evaluation_log is not None and self._is_chief
             else evaluation_log.EvaluationLog(None)
         )
+        self._metric_sender: metric_sending.MetricSender | None = None
         self._controller = self.build_controller()
 
     def _build_train_actions(self) -> list[actions.Action]:
@@ -121,6 +123,18 @@ class ExperimentRunner:
             )
         if self._profile is not None:
             built.append(self._profile)
+        if self._params.trainer.loggers and self._mode.is_training and self._is_chief:
+            record = next((one for one in built if isinstance(one, actions.RecordTraining)), None)
+            if record is not None:
+                self._metric_sender = metric_sending.MetricSender(
+                    self._params,
+                    self._model_dir,
+                    self._trainer,
+                    record.find_time,
+                    self._reporter.on_message,
+                    self._task_name,
+                )
+                built.append(self._metric_sender)
         return [*built, *(self._options.train_actions or ())]
 
     def _build_eval_actions(self) -> list[actions.Action]:
@@ -132,6 +146,8 @@ class ExperimentRunner:
             self._history,
             is_training=self._mode.is_training,
         )
+        if self._metric_sender is not None:
+            built.append(self._metric_sender.send_evaluation)
         return [*built, *(self._options.eval_actions or ())]
 
     def _build_profile(self) -> step_profile.ProfileSteps | None:
@@ -289,7 +305,9 @@ class ExperimentRunner:
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
         ending = cluster.leaving_together(self._strategy, orbit.Interrupted)
-        with self._strategy.scope(), ending:
+        sender = self._metric_sender
+        sending = contextlib.nullcontext() if sender is None else sender.closing()
+        with self._strategy.scope(), ending, sending:
             if self._mode is run_mode.Mode.CONTINUOUS_EVAL:
                 logs = self._controller.evaluate_continuously(
                     steps=config.validation_steps,

@@ -23,7 +23,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import keras
 import tensorflow as tf
@@ -46,6 +46,15 @@ class ExportModule(tf.Module, metaclass=abc.ABCMeta):
     `serve` and `get_inference_signatures` must be overridden; they decide what `preprocessor` and
     `postprocessor` are used for.
     """
+
+    kind: ClassVar[str] = "model"
+    """What the model does, which decides how commands use it: those that they do not know are asked
+    through their default signature."""
+
+    function_keys: ClassVar[Mapping[str, str]] = {
+        "serve": tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    }
+    """Names of the signatures of an export by the functions of this module."""
 
     def __init__(
         self,
@@ -99,6 +108,23 @@ class ExportModule(tf.Module, metaclass=abc.ABCMeta):
         Returns:
             Concrete functions by the names of their signatures.
         """
+
+    def find_function(self, name: str) -> Any:
+        """Returns a `tf.function` of this module.
+
+        Raises:
+            ConfigError: If there is none of this name.
+        """
+        function = getattr(self, name, None)
+        if not hasattr(function, "get_concrete_function"):
+            raise errors.ConfigError(
+                f"function_keys: {type(self).__name__} has no function {name!r}."
+            )
+        return function
+
+    def describe(self) -> dict[str, Any]:
+        """Returns plain data that an export keeps beside the model; none by default."""
+        return {}
 
 
 def export(

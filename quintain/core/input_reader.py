@@ -86,12 +86,13 @@ def finish(dataset: tf.data.Dataset, params: cfg.DataConfig) -> tf.data.Dataset:
     if params.ram_budget is not None:
         options.autotune.ram_budget = params.ram_budget * 2**30
     if params.autotune_algorithm is not None:
-        if params.autotune_algorithm not in _AUTOTUNE_ALGORITHMS:
+        algorithm = params.autotune_algorithm.lower()
+        if algorithm not in _AUTOTUNE_ALGORITHMS:
             known = ", ".join(map(repr, _AUTOTUNE_ALGORITHMS))
             raise errors.ConfigError(
                 f"autotune_algorithm: got {params.autotune_algorithm!r}, expected one of {known}."
             )
-        options.autotune.autotune_algorithm = _AUTOTUNE_ALGORITHMS[params.autotune_algorithm]
+        options.autotune.autotune_algorithm = _AUTOTUNE_ALGORITHMS[algorithm]
     size = params.prefetch_buffer_size
     dataset = dataset.with_options(options)
     return dataset.prefetch(tf.data.AUTOTUNE if size is None else size, name="prefetch")
@@ -111,6 +112,9 @@ class InputReader:
         >>> [batch.numpy().tolist() for batch in reader.read()]
         [[0.0, 1.0], [2.0, 3.0], [4.0]]
     """
+
+    static_randnum: Final = data_service.PROCESS_NUMBER
+    """A number of this process, part of the names of its tf.data service jobs."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +17,12 @@ from quintain.core import (
     actions,
     base_task,
     base_trainer,
+    exp_factory,
     experiment_runner,
+    history,
+    live_progress,
     orbit_experiment_runner,
+    run_environment,
     run_kinds,
     run_mode,
     run_options,
@@ -26,11 +31,15 @@ from quintain.core import (
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.events import preemption
-from quintain.core.saving import run_files, run_lock
+from quintain.core.reports import shown_metrics
+from quintain.core.saving import best_checkpoint, run_files, run_lock
 from quintain.orbit import cluster
 from quintain.orbit import summary_manager as summary_manager_lib
 
+logger = logging.getLogger(__name__)
+
 OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
+maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
 
 
 def run_experiment(
@@ -83,11 +92,13 @@ def run_experiment(
         summary_manager: Writes training summaries elsewhere than to files.
         eval_summary_manager: Writes evaluation summaries elsewhere than to files.
         enable_async_checkpointing: Whether checkpoints are written in the background.
-        reporter: Told what happens; writes to the log if None.
+        reporter: Told what happens. None shows a bar on a terminal, a table with curves in a
+            notebook, and writes to the log elsewhere.
         interruption: Stops the run between two steps, with a checkpoint.
 
     Returns:
-        The model and the metrics of the last evaluation; empty if there was none.
+        The model and the metrics of the last evaluation; empty if there was none. With a model
+        directory, the attribute `history` of the metrics is the `History` of the run.
 
     Raises:
         ConfigError: If mode and parameters can't work, or another run trains in `model_dir`,
@@ -96,7 +107,14 @@ def run_experiment(
         Interrupted: If `interruption` was requested; the run can be resumed.
     """
     user_modules.refuse_training("run_experiment")
-    with run_mode.entered(params, mode, model_dir, distribution_strategy):
+    is_kept = bool(model_dir) and run_mode.parse_mode(mode).is_training
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(run_mode.entered(params, mode, model_dir, distribution_strategy))
+        if is_kept:
+            params = fix_seed(params, str(model_dir), distribution_strategy)
+        if reporter is None:
+            labels = {**shown_metrics.LOSSES, **task.metric_labels}
+            reporter = stack.enter_context(live_progress.showing(labels))
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
@@ -118,7 +136,27 @@ def run_experiment(
                 interruption=interruption,
             ),
         )
-        return runner.run()
+        if is_kept and cluster.is_chief(distribution_strategy):
+            _describe_run(params, task, str(model_dir))
+        model, logs = runner.run()
+    return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
+
+
+def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir: str) -> None:
+    """Writes what the command line needs to go on with a run that a program has started."""
+    found = exp_factory.find_name(params)
+    if found is None:
+        logger.warning(
+            "The command line can't go on with the run in %r by itself: register a function that "
+            "returns a config of these classes (`exp_factory.register_config_factory`), and get "
+            "the config from `exp_factory.get_exp_config`.",
+            model_dir,
+        )
+    name, module = found or (None, "")
+    modules = [module, user_modules.name_module(type(task).__module__)]
+    own = [one for one in modules if one and one.partition(".")[0] not in ("quintain", "__main__")]
+    write_config(params, model_dir, experiment=name, imports=tuple(dict.fromkeys(own)))
+    run_environment.Environment().record(model_dir, {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,7 +294,7 @@ def claim_model_dir(
 
 
 def write_config(
-    params: cfg.ExperimentConfig, model_dir: str, *, experiment: str, imports: Sequence[str]
+    params: cfg.ExperimentConfig, model_dir: str, *, experiment: str | None, imports: Sequence[str]
 ) -> None:
     """Writes what is enough to run the experiment again."""
     run_files.serialize_config(

@@ -10,6 +10,7 @@ from quintain.core.reports.nested_logs import cast_leaf_nested_dict as cast_leaf
 from quintain.core.reports.nested_logs import get_leaf_nested_dict as get_leaf_nested_dict
 from quintain.core.reports.nested_logs import write_json_summary as write_json_summary
 from quintain.core.reports.nested_logs import write_summary as write_summary
+from quintain.core.saving.best_checkpoint import BEST_CHECKPOINT_NAME as BEST_CHECKPOINT_NAME
 from quintain.core.saving.best_checkpoint import BestCheckpointExporter as BestCheckpointExporter
 from quintain.core.saving.best_checkpoint import (
     maybe_create_best_ckpt_exporter as maybe_create_best_ckpt_exporter,

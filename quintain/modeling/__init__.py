@@ -5,4 +5,6 @@ The modules load when they are first used.
 
 from quintain import lazy_modules
 
-__getattr__, __dir__ = lazy_modules.attach(__name__, ("grad_utils", "performance", "tf_utils"))
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__, ("activations", "grad_utils", "performance", "privacy", "tf_utils")
+)

@@ -7,6 +7,8 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
+from quintain.modeling import activations
+
 
 def get_shape_list(
     tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
@@ -190,51 +192,29 @@ def serialize_activation(activation: Any, use_legacy_format: bool = False) -> An
     return keras.activations.serialize(activation)
 
 
-@keras.saving.register_keras_serializable("quintain")
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Gaussian error linear unit, approximated by tanh. Source: https://arxiv.org/abs/1606.08415."""
-    return tf.nn.gelu(x, approximate=True)
+def pack_inputs(inputs: Any) -> tuple[tf.Tensor, ...]:
+    """Returns the tensors of a structure, with `[]` int32 zeros in the places of None."""
+    return tuple(
+        tf.constant(0, tf.int32) if tensor is None else tensor for tensor in tf.nest.flatten(inputs)
+    )
 
 
-@keras.saving.register_keras_serializable("quintain")
-def simple_swish(x: tf.Tensor) -> tf.Tensor:
-    """`x * sigmoid(x)`. Source: https://arxiv.org/abs/1710.05941."""
-    return x * tf.nn.sigmoid(x)
+def unpack_inputs(inputs: Any) -> Any:
+    """Returns what `pack_inputs` was given, as a tuple; a single one as it is."""
+    found = tuple(
+        None if is_special_none_tensor(tensor) else tensor for tensor in tf.nest.flatten(inputs)
+    )
+    return found[0] if len(found) == 1 else found
 
 
-@keras.saving.register_keras_serializable("quintain")
-def hard_sigmoid(x: tf.Tensor) -> tf.Tensor:
-    """`relu6(x + 3) / 6`. Source: https://arxiv.org/abs/1905.02244."""
-    return tf.nn.relu6(x + 3.0) / 6.0
+def is_special_none_tensor(tensor: tf.Tensor) -> bool:
+    """Returns whether a tensor stands for None in what `pack_inputs` returns."""
+    return tensor.shape.rank == 0 and tensor.dtype == tf.int32
 
 
-@keras.saving.register_keras_serializable("quintain")
-def hard_swish(x: tf.Tensor) -> tf.Tensor:
-    """`x * relu6(x + 3) / 6`. Source: https://arxiv.org/abs/1905.02244."""
-    return x * hard_sigmoid(x)
+gelu = activations.gelu
 
-
-@keras.saving.register_keras_serializable("quintain")
-def relu6(x: tf.Tensor) -> tf.Tensor:
-    """`min(max(x, 0), 6)`."""
-    return tf.nn.relu6(x)
-
-
-@keras.saving.register_keras_serializable("quintain")
-def identity(x: tf.Tensor) -> tf.Tensor:
-    """`x`."""
-    return tf.identity(x)
-
-
-@keras.saving.register_keras_serializable("quintain")
-def mish(x: tf.Tensor) -> tf.Tensor:
-    """`x * tanh(softplus(x))`. Source: https://arxiv.org/abs/1908.08681."""
-    return x * tf.math.tanh(tf.math.softplus(x))
-
-
-_ACTIVATIONS: Final = {
-    fn.__name__: fn for fn in (gelu, simple_swish, hard_swish, hard_sigmoid, relu6, identity, mish)
-}
+_ACTIVATIONS: Final = {name: getattr(activations, name) for name in activations.__all__}
 
 _LAYERS: Final[dict[str, Callable[..., Any]]] = {
     "relu": lambda: "relu",
@@ -242,10 +222,10 @@ _LAYERS: Final[dict[str, Callable[..., Any]]] = {
     "identity": lambda: "linear",
     "swish": lambda: "swish",
     "sigmoid": lambda: "sigmoid",
-    "relu6": lambda: relu6,
+    "relu6": lambda: activations.relu6,
     "leaky_relu": lambda **kwargs: functools.partial(tf.nn.leaky_relu, **kwargs),
-    "hard_swish": lambda: hard_swish,
-    "hard_sigmoid": lambda: hard_sigmoid,
-    "mish": lambda: mish,
+    "hard_swish": lambda: activations.hard_swish,
+    "hard_sigmoid": lambda: activations.hard_sigmoid,
+    "mish": lambda: activations.mish,
     "gelu": lambda **kwargs: functools.partial(tf.nn.gelu, **kwargs),
 }

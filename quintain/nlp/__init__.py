@@ -17,9 +17,5 @@ __getattr__, __dir__ = lazy_modules.attach(
         "serving",
         "tasks",
     ),
-    doors={
-        "classifier": "serving.classifier",
-        "losses": "modeling.losses",
-        "translator": "serving.translator",
-    },
+    doors={"classifier": "serving.classifier", "translator": "serving.translator"},
 )

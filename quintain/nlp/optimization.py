@@ -12,6 +12,9 @@ from quintain.optimization.configs import ranges
 _EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")
 """Paths of weights that do not decay, as in BERT."""
 
+AdamWeightDecay = adam.AdamWeightDecay
+LAMB = lamb.LAMB
+
 _BUILDERS: Final = {"adamw": adam.AdamWeightDecay, "lamb": lamb.LAMB}
 
 

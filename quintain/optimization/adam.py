@@ -2,8 +2,8 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -161,6 +161,18 @@ class AdamWeightDecay(Adam):
         Devlin et al., 2019, appendix A.2 (https://arxiv.org/abs/1810.04805).
     """
 
+    POSITIONAL: ClassVar = (
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "amsgrad",
+        "weight_decay_rate",
+        "include_in_weight_decay",
+        "exclude_from_weight_decay",
+        "gradient_clip_norm",
+        "name",
+    )
+
     weight_decay_rate: ranges.NonNegative = 0.0
     """Fraction of a weight that is subtracted, times the learning rate."""
 
@@ -187,6 +199,27 @@ class AdamWeightDecay(Adam):
                 len(paths),
                 paths[0],
             )
+
+    @override
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, keras.Variable]],
+        name: str | None = None,
+        experimental_aggregate_gradients: bool = True,
+    ) -> Any:
+        """Updates variables by their gradients, and returns the number of updates.
+
+        Args:
+            grads_and_vars: Pairs of a gradient and its variable.
+            name: Not used.
+            experimental_aggregate_gradients: Whether the gradients are those of this replica. False
+                if they are sums over all replicas already.
+        """
+        del name
+        if experimental_aggregate_gradients:
+            return super().apply_gradients(grads_and_vars)
+        with fused_optimizer.gradients_are_summed():
+            return super().apply_gradients(grads_and_vars)
 
     def _does_decay(self, path: str) -> bool:
         if not self.weight_decay_rate:

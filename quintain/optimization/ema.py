@@ -8,7 +8,10 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 @serializable.register
@@ -44,7 +47,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     def __init__(
         self,
-        inner_optimizer: keras.optimizers.Optimizer,
+        optimizer: keras.optimizers.Optimizer,
         trainable_weights_only: bool = True,
         average_decay: float = 0.99,
         start_step: int = 0,
@@ -54,7 +57,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         """Stores the parameters of the rule.
 
         Args:
-            inner_optimizer: The optimizer that updates the weights.
+            optimizer: The optimizer that updates the weights.
             trainable_weights_only: Whether only trainable weights are averaged. Others, such as the
                 statistics of batch normalisation, are known only after `shadow_copy(model)`.
             average_decay: Part of the average that is kept at each update, in `[0, 1)`.
@@ -63,10 +66,10 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
             name: Name of the optimizer.
 
         Raises:
-            TypeError: If `inner_optimizer` is not a Keras optimizer.
+            TypeError: If `optimizer` is not a Keras optimizer.
             ValueError: If a parameter is out of range.
         """
-        super().__init__(inner_optimizer, name=name)
+        super().__init__(optimizer, name=name)
         if not 0.0 <= average_decay < 1.0:
             raise ValueError(f"`0 <= average_decay < 1` must hold, but got {average_decay=}.")
         if start_step < 0:
@@ -114,6 +117,42 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
             for weight, average in self._pairs():
                 average.assign(weight)
 
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """Variables of the wrapped optimizer."""
+        return list(self.inner_optimizer.variables)
+
+    @property
+    def lr(self) -> Any:
+        """The learning rate, under its short name."""
+        return self.learning_rate
+
+    @lr.setter
+    def lr(self, lr: Any) -> None:
+        self.learning_rate = lr
+
+    def assign_average_vars(self, var_list: Sequence[keras.Variable]) -> None:
+        """Sets weights to their averages, for good.
+
+        Args:
+            var_list: Weights of the model; those that are not trainable stay as they are.
+
+        Raises:
+            ValueError: If one of them has no average.
+        """
+        averages = {weight.path: average for weight, average in self._pairs()}
+        for weight in var_list:
+            if weight.trainable:
+                if weight.path not in averages:
+                    raise ValueError(f"{weight.path!r} has no average; see `shadow_copy`.")
+                weight.assign(averages[weight.path])
+
+    @override
+    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
+        """Updates weights and averages; `name` has no effect."""
+        del name
+        return super().apply_gradients(grads_and_vars)
+
     @override
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates the averages, as copies of `variables`, unless `shadow_copy` has done it."""
@@ -135,12 +174,16 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         else:
             self.update_average()
 
-    def update_average(self, step: Any = None) -> None:
+    def update_average(
+        self, strategy: tf.distribute.Strategy | None = None, *, step: Any = None
+    ) -> None:
         """Moves the averages towards the weights, in the context of a replica.
 
         Args:
+            strategy: Not used: it is the one that is in force.
             step: Scalar: updates done. Defaults to `iterations`.
         """
+        del strategy
         decay = self._compute_decay(self.iterations if step is None else step)
         for weight, average in self._pairs():
             old = tf.convert_to_tensor(average)

@@ -1,13 +1,16 @@
 """LAMB: Adam with a step relative to the size of each weight, for very large batches."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.optimization import fused_optimizer, layer_adaptation, parameters, serializable
 from quintain.optimization.configs import ranges
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 class _Hyper(NamedTuple):
@@ -42,6 +45,16 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     Source:
         You et al., 2020, algorithm 2 with the identity as `phi` (https://arxiv.org/abs/1904.00962).
     """
+
+    POSITIONAL: ClassVar = (
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "weight_decay_rate",
+        "exclude_from_weight_decay",
+        "exclude_from_layer_adaptation",
+        "name",
+    )
 
     beta_1: ranges.Fraction = 0.9
     """Decay of the mean of gradients, in `[0, 1)`."""

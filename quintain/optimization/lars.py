@@ -1,7 +1,7 @@
 """LARS: momentum with a step relative to the size of each weight, for very large batches."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -48,6 +48,17 @@ class LARS(layer_adaptation.LayerAdaptiveOptimizer):
     Source:
         You et al., 2017, algorithm 1 (https://arxiv.org/abs/1708.03888).
     """
+
+    POSITIONAL: ClassVar = (
+        "momentum",
+        "weight_decay_rate",
+        "eeta",
+        "nesterov",
+        "classic_momentum",
+        "exclude_from_weight_decay",
+        "exclude_from_layer_adaptation",
+        "name",
+    )
 
     learning_rate: dataclasses.InitVar[lr_schedule.LearningRate] = dataclasses.field(
         default=0.01, kw_only=False

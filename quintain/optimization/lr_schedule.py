@@ -272,7 +272,7 @@ class DirectPowerDecay(StepSchedule):
     power: float = 1.0
     """Exponent, usually negative."""
 
-    name: str | None = None
+    name: str | None = "DirectPowerDecay"
     """Name for display."""
 
     @override

@@ -76,7 +76,7 @@ class PolynomialWarmUp(Warmup):
     power: float = 1.0
     """Exponent."""
 
-    name: str | None = None
+    name: str | None = "PolynomialWarmup"
     """Name for display."""
 
     @override

@@ -19,7 +19,7 @@ from typing import Any, Final
 import keras
 
 from quintain import errors, registry
-from quintain.config import gin_io, one_of
+from quintain.config import base_config, gin_io, one_of
 from quintain.optimization import ema, fused_optimizer, lr_schedule, lr_warmup
 from quintain.optimization.configs import choices, optimization_config
 
@@ -37,11 +37,14 @@ LEARNING_RATES: Final = registry.Registry[str, LearningRateBuilder]("learning ra
 WARMUPS: Final = registry.Registry[str, type[lr_warmup.Warmup]]("warm-up")
 """Warm-ups by `warmup.type`. They take the wrapped learning rate and the fields of their config."""
 
-LEGACY_OPTIMIZERS_CLS: Final = OPTIMIZERS
+SHARED_OPTIMIZERS: Final = OPTIMIZERS
 """The reference's name for `OPTIMIZERS`. There is one implementation of each rule."""
 
+LEGACY_OPTIMIZERS_CLS: Final = OPTIMIZERS
+"""Another of the reference's names for `OPTIMIZERS`."""
+
 NEW_OPTIMIZERS_CLS: Final = OPTIMIZERS
-"""The reference's other name for `OPTIMIZERS`."""
+"""Another of the reference's names for `OPTIMIZERS`."""
 
 LR_CLS: Final = LEARNING_RATES
 """The reference's name for `LEARNING_RATES`."""
@@ -162,10 +165,8 @@ class OptimizerFactory:
             arguments["gradient_transformers"] = tuple(gradient_transformers)
         optimizer = _build(str(config.type), lr, arguments)
         if self._config.ema is not None:
-            settings = self._config.ema.as_dict()
-            optimizer = ema.ExponentialMovingAverage(
-                optimizer, **{name: settings[name] for name in settings if "clip" not in name}
-            )
+            settings = base_config.used_values(self._config.ema)
+            optimizer = ema.ExponentialMovingAverage(optimizer, **settings)
         if postprocessor is not None:
             optimizer = postprocessor(optimizer)
         if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -181,7 +182,7 @@ def _build(
 ) -> keras.optimizers.Optimizer:
     builder = OPTIMIZERS.lookup(key)
     try:
-        return builder(learning_rate=rate, **arguments)
+        return builder(**(arguments | {"learning_rate": rate}))
     except (TypeError, ValueError) as error:
         for name in ("gradient_aggregator", "gradient_transformers"):
             if name in arguments and name in str(error):
@@ -194,8 +195,8 @@ def _build(
 
 def _get_arguments(config: one_of.OneOfConfig) -> dict[str, Any]:
     """Returns the fields of the chosen sub-config that are set."""
-    chosen = config.get()
-    return {key: value for key, value in chosen.as_dict().items() if value is not None}
+    chosen = base_config.used_values(config.get())
+    return {key: value for key, value in chosen.items() if value is not None}
 
 
 def _check(config: optimization_config.OptimizationConfig) -> None:

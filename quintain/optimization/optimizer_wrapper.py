@@ -84,10 +84,11 @@ class OptimizerWrapper(keras.optimizers.Optimizer):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Self:
+        rest = dict(config)
         inner = keras.saving.deserialize_keras_object(
-            config["inner_optimizer"], custom_objects=custom_objects
+            rest.pop("inner_optimizer"), custom_objects=custom_objects
         )
-        return cls(**(config | {"inner_optimizer": inner}))
+        return cls(inner, **rest)
 
 
 def find_wrapper(optimizer: Any, wrapper_cls: type[Any]) -> Any | None:

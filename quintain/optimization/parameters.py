@@ -6,6 +6,8 @@ annotation says what it may hold: `ranges.Fraction`, `bool`, `Sequence[str] | No
 
 import dataclasses
 import functools
+import inspect
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pydantic
@@ -20,13 +22,33 @@ C = TypeVar("C", bound=type)
 def declare(cls: C) -> C:
     """Makes the fields of an optimizer class, and of its bases, arguments of its constructor.
 
-    All are keyword-only but the learning rate. A subclass with a constructor of its own does
-    without this.
+    All are keyword-only but the learning rate, and those that `POSITIONAL` of the class lists,
+    which follow it in that order. A subclass with a constructor of its own does without this.
     """
     dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
     if "learning_rate" in vars(cls):
         delattr(cls, "learning_rate")  # The default hides the property that Keras has.
+    if "POSITIONAL" in vars(cls):
+        _take_by_position(cls, ("learning_rate", *vars(cls)["POSITIONAL"]))
     return cls
+
+
+def _take_by_position(cls: type, names: Sequence[str]) -> None:
+    """Lets a constructor take arguments by their place."""
+    by_keyword = inspect.getattr_static(cls, "__init__")
+
+    @functools.wraps(by_keyword)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = construct.__signature__.bind(self, *args, **kwargs)  # type: ignore[attr-defined]
+        bound.arguments.pop("self")
+        by_keyword(self, **bound.arguments)
+
+    own, *parameters = inspect.signature(by_keyword).parameters.values()
+    by_name = {parameter.name: parameter for parameter in parameters}
+    first = [by_name.pop(name).replace(kind=own.kind) for name in names]
+    signature = inspect.Signature([own, *first, *by_name.values()])
+    setattr(construct, "__signature__", signature)  # noqa: B010 - mypy
+    setattr(cls, "__init__", construct)  # noqa: B010 - mypy refuses to have it assigned
 
 
 def check(instance: Any) -> dict[str, Any]:

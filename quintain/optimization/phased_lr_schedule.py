@@ -50,7 +50,7 @@ class PowerAndLinearDecay(lr_schedule.StepSchedule):
     offset: int = 0
     """Step at which the schedule starts."""
 
-    name: str | None = None
+    name: str | None = "PowerAndLinearDecay"
     """Name for display."""
 
     @override
@@ -87,7 +87,7 @@ class PowerDecayWithOffset(lr_schedule.StepSchedule):
     """The held value, and a limit of all later ones. Set it whenever `offset` is not 0: the default
     is no more than an absent limit."""
 
-    name: str | None = None
+    name: str | None = "PowerDecayWithOffset"
     """Name for display."""
 
     @override
@@ -132,7 +132,7 @@ class StepCosineDecayWithOffset(lr_schedule.StepSchedule):
     offset: int = 0
     """Step at which the schedule starts."""
 
-    name: str | None = None
+    name: str | None = "StepCosineDecayWithOffset"
     """Name for display."""
 
     @override
@@ -144,6 +144,11 @@ class StepCosineDecayWithOffset(lr_schedule.StepSchedule):
                 f"{len(self.values)=}, {len(self.boundaries)=}."
             )
         lr_schedule.require_increasing(self.boundaries)
+
+    @property
+    def total_steps(self) -> list[int]:
+        """Steps from each value to the next one; 0 for the last."""
+        return [end - start for start, end in itertools.pairwise(self.boundaries)] + [0]
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:

@@ -22,7 +22,7 @@ from quintain.orbit import global_step as global_step_lib
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
 from quintain.orbit import summary_manager as summary_manager_lib
-from quintain.orbit.step_timer import StepTimer as StepTimer  # Where programs look for it.
+from quintain.orbit.step_timer import StepTimer as StepTimer
 
 _logger = logging.getLogger(__name__)
 
@@ -34,8 +34,7 @@ class Controller:
     """Trains in loops of `steps_per_loop` steps and does everything else between two loops.
 
     After every loop it runs the train actions, reports, writes summaries, and saves a checkpoint if
-    one is due. It offers four outer loops: `train`, `evaluate`, `train_and_evaluate` and
-    `evaluate_continuously`.
+    one is due. Outer loops: `train`, `evaluate`, `train_and_evaluate`, `evaluate_continuously`.
 
     A run that is killed and started again does what one does that never stopped: evaluations are
     at multiples of their interval, checkpoint intervals count from the restored checkpoint, and a

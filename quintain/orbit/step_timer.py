@@ -27,13 +27,13 @@ class StepTimer:
             step: `[]` integer variable that counts steps.
             clock: Returns seconds.
         """
-        self._step = step
+        self.step = step
         self._clock = clock
         self.start()
 
     def start(self) -> None:
         """Starts again from the current step."""
-        self._start_step = int(self._step.numpy())
+        self._start_step = int(self.step.numpy())
         self._start_secs = self._clock()
 
     def steps_per_second(self, restart: bool = True) -> float:
@@ -42,7 +42,7 @@ class StepTimer:
         Args:
             restart: Whether the next measurement starts here.
         """
-        step, now_secs = int(self._step.numpy()), self._clock()
+        step, now_secs = int(self.step.numpy()), self._clock()
         num_steps, secs = step - self._start_step, now_secs - self._start_secs
         if restart:
             self._start_step, self._start_secs = step, now_secs

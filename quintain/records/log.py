@@ -40,6 +40,9 @@ class LogFilter:
     contains: str | None = None
     """Only lines with this text, in this case."""
 
+    like: tuple[str, ...] = ()
+    """Only lines like one of these patterns of SQL, in any case; empty for all."""
+
     @property
     def is_backward(self) -> bool:
         """Whether the newest of the lines that fit are wanted, not the oldest."""

@@ -26,6 +26,23 @@ _ERROR: Final = re.compile(
 _WARNING: Final = re.compile(r"(?i:\bwarn(?:ing)?\b)|\b[A-Z]\w*Warning\b|^W[0-9]{4} ")
 
 
+_LIKE_ERROR: Final = ("error", "exception", "traceback", "critical", "fatal")
+_ALL_LIKE_ERROR: Final = (*(f"%{word}%" for word in _LIKE_ERROR), "E____ %", "F____ %")
+_LIKE: Final[dict[LogLevel, tuple[str, ...]]] = {
+    LogLevel.ERROR: _ALL_LIKE_ERROR,
+    LogLevel.WARNING: (*_ALL_LIKE_ERROR, "%warn%", "W____ %"),
+    LogLevel.INFO: (),
+}
+
+
+def list_patterns(level: LogLevel) -> tuple[str, ...]:
+    """Returns patterns of SQL, one of which each line of a level or a more serious one is like.
+
+    Others are, too: they are for a database to leave most lines out.
+    """
+    return _LIKE[level]
+
+
 def find(text: str) -> LogLevel:
     """Returns the level of a line.
 

@@ -59,6 +59,9 @@ class TrialSpec:
     checkpoint_files: dict[str, int] = dataclasses.field(default_factory=dict)
     """Sizes in bytes of the files of `latest_checkpoint`, as they were when it was saved."""
 
+    tensorboard_dir: str = ""
+    """Directory of event files that the trial writes itself; empty takes one in `scratch_dir`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ProcessIdentity:

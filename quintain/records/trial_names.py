@@ -61,7 +61,7 @@ def describe_unknown(name: str, known: Collection[str]) -> str:
     """Returns what is wrong with a name that `find` does not find."""
     names = sorted({shorten(full) for full in known})
     near = errors.suggest(name, names).strip()
-    hint = "" if near else f" There are: {', '.join(names[:20])}."
+    hint = "" if near else f" There are: {errors.enumerate_some(names)}."
     return (
         f"got {errors.show(name)}, expected a hyperparameter, metric or column."
         f"{hint}{near and ' ' + near}"

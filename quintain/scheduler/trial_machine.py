@@ -12,42 +12,13 @@ again.
 """
 
 import dataclasses
-import math
 from typing import Any
 
 from quintain.records import states, workload
-from quintain.scheduler import trial_settings
+from quintain.scheduler import trial_settings, trial_states
 from quintain.search import base_search, searcher
 
 KindOfWork = workload.WorkloadKind
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """The next piece of work of a trial; a `Workload` without names."""
-
-    kind: workload.WorkloadKind
-    """What to do."""
-
-    num_batches: int = 0
-    """Batches to train on."""
-
-
-@dataclasses.dataclass
-class _Saved:
-    """A state that was saved, to which the trial can go back."""
-
-    uuid: str
-    """The checkpoint."""
-
-    at: int
-    """Batches that it had been trained on."""
-
-    validated_at: int | None
-    """Batches at its newest validation then."""
-
-    cursor: int
-    """The first operation that was not done then."""
 
 
 class TrialMachine:
@@ -69,7 +40,7 @@ class TrialMachine:
         excluded_slots: Slots on which it is not to be started again.
         losses: Processes lost in a row without anybody's fault.
         validated_at: Batches at the newest validation, or None if there is none.
-        validations: Batches and metric of all validations.
+        validations: All validations, in order.
         start_time: Seconds since the epoch, when it was created.
         end_time: Seconds since the epoch, when it ended, or None.
     """
@@ -77,7 +48,6 @@ class TrialMachine:
     __slots__ = (
         "_cursor",
         "_exit",
-        "_further",
         "_num_told",
         "_operations",
         "_saved",
@@ -128,14 +98,13 @@ class TrialMachine:
         self.losses = 0
         self.excluded_slots: frozenset[int] = frozenset()
         self.validated_at: int | None = None
-        self.validations: list[tuple[int, float]] = []
-        self._further: dict[int, tuple[float, ...]] = {}
+        self.validations: list[trial_states.Validation] = []
         self.start_time = start_time
         self.end_time: float | None = None
         self._settings = settings
         self._operations: list[base_search.Operation] = []
         self._cursor = 0
-        self._saved: list[_Saved] = []
+        self._saved: list[trial_states.Saved] = []
         self._num_told = 0
         self._wants_checkpoint = False
         self._stop_reason = ""
@@ -147,26 +116,26 @@ class TrialMachine:
         """Adds what the search method asks of this trial to what it asked before."""
         self._operations.append(operation)
 
-    def next_step(self) -> Step | None:
+    def next_step(self) -> trial_states.Step | None:
         """Returns the next piece of work, or None if there is none now."""
         if self.state.is_terminal:
             return None
         if self._stop_reason:
             return self.closing_step()
         if self._needs_validation():
-            return Step(KindOfWork.VALIDATE)
+            return trial_states.Step(KindOfWork.VALIDATE)
         if self._needs_checkpoint():
-            return Step(KindOfWork.CHECKPOINT)
+            return trial_states.Step(KindOfWork.CHECKPOINT)
         operation = self._operation
         if isinstance(operation, base_search.Train):
-            return Step(KindOfWork.TRAIN, self._count_batches(operation))
+            return trial_states.Step(KindOfWork.TRAIN, self._count_batches(operation))
         return None
 
-    def closing_step(self) -> Step | None:
+    def closing_step(self) -> trial_states.Step | None:
         """Returns what has to be done before the process may end: a checkpoint, or nothing."""
         if self.state.is_terminal or self.is_saved:
             return None
-        return Step(KindOfWork.CHECKPOINT)
+        return trial_states.Step(KindOfWork.CHECKPOINT)
 
     @property
     def checkpoints(self) -> list[str]:
@@ -287,8 +256,7 @@ class TrialMachine:
         """
         self._skip_done()
         self.validated_at = self.total_batches
-        self.validations.append((self.total_batches, metric))
-        self._further[self.total_batches] = further
+        self.validations.append(trial_states.Validation(self.total_batches, metric, further))
         if self.checkpoint_at == self.total_batches:
             self._saved[-1].validated_at = self.validated_at
         policy = self._settings.checkpoint_policy
@@ -297,7 +265,9 @@ class TrialMachine:
     def record_checkpoint(self, uuid: str) -> None:
         """Notes that the present state is saved."""
         self._skip_done()
-        self._saved.append(_Saved(uuid, self.total_batches, self.validated_at, self._cursor))
+        self._saved.append(
+            trial_states.Saved(uuid, self.total_batches, self.validated_at, self._cursor)
+        )
         self._wants_checkpoint = False
 
     def request_stop(self, reason: str) -> None:
@@ -348,10 +318,10 @@ class TrialMachine:
         self._wants_checkpoint = False
         if self.checkpoint_at == self.total_batches:
             return None
-        saved = self._saved[-1] if self._saved else _Saved("", -1, None, 0)
+        saved = self._saved[-1] if self._saved else trial_states.Saved("", -1, None, 0)
         self.total_batches = max(saved.at, 0)
         self.validated_at = saved.validated_at
-        self.validations = [(at, metric) for at, metric in self.validations if at <= saved.at]
+        self.validations = [each for each in self.validations if each.at <= saved.at]
         # What the search method was told is done again, but not told again.
         self._cursor = saved.cursor
         return saved.at
@@ -416,8 +386,8 @@ class TrialMachine:
         match operation:
             case base_search.Validate():
                 length = self.total_batches // self._settings.batches_per_unit
-                at, metric = self.validations[-1]
-                return searcher.Validated(self.request_id, metric, length, self._further[at])
+                _, metric, further = self.validations[-1]
+                return searcher.Validated(self.request_id, metric, length, further)
             case base_search.Checkpoint():
                 return searcher.Checkpointed(self.request_id)
             case _:
@@ -431,16 +401,13 @@ class TrialMachine:
     @property
     def latest_metric(self) -> float | None:
         """Newest value of the searched metric."""
-        return self.validations[-1][1] if self.validations else None
+        return self.validations[-1].metric if self.validations else None
 
     @property
     def best_metric(self) -> float | None:
         """Best value of the searched metric; not a number only if all are."""
-        metrics = [metric for _, metric in self.validations]
-        numbers = [metric for metric in metrics if not math.isnan(metric)]
-        if not numbers:
-            return metrics[0] if metrics else None
-        return min(numbers) if self._settings.smaller_is_better else max(numbers)
+        smaller_is_better = self._settings.smaller_is_better
+        return trial_states.find_best(self.validations, smaller_is_better=smaller_is_better)
 
     @property
     def progress(self) -> float:

@@ -97,6 +97,7 @@ class WorkerCalls:
             entrypoint=config.entrypoint,
             checkpoint_dir=str(root),
             scratch_dir=str(entries.scratch_dir(home, live.record)),
+            tensorboard_dir=str(entries.tensorboard_dir(entry.record, live.record.trial_id)),
             latest_checkpoint=latest,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,

@@ -55,8 +55,11 @@ def _find_further(entry: entries.Entry, result: workload.WorkloadResult) -> dict
     Raises:
         ConfigError: If the validation did not give one of them.
     """
+    searcher = entry.config.searcher
     found = []
-    for index, objective in enumerate(getattr(entry.config.searcher, "further_objectives", ())):
+    # Not by `getattr`, for a config looks for the nearest name of a missing one.
+    objectives = searcher.further_objectives if "further_objectives" in searcher else ()
+    for index, objective in enumerate(objectives):
         field = f"searcher.further_objectives[{index}].metric"
         value, problem = find_metric(objective.metric, result.metrics, field)
         if problem:
@@ -119,7 +122,7 @@ def write(
     total = work.total_batches + work.num_batches
     if work.kind is workload.WorkloadKind.CHECKPOINT and result.checkpoint is not None:
         machine = entry.machine_of(trial_id)
-        has_metric = any(at == total for at, _ in machine.validations)
+        has_metric = any(each.at == total for each in machine.validations)
         session.add_checkpoint(
             checkpoint.Checkpoint(
                 uuid=result.checkpoint.uuid,
@@ -127,7 +130,7 @@ def write(
                 experiment_id=entry.id,
                 total_batches=total,
                 files=result.checkpoint.files,
-                metric=machine.validations[-1][1] if has_metric else None,
+                metric=machine.validations[-1].metric if has_metric else None,
                 time=result.end_time,
             )
         )

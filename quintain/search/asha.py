@@ -251,9 +251,8 @@ class AshaStoppingSearch(_RungSearch):
             if length < rung.length:
                 return base_search.train_and_validate(request_id, rung.length)
             self._rung_of[request_id] = index + 1
-            rank = rung.insert(request_id, metric)
-            room = max(int(len(rung.metrics) / self.divisor), 1)
-            if index == len(self.rungs) - 1 or rank >= room:
+            is_good = rung.is_among_best(request_id, metric, self.divisor)
+            if index == len(self.rungs) - 1 or not is_good:
                 return [base_search.Close(request_id)]
             rung.promoted.add(request_id)
         return [base_search.Close(request_id)]

@@ -115,9 +115,8 @@ class BayesianSearch(base_search.SearchMethod):
         self, request_id: str, metric: float, length: int
     ) -> list[base_search.Operation]:
         index = self._rung_of[request_id]
-        rank = self._rungs[index].insert(request_id, metric)
-        room = max(int(len(self._rungs[index].metrics) / self._divisor), 1)
-        if index == len(self._rungs) - 1 or rank >= room:
+        is_good = self._rungs[index].is_among_best(request_id, metric, self._divisor)
+        if index == len(self._rungs) - 1 or not is_good:
             self._learn(request_id, metric)
             return [base_search.Close(request_id)]
         self._rung_of[request_id] = index + 1

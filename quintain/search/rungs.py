@@ -14,7 +14,8 @@ class Rung:
     """Units of training."""
 
     metrics: list[float] = dataclasses.field(default_factory=list)
-    """Metrics, rising; equal ones in the order in which the trials were created."""
+    """Metrics, rising; of equal ones first those of trials that went on, then by the order in which
+    the trials were created."""
 
     request_ids: list[str] = dataclasses.field(default_factory=list)
     """The trials of `metrics`."""
@@ -28,20 +29,40 @@ class Rung:
     order: dict[str, int] = dataclasses.field(default_factory=dict)
     """When trials were created, so that it does not matter which of equal ones came first."""
 
+    def count_as_good(self, metric: float) -> int:
+        """Returns how many results are better than a metric, or equal to it."""
+        return bisect.bisect_right(self.metrics, metric)
+
     def insert(self, request_id: str, metric: float) -> int:
-        """Adds a result and returns its rank, from 0."""
-        last = len(self.order)
-        order = self.order.get(request_id, last)
-        index = bisect.bisect_right(self.metrics, metric)
+        """Adds a result and returns its rank, from 0.
+
+        It comes behind equal ones that went on already: else more trials would go on, only because
+        an older one has its result later.
+        """
+        index = self.count_as_good(metric)
+        key = self._key(request_id)
         while (
             index
             and self.metrics[index - 1] == metric
-            and self.order.get(self.request_ids[index - 1], last) > order
+            and self._key(self.request_ids[index - 1]) > key
         ):
             index -= 1
         self.metrics.insert(index, metric)
         self.request_ids.insert(index, request_id)
         return index
+
+    def is_among_best(self, request_id: str, metric: float, divisor: float) -> bool:
+        """Adds a result; returns whether it is among the best `1 / divisor`, at least one, so far.
+
+        It comes behind all equal ones: which of them came first must not change how many go on.
+        """
+        rank = self.count_as_good(metric)
+        self.insert(request_id, metric)
+        return rank < max(int(len(self.metrics) / divisor), 1)
+
+    def _key(self, request_id: str) -> tuple[bool, int]:
+        """Returns what orders trials with equal metrics."""
+        return request_id not in self.promoted, self.order.get(request_id, len(self.order))
 
     def remove(self, request_id: str) -> None:
         """Forgets the result of a trial, if there is one."""
@@ -68,7 +89,10 @@ class Rung:
         elif room != former_room and self.request_ids[former_room] not in self.promoted:
             chosen = self.request_ids[former_room]
         if chosen is not None:
+            index = self.request_ids.index(chosen)
+            del self.request_ids[index]
             self.promoted.add(chosen)
+            self.insert(chosen, self.metrics.pop(index))
         return chosen
 
 

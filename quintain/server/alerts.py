@@ -212,7 +212,7 @@ def build_report(
         counts[one.state.value] += 1
     return {
         "experiment_id": record.id,
-        "experiment_name": str(record.config.get("name", "")),
+        "experiment_name": str(record.config.get("name") or record.description.partition("\n")[0]),
         "experiment_state": record.state.value,
         "reason": record.reason,
         "start_time": record.start_time,

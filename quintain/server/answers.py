@@ -145,3 +145,5 @@ class Changes(TypedDict, total=False):
     metrics: list[tuple[Id, str, int, float, dict[str, Any]]]
     logs: list[tuple[Id, int]]
     checkpoints: list[checkpoint.Checkpoint]
+    processes: list[Id]
+    """Trials of which a process has begun, changed or ended."""

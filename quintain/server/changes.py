@@ -93,6 +93,7 @@ def read(session: "reading.Reader", after: int) -> Batch | None:
             (owner, [owner[1], first]) for owner, first in _find_firsts(by_kind[_Kind.LOGS]).items()
         ],
         "checkpoints": _read_checkpoints(session, by_kind[_Kind.CHECKPOINT]),
+        "processes": [(owner, owner[1]) for owner in dict.fromkeys(map(_own, by_kind[_Kind.RUN]))],
     }
     return Batch(cursors.find_home(session), found[-1].id, items)
 

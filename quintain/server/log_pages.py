@@ -24,9 +24,12 @@ def read(read_logs: ReadLogs, page: Page) -> list[log.LogRow]:
     """Returns a page of lines, in order."""
     if page.level is log_levels.LogLevel.INFO:
         return read_logs(page)
-    # As many lines of all levels at a time; what is before them, or after, is known from there on.
+    # As many lines that may be meant at a time; what is before or after is known from there on.
     step = dataclasses.replace(
-        page, limit=_PAGE_LINES, last=None if page.last is None else _PAGE_LINES
+        page,
+        limit=_PAGE_LINES,
+        last=None if page.last is None else _PAGE_LINES,
+        like=log_levels.list_patterns(page.level),
     )
     found: list[log.LogRow] = []
     while len(found) < page.num_wanted:

@@ -6,7 +6,6 @@ relative, so that it also works below another path of a proxy.
 
 import hashlib
 import pathlib
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +14,7 @@ import anyio
 import fastapi
 from starlette import datastructures, requests, types
 
-from quintain.server import responses, sessions
+from quintain.server import page_modules, responses, sessions
 from quintain.server import sign_in as sign_in_lib
 
 DIRECTORY: Final = pathlib.Path(__file__).resolve().parent / "page"
@@ -32,14 +31,6 @@ _MEDIA_TYPES: Final = {
     ".woff2": "font/woff2",
 }
 """What is served. The tables of the system may say otherwise, and browsers run no other scripts."""
-
-_OTHERS: Final = "vendor"
-"""Directory of the modules of others, which are served to the letter."""
-
-_COMMENT: Final = re.compile(
-    rb"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.DOTALL | re.MULTILINE
-)
-"""Lines of a module that are for people only."""
 
 _STATIC: Final = "/static/"
 _ARRIVED: Final = b"arrived"
@@ -66,6 +57,7 @@ class Page:
         self._app = app
         self._sign_in = sign_in
         self._directory = directory.resolve()
+        self._joined: tuple[int, bytes] | None = None
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -131,6 +123,13 @@ class Page:
         )
         return answer
 
+    def _join(self) -> bytes:
+        """Returns all modules as one, which is made anew when one of them has changed."""
+        changed = max(path.stat().st_mtime_ns for path in self._directory.glob("*.js"))
+        if self._joined is None or self._joined[0] != changed:
+            self._joined = changed, page_modules.join(self._directory).encode()
+        return self._joined[1]
+
     async def _answer_page(self, name: str, status_code: int) -> fastapi.Response:
         content = await anyio.Path(self._directory / name).read_bytes()
         return fastapi.Response(content, status_code, media_type="text/html")
@@ -140,8 +139,10 @@ class Page:
         if path is None:
             return responses.to_error("NotFoundError", f"There is no file {name[:200]!r}.", 404)
         content = await anyio.Path(path).read_bytes()
-        if path.suffix == ".js" and path.parent.name != _OTHERS:
-            content = _leave_out_comments(content)
+        if name == page_modules.FIRST:
+            content = await anyio.to_thread.run_sync(self._join)
+        elif path.suffix == ".js" and path.parent.name != page_modules.OTHERS:
+            content = page_modules.leave_out_comments(content.decode()).encode()
         headers = {
             "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
             "Cache-Control": "no-cache",
@@ -149,11 +150,6 @@ class Page:
         if _is_known(datastructures.Headers(scope=scope), headers):
             return fastapi.Response(status_code=304, headers=headers)
         return fastapi.Response(content, headers=headers, media_type=_MEDIA_TYPES[path.suffix])
-
-
-def _leave_out_comments(content: bytes) -> bytes:
-    """Returns a module without whole lines of comments, a sixth of its size; lines keep numbers."""
-    return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
 
 
 def find_file(directory: pathlib.Path, name: str) -> pathlib.Path | None:

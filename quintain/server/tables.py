@@ -171,7 +171,9 @@ def find_metric(name: str, table: trial_table.TrialTable) -> str:
     found = trial_names.find(name, known)
     if found is None:
         names = [trial_names.shorten(each) for each in sorted(known)]
-        listed = f"expected one of {', '.join(names[:20])}" if names else "but there are none yet"
+        listed = (
+            f"expected one of {errors.enumerate_some(names)}" if names else "but there are none yet"
+        )
         raise errors.ConfigError(
             f"metric: got {errors.show(name)}, {listed}.{errors.suggest(name, names)}"
         )

@@ -104,5 +104,12 @@ class Where:
             }
             self.add(f'"{name}" IN ({", ".join(f":{key}" for key in values)})', **values)
 
+    def add_like(self, name: str, patterns: Collection[str]) -> None:
+        """Adds that a column is like one of some patterns in any case, if there are any."""
+        if patterns:
+            values = {f"{name}_like{number}": text for number, text in enumerate(patterns)}
+            # Those of SQLite are of any case by themselves, and faster without `lower`.
+            self.add(f"({' OR '.join(f'{name} LIKE :{key}' for key in values)})", **values)
+
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""

@@ -7,21 +7,26 @@ from quintain import lazy_modules
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
+    ("estimator", "keras", "tensorflow"),
     names={
-        "base_trial": (
-            "DistributedContext",
-            "InvalidHP",
-            "TrialContext",
-            "get_download_data_dir",
-            "get_experiment_config",
-            "get_hyperparameters",
-            "get_trial_seed",
-            "wrap_dataset",
-            "wrap_optimizer",
-        ),
+        "base_trial": ("InvalidHP", "Trial"),
+        "distributed_context": ("DistributedContext",),
         "estimator_trial": ("EstimatorTrial",),
         "keras_trial": ("KerasTrial",),
         "task_trial": ("TaskTrial",),
         "tensorflow_trial": ("TensorFlowTrial",),
+        "trial_context": (
+            "TrialContext",
+            "get_download_data_dir",
+            "get_experiment_config",
+            "get_experiment_id",
+            "get_hyperparameter",
+            "get_hyperparameters",
+            "get_trial_id",
+            "get_trial_seed",
+            "wrap_dataset",
+            "wrap_model",
+            "wrap_optimizer",
+        ),
     },
 )

@@ -5,11 +5,10 @@ import contextlib
 import dataclasses
 import inspect
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Final
 
-from quintain import errors
-from quintain.records import trial
+from quintain.trials import trial_context
 
 
 class InvalidHP(Exception):  # noqa: N818 - the name that users' code raises
@@ -30,6 +29,16 @@ class Trial(abc.ABC):  # noqa: B024 - its subclasses say what is abstract
     controller_module: ClassVar[str] = ""
     """Module whose `build_controller(trial_class, context)` drives this kind of trial."""
 
+    @classmethod
+    def find_missing(cls, functions: Collection[str]) -> list[str]:
+        """Returns the methods that the class lacks.
+
+        Args:
+            functions: Names of the functions beside it.
+        """
+        del functions
+        return sorted(getattr(cls, "__abstractmethods__", ()))
+
     def __init__(self, context: Any = None) -> None:
         """Stores the context, for subclasses that call it.
 
@@ -37,138 +46,6 @@ class Trial(abc.ABC):  # noqa: B024 - its subclasses say what is abstract
             context: The `TrialContext`, the hyperparameters, or nothing.
         """
         self.context = context
-
-
-class DistributedContext:
-    """Which part of a trial this process is. A trial has one process."""
-
-    def get_rank(self) -> int:
-        """Returns the number of this process, from 0."""
-        return 0
-
-    def get_local_rank(self) -> int:
-        """Returns the number of this process on its machine, from 0."""
-        return 0
-
-    def get_size(self) -> int:
-        """Returns the number of processes of the trial."""
-        return 1
-
-    def get_num_agents(self) -> int:
-        """Returns the number of machines."""
-        return 1
-
-
-class TrialContext:
-    """What a trial can ask about itself, and tell the platform.
-
-    Attributes:
-        spec: All that the process knows of its trial.
-        distributed: Which part of the trial this process is.
-        functions: Functions of the user's module beside the class, by name, such as
-            `make_data_loaders`.
-        has_trained: Whether a batch was done, by this process or before the checkpoint that it
-            goes on from. Where batches are done in one graph, that is known after the first ones.
-    """
-
-    def __init__(
-        self, spec: trial.TrialSpec, functions: Mapping[str, Callable[..., Any]] | None = None
-    ) -> None:
-        """Stores what is known.
-
-        Args:
-            spec: The trial.
-            functions: Functions of the user's module.
-        """
-        self.spec = spec
-        self.distributed = DistributedContext()
-        self.functions = dict(functions or {})
-        self.download_data_dir: str | None = None
-        self.has_trained = False
-        self._is_stop_requested = False
-
-    def get_experiment_config(self) -> dict[str, Any]:
-        """Returns the complete config of the experiment, as plain data."""
-        return self.spec.experiment_config
-
-    def get_data_config(self) -> dict[str, Any]:
-        """Returns the part `data` of the experiment's config."""
-        return dict(self.spec.experiment_config.get("data") or {})
-
-    def get_experiment_id(self) -> int:
-        """Returns the number of the experiment; 0 without a master."""
-        return self.spec.experiment_id
-
-    def get_trial_id(self) -> int:
-        """Returns the number of the trial; 0 without a master."""
-        return self.spec.trial_id
-
-    def get_trial_seed(self) -> int:
-        """Returns the seed of the trial's random numbers, below 2 ** 31."""
-        return self.spec.seed
-
-    def get_hparams(self) -> dict[str, Any]:
-        """Returns the values of all hyperparameters by name; nested where the space is."""
-        return self.spec.hparams
-
-    def get_hparam(self, name: str) -> Any:
-        """Returns the value of one hyperparameter.
-
-        Args:
-            name: Its name; dots lead into nested ones.
-
-        Raises:
-            ConfigError: If there is none of this name; the message has the nearest one.
-        """
-        value: Any = self.spec.hparams
-        if name in value:
-            return value[name]
-        for part in name.split("."):
-            if not isinstance(value, Mapping) or part not in value:
-                raise errors.ConfigError(
-                    f"hyperparameters.{name}: the experiment has no such hyperparameter. "
-                    + describe_names(name, self.spec.hparams)
-                )
-            value = value[part]
-        return value
-
-    def get_global_batch_size(self) -> int:
-        """Returns the hyperparameter `global_batch_size`, or `batch_size` where it is missing.
-
-        Raises:
-            ConfigError: If there is neither.
-        """
-        for name in _BATCH_SIZE_NAMES:
-            if name in self.spec.hparams:
-                return int(self.spec.hparams[name])
-        raise errors.ConfigError(
-            "hyperparameters.global_batch_size: the trial asked for it, but the experiment has no "
-            "such hyperparameter; add `global_batch_size: 32`, say."
-        )
-
-    def get_per_slot_batch_size(self) -> int:
-        """Returns the batch size of this process: the global one, as a trial has one process."""
-        return self.get_global_batch_size()
-
-    def set_stop_requested(self, stop_requested: bool = True) -> None:
-        """Asks that the trial ends, as completed, after the workload it is doing."""
-        self._is_stop_requested = stop_requested
-
-    def get_stop_requested(self) -> bool:
-        """Returns whether the trial asked to end."""
-        return self._is_stop_requested
-
-    def wrap_dataset(self, dataset: Any) -> Any:
-        """Returns the dataset; a trial has one process, which reads all of it."""
-        return dataset
-
-    def wrap_optimizer(self, optimizer: Any) -> Any:
-        """Returns the optimizer."""
-        return optimizer
-
-    def wrap_model(self, model: Any) -> Any:
-        """Returns the model."""
-        return model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +81,7 @@ class TrialController(abc.ABC):
     and NumPy are the loop's.
     """
 
-    def __init__(self, trial: Any, context: TrialContext) -> None:
+    def __init__(self, trial: Any, context: trial_context.TrialContext) -> None:
         """Stores the trial; subclasses build their graphs here.
 
         Args:
@@ -262,56 +139,7 @@ class TrialController(abc.ABC):
         """Ends everything, so that the process can end."""
 
 
-_current: list[TrialContext] = []
-
-
-def set_current_context(context: TrialContext) -> None:
-    """Makes a context the one that the functions of this module tell about."""
-    _current[:] = [context]
-
-
-def get_current_context() -> TrialContext:
-    """Returns the context of the trial that this process runs.
-
-    Raises:
-        StateError: If it runs none.
-    """
-    if not _current:
-        raise errors.StateError("This is known in the process of a trial only.")
-    return _current[0]
-
-
-def get_trial_seed() -> int:
-    """Returns the seed of the trial that this process runs."""
-    return get_current_context().get_trial_seed()
-
-
-def get_experiment_config() -> dict[str, Any]:
-    """Returns the config of the experiment of the trial that this process runs."""
-    return get_current_context().get_experiment_config()
-
-
-def get_hyperparameters() -> dict[str, Any]:
-    """Returns the hyperparameters of the trial that this process runs."""
-    return get_current_context().get_hparams()
-
-
-def get_download_data_dir() -> str | None:
-    """Returns what the module's `download_data` returned, or None if it has none."""
-    return get_current_context().download_data_dir
-
-
-def wrap_dataset(dataset: Any) -> Any:
-    """Returns the dataset; a trial has one process, which reads all of it."""
-    return dataset
-
-
-def wrap_optimizer(optimizer: Any) -> Any:
-    """Returns the optimizer."""
-    return optimizer
-
-
-def create_trial(trial_class: type[Any], context: TrialContext) -> Any:
+def create_trial(trial_class: type[Any], context: trial_context.TrialContext) -> Any:
     """Makes the user's trial, in the way that its `__init__` wants.
 
     Args:
@@ -324,12 +152,10 @@ def create_trial(trial_class: type[Any], context: TrialContext) -> Any:
     return trial_class(context.get_hparams() if names[0] in _HPARAMS_NAMES else context)
 
 
-_BATCH_SIZE_NAMES: Final = ("global_batch_size", "batch_size")
-
 _HPARAMS_NAMES: Final = ("hparams", "hyperparameters", "hparam", "params", "hp")
 
 
-def call_with_hparams(method: Callable[..., Any], context: TrialContext) -> Any:
+def call_with_hparams(method: Callable[..., Any], context: trial_context.TrialContext) -> Any:
     """Calls a method of a trial with the hyperparameters if it takes an argument, else without.
 
     Args:
@@ -340,17 +166,6 @@ def call_with_hparams(method: Callable[..., Any], context: TrialContext) -> Any:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             return method(context.get_hparams())
     return method()
-
-
-def describe_names(name: str, known: Iterable[str]) -> str:
-    """Returns what there is instead of a name that is not known, the nearest first.
-
-    Example:
-        >>> describe_names("los", ["loss", "accuracy"])
-        "There are: accuracy, loss. Did you mean 'loss'?"
-    """
-    names = sorted(known)
-    return f"There are: {', '.join(names) or 'none'}.{errors.suggest(name, names)}"
 
 
 def describe_method(trial: Any, name: str) -> str:

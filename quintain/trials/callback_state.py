@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 _ARRAY: Final = "__array__"
+_WHOLE: Final = "state"
 _LEFT_OUT: Final = frozenset({"_model", "model", "params", "validation_data"})
 
 
@@ -21,7 +22,10 @@ def save(callbacks: Sequence[keras.callbacks.Callback], path: pathlib.Path) -> l
     arrays: dict[str, np.ndarray] = {}
     states = []
     for callback in callbacks:
-        values = callback.get_state() if hasattr(callback, "get_state") else vars(callback)
+        values = vars(callback)
+        if hasattr(callback, "get_state"):
+            state = callback.get_state()
+            values = {_WHOLE: state} if hasattr(callback, "load_state") else state
         state = {}
         for name, value in values.items():
             if name in _LEFT_OUT:
@@ -51,6 +55,9 @@ def restore(
             if stored["kind"] != type(callback).__name__:
                 continue
             state = {name: _from_plain(value, arrays) for name, value in stored["state"].items()}
+            if hasattr(callback, "load_state"):
+                callback.load_state(state.get(_WHOLE))
+                continue
             if hasattr(callback, "set_state"):
                 callback.set_state(state)
                 continue

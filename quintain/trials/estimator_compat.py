@@ -26,6 +26,19 @@ _TPU_PARTS: Final = (
     "tensorflow.python.tpu.tpu_embedding_gradient",
 )
 
+_GONE: Final = {
+    "BoostedTrees": (
+        "TensorFlow has removed boosted trees; 2.12 and later have none. What is left are those of "
+        "TensorFlow Decision Forests (`tfdf.keras.GradientBoostedTreesModel`) or YDF, "
+        "which are no estimators; of estimators, `DNNClassifier` and `DNNRegressor` take the same "
+        "feature columns."
+    ),
+    "RNN": "write a model_fn with `tf.nn.dynamic_rnn` and `tf.estimator.Estimator`.",
+    "SVM": "use `LinearClassifier`.",
+    "TPU": "TensorFlow removed its support of estimators on TPUs; use `Estimator`.",
+}
+"""Beginnings of names that went, and what is to be said of them."""
+
 
 @functools.cache
 def load() -> Any:
@@ -45,10 +58,27 @@ def load() -> Any:
     for name in _TPU_PARTS:
         _add_module(name, _Placeholder(name))
     module = importlib.import_module(_API)
+    # TensorFlow wraps modules in another one, which asks the first.
+    vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = _refuse_name
     for owner in (tf, tf.compat.v1):
         # The modules' own `__setattr__` does more than to set a name.
         vars(owner)[_NAME] = module
     return module
+
+
+class MissingNameError(errors.TrialError, AttributeError):
+    """Raised for a name that `tf.estimator` does not have any more."""
+
+
+def _refuse_name(name: str) -> Any:
+    """Says why there is no such name, and what to use instead."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    advice = next((text for start, text in _GONE.items() if name.startswith(start)), "")
+    if not advice:
+        known = [one for one in dir(importlib.import_module(_API)) if not one.startswith("_")]
+        advice = f"tensorflow-estimator 2.15 does not have it.{errors.suggest(name, known)}"
+    raise MissingNameError(f"tf.estimator.{name} can't be had: {advice}")
 
 
 class _Coordinator(types.ModuleType):

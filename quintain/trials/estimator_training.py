@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.input import pipeline_inspection
-from quintain.trials import background_calls, base_trial, repeatable_random, update_order
+from quintain.trials import background_calls, repeatable_random, trial_context, update_order
 
 v1 = tf.compat.v1
 
@@ -33,7 +33,7 @@ class Training:
         self,
         estimator: Any,
         spec: Any,
-        context: base_trial.TrialContext,
+        context: trial_context.TrialContext,
         restored: tuple[str, bool] | None,
     ) -> None:
         """Builds the graph and opens the session, from a checkpoint if there is one."""
@@ -49,6 +49,7 @@ class Training:
                 self._spec = estimator._call_model_fn(
                     features, labels, tf.estimator.ModeKeys.TRAIN, estimator.config
                 )
+            _require_wrapped(context)
             self._fetches = {
                 "train_op": self._spec.train_op,
                 "loss": self._spec.loss,
@@ -148,6 +149,11 @@ class Training:
                 "Return a tf.data.Dataset to go on where it was."
             )
 
+    def tell_hooks(self, event: str, *arguments: Any) -> None:
+        """Calls a method of the hooks of the user's that have it: those that are `RunHook`s."""
+        for hook in self._hooks:
+            hook.tell(event, *arguments)
+
     def close(self) -> None:
         """Ends the session. Returns when the hooks have seen the end."""
         closing = background_calls.start(self._session.close)
@@ -205,6 +211,12 @@ class _WatchedHook(_Hook):
         """Passes it on."""
         self._hook.end(session)
 
+    def tell(self, event: str, *arguments: Any) -> None:
+        """Passes an event on that not every hook knows."""
+        method = getattr(self._hook, event, None)
+        if method is not None:
+            method(*arguments)
+
 
 class _RunContext:
     """What a hook sees of a run; a request to stop goes to its `_WatchedHook`."""
@@ -243,6 +255,16 @@ class _CaptureSession(_Hook):
         """Tells that the end of the training has reached all hooks."""
         del session
         self.has_ended.set()
+
+
+def _require_wrapped(context: trial_context.TrialContext) -> None:
+    """Checks that gradients are added up if they are to be."""
+    num_batches = context.get_optimization("aggregation_frequency") or 1
+    if num_batches > 1 and not context.has_wrapped_optimizer:
+        raise errors.TrialError(
+            f"optimizations.aggregation_frequency: got {num_batches}, but the optimizer of the "
+            "estimator is not wrapped; give it quintain.trials.wrap_optimizer(optimizer) instead."
+        )
 
 
 def _merge_scalars() -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 import abc
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -19,7 +20,9 @@ from quintain.trials import (
     base_trial,
     estimator_compat,
     estimator_training,
+    gradient_sums,
     graph_data,
+    trial_context,
 )
 
 v1 = tf.compat.v1
@@ -66,30 +69,33 @@ class EstimatorTrial(base_trial.Trial):
 
 
 def build_controller(
-    trial_class: type[EstimatorTrial], context: base_trial.TrialContext
+    trial_class: type[EstimatorTrial], context: trial_context.TrialContext
 ) -> "EstimatorTrialController":
     """Makes the trial and what drives it."""
     estimator_compat.load()
+    gradient_sums.refuse_mixed_precision(context)
+    context.optimizer_wrapper = functools.partial(gradient_sums.wrap, context=context)
     return EstimatorTrialController(base_trial.create_trial(trial_class, context), context)
 
 
 class EstimatorTrialController(base_trial.TrialController):
     """Trains in one session from the first batch to the last; evaluates as estimators do."""
 
-    def __init__(self, trial: EstimatorTrial, context: base_trial.TrialContext) -> None:
+    def __init__(self, trial: EstimatorTrial, context: trial_context.TrialContext) -> None:
         """Builds the estimator and the specs; the graph follows at the first workload.
 
         Raises:
             TrialError: If a method of the trial returns something else.
         """
         super().__init__(trial, context)
+        estimator = self._call("build_estimator", tf.estimator.Estimator)
         self._train_spec = self._call("build_train_spec", tf.estimator.TrainSpec)
         self._eval_spec = self._call("build_validation_spec", tf.estimator.EvalSpec)
         self._receivers = base_trial.call_with_hparams(
             trial.build_serving_input_receiver_fns, context
         )
         self._graphs: dict[str, tf.Graph] = {}  # of the last training and evaluation, by mode
-        self._estimator = self._rebuild(self._call("build_estimator", tf.estimator.Estimator))
+        self._estimator = self._rebuild(estimator)
         self._batches = 0
         self._training: estimator_training.Training | None = None
         self._restored: tuple[str, bool] | None = None
@@ -151,6 +157,7 @@ class EstimatorTrialController(base_trial.TrialController):
         (folder / _STATE_FILE).write_text(json.dumps({"batches": self._batches}))
         for name, receiver in self._receivers.items():
             self._estimator.export_saved_model(str(folder / name), receiver, checkpoint_path=path)
+        training.tell_hooks("on_checkpoint_end", folder)
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote; the graph is built when it is first needed."""
@@ -169,6 +176,7 @@ class EstimatorTrialController(base_trial.TrialController):
         """Ends the session, so that hooks see the end."""
         if self._training is not None:
             self._training.close()
+            self._training.tell_hooks("on_trial_close")
 
     def _ensure_training(self) -> estimator_training.Training:
         if self._training is None:
@@ -178,6 +186,7 @@ class EstimatorTrialController(base_trial.TrialController):
             if self._restored is not None and not self._restored[1]:
                 folder = pathlib.Path(self._restored[0]).parent
                 self._training.restore_position(folder, self._batches)
+                self._training.tell_hooks("on_checkpoint_load", folder)
         return self._training
 
     def _call(self, method: str, kind: type[Any]) -> Any:

@@ -1,17 +1,21 @@
 """The data of Keras trials: batches of any kind, and the position in them."""
 
+import itertools
 import logging
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from quintain import errors
 from quintain.core.input import data_faults, pipeline_inspection
 from quintain.orbit import iterators, literal_paths
-from quintain.trials import base_trial
+from quintain.trials import named_batches, trial_context
+
+_MOST_GENERATED: Final = 100_000
 
 logger = logging.getLogger(__name__)
 
@@ -19,8 +23,10 @@ logger = logging.getLogger(__name__)
 class TrainingData:
     """Batches without end, whose position can be kept."""
 
-    def __init__(self, data: Any, context: base_trial.TrialContext) -> None:
-        self.batches = as_batches(data, context, "training")
+    def __init__(
+        self, data: Any, find_batch_size: Callable[[], int], context: trial_context.TrialContext
+    ) -> None:
+        self.batches = as_batches(data, find_batch_size, context, "training")
         """One pass through the data."""
         self.position = 0
         """Batches read so far."""
@@ -44,7 +50,7 @@ class TrainingData:
         """Shapes and types of a batch."""
         if self.iterator is not None:
             return self.batches.element_spec
-        batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self.batches[0]))
+        batch = _to_tensors(self.batches[0])
         return tf.nest.map_structure(
             lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), batch
         )
@@ -55,7 +61,7 @@ class TrainingData:
             batch = next(self.iterator)
         else:
             number = self.position % self.length if self.length else 0
-            batch = tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(self.batches[number]))
+            batch = _to_tensors(self.batches[number])
             if number + 1 == self.length:
                 self.batches.on_epoch_end()
         self.position += 1
@@ -96,14 +102,26 @@ class TrainingData:
         self.iterator = iterators.create(self.batches.repeat())
 
 
-def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
+def as_batches(
+    data: Any, find_batch_size: Callable[[], int], context: trial_context.TrialContext, use: str
+) -> Any:
     """Returns data as a dataset or a `PyDataset`.
 
+    Args:
+        data: What the user's code made.
+        find_batch_size: Returns the size of batches, of data that are not batches.
+        context: What is known of the trial.
+        use: `training` or `validation`.
+
     Raises:
-        TrialError: If they are neither, nor arrays.
+        TrialError: If they are neither, nor arrays, nor anything that makes batches.
     """
+    if isinstance(data, named_batches.KerasDataAdapter):
+        data = data.sequence
     if isinstance(data, tf.data.Dataset):
         _require_batches(data, use)
+        if use == "validation" and context.validation_steps is not None:
+            data = data.take(context.validation_steps)
         if use == "validation" and int(data.cardinality()) == tf.data.INFINITE_CARDINALITY:
             raise errors.TrialError(
                 "build_validation_data_loader(): the dataset never ends, expected one pass; leave "
@@ -113,16 +131,83 @@ def as_batches(data: Any, context: base_trial.TrialContext, use: str) -> Any:
         return data
     if isinstance(data, keras.utils.PyDataset):
         return data
-    if isinstance(data, tuple | list) and all(hasattr(part, "shape") for part in data):
-        size = context.get_global_batch_size()
-        dataset = tf.data.Dataset.from_tensor_slices(tuple(data))
-        if use == "training":
-            dataset = dataset.shuffle(int(data[0].shape[0]), seed=context.get_trial_seed())
-        return dataset.batch(size)
+    if hasattr(data, "get_batch") and hasattr(data, "__len__"):
+        return named_batches.LoadedBatches(data, find_batch_size())
+    if isinstance(data, Iterator):
+        return _read_generator(data, use, context.validation_steps)
+    is_sequence = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if is_sequence and not isinstance(data, tuple | list | Mapping | np.ndarray | str):
+        return _Sequence(data)
+    if isinstance(data, tuple | list) and len(data) in (2, 3):
+        parts = tuple(_as_arrays(part) for part in data)
+        if all(hasattr(part, "shape") for part in tf.nest.flatten(parts)):
+            dataset = tf.data.Dataset.from_tensor_slices(parts)
+            if use == "training":
+                count = int(tf.nest.flatten(parts)[0].shape[0])
+                dataset = dataset.shuffle(count, seed=context.get_trial_seed())
+            return dataset.batch(find_batch_size())
     raise errors.TrialError(
-        f"build_{use}_data_loader() returned {type(data).__name__}, expected a batched "
-        "tf.data.Dataset, a keras.utils.PyDataset, or a tuple of arrays (x, y)."
+        f"The {use} data are {type(data).__name__}, expected a batched tf.data.Dataset, a "
+        "keras.utils.PyDataset, a generator of batches, or a tuple of arrays (x, y)."
     )
+
+
+def _as_arrays(part: Any) -> Any:
+    """Returns arrays of several inputs as a tuple, which datasets keep apart."""
+    if isinstance(part, list) and part and all(hasattr(each, "shape") for each in part):
+        return tuple(part)
+    return np.asarray(part) if isinstance(part, list) else part
+
+
+def _read_generator(batches: Iterator[Any], use: str, most: int | None) -> Any:
+    """Returns the batches of a generator, which can be read only once.
+
+    Those of a validation are kept. Those of the training have to go on without end.
+    """
+    if use == "validation":
+        limit = most or _MOST_GENERATED
+        kept = list(itertools.islice(batches, limit + 1))[: most or None]
+        if len(kept) > limit:
+            raise errors.TrialError(
+                f"The generator of validation data gave more than {limit:,} batches, expected one "
+                "pass that ends; or set context.configure_fit(validation_steps=...)."
+            )
+        return _Sequence(kept)
+    try:
+        first = _to_tensors(next(batches))
+    except StopIteration:
+        raise errors.TrialError("The generator of training data gave nothing.") from None
+    spec = tf.nest.map_structure(
+        lambda part: tf.TensorSpec([None, *part.shape[1:]] if part.shape.rank else [], part.dtype),
+        first,
+    )
+    dataset = tf.data.Dataset.from_generator(
+        lambda: itertools.chain([first], map(_to_tensors, batches)), output_signature=spec
+    )
+    _require_batches(dataset, use)
+    return dataset
+
+
+class _Sequence(keras.utils.PyDataset):
+    """Batches of what is a sequence, but none of this Keras."""
+
+    def __init__(self, batches: Any) -> None:
+        super().__init__()
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._batches[index]
+
+    def on_epoch_end(self) -> None:
+        if hasattr(self._batches, "on_epoch_end"):
+            self._batches.on_epoch_end()
+
+
+def _to_tensors(batch: Any) -> Any:
+    return tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(batch))
 
 
 def iterate(data: Any) -> Iterator[Any]:
@@ -131,7 +216,7 @@ def iterate(data: Any) -> Iterator[Any]:
         yield from iterators.create(data)
         return
     for number in range(len(data)):
-        yield tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(data[number]))
+        yield _to_tensors(data[number])
     data.on_epoch_end()
 
 

@@ -1,25 +1,32 @@
-"""Compiled Keras models as trials: `fit`, in pieces, resumable to the bit."""
+"""Keras models as trials: `fit`, in pieces, resumable to the bit."""
 
 import abc
 import contextlib
 import functools
 import json
 import logging
-import math
-import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras.src.random import seed_generator
 
 from quintain import errors
 from quintain.core.input import data_faults
-from quintain.orbit import literal_paths
-from quintain.trials import base_trial, callback_state, keras_data, keras_steps
+from quintain.trials import (
+    base_trial,
+    callback_state,
+    keras_data,
+    keras_declared,
+    keras_progress,
+    keras_settings,
+    keras_steps,
+    keras_variables,
+    trial_context,
+    workload_metrics,
+)
 
 _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
@@ -29,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class KerasTrial(base_trial.Trial):
-    """A trial made of a compiled Keras model and its data.
+    """A trial made of a Keras model and its data.
 
     Example:
         class DigitsTrial(KerasTrial):
@@ -45,9 +52,13 @@ class KerasTrial(base_trial.Trial):
                 return test_dataset.batch(32)
 
     All methods may take the hyperparameters as an argument. Data are a batched `tf.data.Dataset`
-    (not repeated), a `keras.utils.PyDataset`, or a tuple of arrays `(x, y)` or `(x, y, weights)`,
-    which is cut into batches of the hyperparameter `global_batch_size` or `batch_size` and, for
-    training, shuffled.
+    (not repeated), a `keras.utils.PyDataset`, a generator of batches, or a tuple of arrays `(x, y)`
+    or `(x, y, weights)`, which is cut into batches of the hyperparameter `global_batch_size` or
+    `batch_size` and, for training, shuffled. Instead of the two methods, the module may have a
+    function `make_data_loaders(experiment_config, hparams)` that returns both.
+
+    A model that `build_model` does not compile is compiled with what `optimizer`, `loss` and the
+    methods for metrics return.
     """
 
     controller_module: ClassVar[str] = "quintain.trials.keras_trial"
@@ -56,17 +67,56 @@ class KerasTrial(base_trial.Trial):
     """Whether XLA compiles the steps. None: on accelerators as the model is compiled, on CPUs not,
     because compiling takes longer there than most trials gain."""
 
-    @abc.abstractmethod
-    def build_model(self) -> keras.Model:
-        """Returns the compiled model."""
+    @classmethod
+    def find_missing(cls, functions: Collection[str]) -> list[str]:
+        """Returns what the class lacks; data may be those of a function of the module."""
+        loaders = ("build_training_data_loader", "build_validation_data_loader")
+        own = [name for name in loaders if getattr(cls, name) is getattr(KerasTrial, name)]
+        has_data = "make_data_loaders" in functions or hasattr(cls, "make_data_loaders")
+        return [*super().find_missing(functions), *(() if has_data else own)]
 
     @abc.abstractmethod
+    def build_model(self) -> keras.Model:
+        """Returns the model."""
+
     def build_training_data_loader(self) -> Any:
         """Returns the training data. One pass through them is an epoch."""
 
-    @abc.abstractmethod
     def build_validation_data_loader(self) -> Any:
         """Returns the validation data."""
+
+    def optimizer(self) -> Any:
+        """Returns the optimizer of a model that is not compiled; None where it is."""
+
+    def loss(self) -> Any:
+        """Returns the loss of a model that is not compiled, or one for each output."""
+
+    def losses(self) -> Any:
+        """Returns the losses by output, where `loss` returns nothing."""
+
+    def loss_weights(self) -> Any:
+        """Returns weights of the outputs' losses; None for equal ones."""
+
+    def training_metrics(self) -> Any:
+        """Returns metrics of the training of a model that is not compiled.
+
+        Returns:
+            A dict with functions of labels and predictions, or other metrics of Keras, by name; or
+            a list of them. Of a model with several outputs, `(output, function)` by name, or such a
+            dict for each output.
+        """
+
+    def validation_metrics(self) -> Any:
+        """Returns metrics of validations, as `training_metrics` does.
+
+        A pair of functions computes a value for each batch, and the metric from the list of them.
+        """
+
+    def batch_size(self) -> int | None:
+        """Returns the size of the batches that arrays are cut into; None takes hyperparameters."""
+
+    def session_config(self) -> Any:
+        """Returns a `tf.ConfigProto`, of which the numbers of threads count."""
 
     def keras_callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns callbacks of the training; none by default.
@@ -80,7 +130,7 @@ class KerasTrial(base_trial.Trial):
 
 
 def build_controller(
-    trial_class: type[KerasTrial], context: base_trial.TrialContext
+    trial_class: type[KerasTrial], context: trial_context.TrialContext
 ) -> "KerasTrialController":
     """Makes the trial and what drives it."""
     keras.utils.set_random_seed(context.get_trial_seed())
@@ -94,40 +144,51 @@ def build_controller(
 class KerasTrialController(base_trial.TrialController):
     """Trains and validates a compiled model, batch by batch."""
 
-    def __init__(self, trial: KerasTrial, context: base_trial.TrialContext) -> None:
+    def __init__(self, trial: KerasTrial, context: trial_context.TrialContext) -> None:
         """Builds model, data and callbacks.
 
         Raises:
             TrialError: If the model is not compiled, or data are of a kind that is not known.
         """
         super().__init__(trial, context)
+        call = functools.partial(base_trial.call_with_hparams, context=context)
+        keras_settings.limit_threads(call(trial.session_config))
         # Made now: in a graph it would be a part of it.
         seed_generator.global_seed_generator()
-        call = functools.partial(base_trial.call_with_hparams, context=context)
+        training, validation = self._build_data(call)
+        self._train_data = keras_data.TrainingData(training, self._find_batch_size, context)
+        self._validation_data = keras_data.as_batches(
+            validation, self._find_batch_size, context, "validation"
+        )
         self._model = call(trial.build_model)
+        self._names: keras_declared.Names | None = None
+        is_described = type(trial).optimizer is not KerasTrial.optimizer
+        if is_described and isinstance(self._model, keras.Model) and not self._model.compiled:
+            self._names = keras_declared.compile_model(trial, self._model, call)
         if not isinstance(self._model, keras.Model) or not self._model.compiled:
             raise errors.TrialError(
                 f"{base_trial.describe_method(trial, 'build_model')} returned {self._model!r}, "
-                "expected a compiled keras.Model."
+                "expected a compiled keras.Model, or beside it a method optimizer() and loss()."
             )
-        self._accumulate_gradients()
-        self._train_data = keras_data.TrainingData(call(trial.build_training_data_loader), context)
-        self._validation_data = keras_data.as_batches(
-            call(trial.build_validation_data_loader), context, "validation"
+        keras_settings.accumulate_gradients(self._model.optimizer, context)
+        self._steps = keras_steps.Steps(
+            self._model, keras_settings.resolve_jit(trial.jit_compile, self._model)
         )
-        self._steps = keras_steps.Steps(self._model, _resolve_jit(trial, self._model))
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
         self._has_batch_hooks = any(_has_batch_hooks(one) for one in self._callbacks.callbacks)
         self._epoch_length = self._find_epoch_length()
-        self._progress = _Progress()
+        self._progress = keras_progress.Progress()
         self._has_begun = False
 
     @property
     def metric_aliases(self) -> Mapping[str, str]:
         """Validation metrics may be called with and without `val_`."""
         names = self._steps.metric_names or []
+        if self._names is not None:
+            own = {f"{_PREFIX}{name}": name for name in self._names.list_validation()}
+            return {**own, "loss": f"{_PREFIX}loss"}
         return {name: f"{_PREFIX}{name}" for name in names}
 
     def list_validation_metrics(self) -> list[str] | None:
@@ -135,6 +196,8 @@ class KerasTrialController(base_trial.TrialController):
         self._build()
         if type(self._model).test_step is not keras.Model.test_step:
             return None
+        if self._names is not None:
+            return self._names.list_validation()
         return [f"{_PREFIX}{name}" for name in self._steps.metric_names or []]
 
     def naming_files(self) -> contextlib.AbstractContextManager[None]:
@@ -144,6 +207,8 @@ class KerasTrialController(base_trial.TrialController):
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""
         self._begin()
+        start = self._train_data.position
+        self._tell("on_train_workload_begin", start, num_batches, {})
         results: list[dict[str, Any]] = []
         num_inputs = 0
         while len(results) < num_batches:
@@ -158,6 +223,10 @@ class KerasTrialController(base_trial.TrialController):
             results += logs
             self._progress.add(logs)
             self._progress.is_due = self._progress.batch == self._epoch_length
+        if self._names is not None:
+            results = [self._names.rename_training(logs) for logs in results]
+        means = workload_metrics.average(results)
+        self._tell("on_train_workload_end", start + num_batches, means)
         if self._model.stop_training:
             self.context.set_stop_requested()
         return base_trial.TrainResult(num_inputs, results)
@@ -176,6 +245,13 @@ class KerasTrialController(base_trial.TrialController):
         metrics = {f"{_PREFIX}{name}": value for name, value in logs.items()}
         self._progress.validation = metrics
         self._end_epoch_if_due()
+        if self._names is not None:
+            metrics = self._names.rename_validation(logs)
+            metrics |= keras_declared.reduce_batches(
+                self._names.reduced, self._model, self._validation_data
+            )
+        if self._model.stop_training:
+            self.context.set_stop_requested()
         return base_trial.ValidationResult(metrics, num_inputs)
 
     def save(self, directory: str) -> None:
@@ -199,6 +275,7 @@ class KerasTrialController(base_trial.TrialController):
             # The state above is complete; this file is only for those who export the model.
             (folder / _MODEL_FILE).unlink(missing_ok=True)
             logger.warning("The checkpoint has no %s: %s", _MODEL_FILE, error)
+        self._tell("on_checkpoint_end", directory)
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote."""
@@ -207,11 +284,11 @@ class KerasTrialController(base_trial.TrialController):
         values = self._list_values()
         if is_warm_start:
             del values["random"]
-        _read_variables(str(folder / "variables"), values)
+        keras_variables.read(str(folder / "variables"), values)
         if is_warm_start:
             return
         state = json.loads((folder / _STATE_FILE).read_text())
-        self._progress = _Progress.from_plain(state["progress"])
+        self._progress = keras_progress.Progress.from_plain(state["progress"])
         self._train_data.restore(folder, state["data"])
         self._begin()
         callback_state.restore(
@@ -237,6 +314,36 @@ class KerasTrialController(base_trial.TrialController):
     def _build(self) -> None:
         """Creates all variables, those of optimizer and metrics included."""
         self._steps.build(self._train_data.element_spec)
+
+    def _build_data(self, call: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Returns training and validation data as the user's code makes them."""
+        make = self.context.functions.get("make_data_loaders") or getattr(
+            self.trial, "make_data_loaders", None
+        )
+        own = type(self.trial).build_training_data_loader
+        if make is None or own is not KerasTrial.build_training_data_loader:
+            return call(self.trial.build_training_data_loader), call(
+                self.trial.build_validation_data_loader
+            )
+        pair = make(self.context.get_experiment_config(), self.context.get_hparams())
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise errors.TrialError(
+                f"make_data_loaders() returned {pair!r}, expected a pair of data: training and "
+                "validation."
+            )
+        return pair[0], pair[1]
+
+    def _find_batch_size(self) -> int:
+        if type(self.trial).batch_size is not KerasTrial.batch_size:
+            return int(base_trial.call_with_hparams(self.trial.batch_size, self.context))
+        return self.context.get_global_batch_size()
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        """Calls a method of the callbacks that have it: `quintain.trials.keras.callbacks`."""
+        for callback in self._callbacks.callbacks:
+            method = getattr(callback, event, None)
+            if method is not None:
+                method(*arguments)
 
     def _train_piece(self, num_batches: int) -> tuple[list[dict[str, Any]], int]:
         """Trains on batches of one epoch; at least one, at most so many."""
@@ -268,12 +375,6 @@ class KerasTrialController(base_trial.TrialController):
             return max(records // self.context.get_global_batch_size(), 1)
         return self._train_data.length
 
-    def _accumulate_gradients(self) -> None:
-        optimizations = self.context.get_experiment_config().get("optimizations") or {}
-        steps = optimizations.get("aggregation_frequency") or 1
-        if steps > 1:
-            self._model.optimizer.gradient_accumulation_steps = steps
-
     def _list_values(self) -> dict[str, list[tf.Variable]]:
         """Returns all variables, of which the state of the model consists."""
         optimizer = self._model.optimizer
@@ -284,84 +385,8 @@ class KerasTrialController(base_trial.TrialController):
         }
 
 
-class _Progress:
-    """Where in its epoch a training is, and what the epoch measured so far."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.batch = 0
-        self.is_due = False
-        """Whether the epoch is over, and its callbacks were not called yet."""
-        self.sums: dict[str, float] = {}
-        self.validation: dict[str, Any] = {}
-
-    def add(self, logs: list[dict[str, Any]]) -> None:
-        """Counts batches in."""
-        self.batch += len(logs)
-        for batch in logs:
-            for name, value in batch.items():
-                self.sums[name] = self.sums.get(name, 0.0) + float(np.mean(value))
-
-    def logs(self) -> dict[str, Any]:
-        """Returns the means of the epoch and the metrics of its last validation."""
-        means = {name: total / max(self.batch, 1) for name, total in self.sums.items()}
-        return {**means, **self.validation}
-
-    def start_epoch(self) -> None:
-        """Goes to the beginning of the next epoch."""
-        epoch = self.epoch + 1
-        self.__init__()  # type: ignore[misc]
-        self.epoch = epoch
-
-    def to_plain(self) -> dict[str, Any]:
-        """Returns all of it as plain data."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> "_Progress":
-        """Returns what `to_plain` was called on."""
-        progress = cls()
-        vars(progress).update(values)
-        return progress
-
-
-def _resolve_jit(trial: KerasTrial, model: keras.Model) -> bool:
-    if trial.jit_compile is not None:
-        return trial.jit_compile
-    return bool(model.jit_compile and tf.config.list_physical_devices("GPU"))
-
-
 def _has_batch_hooks(callback: keras.callbacks.Callback) -> bool:
     return any(
         getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name)
         for name in ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
     )
-
-
-def _read_variables(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
-    """Assigns what a checkpoint holds.
-
-    Raises:
-        CheckpointError: If numbers or shapes of variables differ.
-    """
-    if not os.path.exists(f"{prefix}.index"):
-        raise errors.CheckpointError(f"{prefix}.index: there is no such file.")
-    reader = tf.train.load_checkpoint(literal_paths.checkpoint(prefix))
-    shapes = reader.get_variable_to_shape_map()
-    for part, variables in values.items():
-        stored = sorted(name for name in shapes if name.startswith(f"{part}/"))
-        if len(stored) != len(variables):
-            raise errors.CheckpointError(
-                f"{prefix}: it has {len(stored)} variables of the {part}, the trial "
-                f"{len(variables)}. Is the model another one than when it was saved?"
-            )
-        for number, variable in enumerate(variables):
-            shape = shapes[f"{part}/{number}/.ATTRIBUTES/VARIABLE_VALUE"]
-            if list(shape) != variable.shape.as_list():
-                raise errors.CheckpointError(
-                    f"{prefix}: variable {number} of the {part} ({variable.name}) has the shape "
-                    f"{shape}, the trial's {variable.shape.as_list()}; "
-                    f"{math.prod(shape)} values do not fit."
-                )
-    status = tf.train.Checkpoint(**values).read(literal_paths.checkpoint(prefix))
-    status.assert_existing_objects_matched().expect_partial()

@@ -17,9 +17,11 @@ from quintain.orbit import literal_paths
 from quintain.trials import (
     background_calls,
     base_trial,
+    gradient_sums,
     graph_data,
     legacy_tensorflow,
     repeatable_random,
+    trial_context,
     update_order,
     workload_metrics,
 )
@@ -84,7 +86,7 @@ class TensorFlowTrial(base_trial.Trial):
 
 
 def build_controller(
-    trial_class: type[TensorFlowTrial], context: base_trial.TrialContext
+    trial_class: type[TensorFlowTrial], context: trial_context.TrialContext
 ) -> "TensorFlowTrialController":
     """Makes the trial and what drives it."""
     legacy_tensorflow.enable()
@@ -94,7 +96,7 @@ def build_controller(
 class TensorFlowTrialController(base_trial.TrialController):
     """Runs one session over one graph."""
 
-    def __init__(self, trial: TensorFlowTrial, context: base_trial.TrialContext) -> None:
+    def __init__(self, trial: TensorFlowTrial, context: trial_context.TrialContext) -> None:
         """Builds data, graph and session.
 
         Raises:
@@ -102,11 +104,12 @@ class TensorFlowTrialController(base_trial.TrialController):
                 or a metric is none of the graph's tensors.
         """
         super().__init__(trial, context)
-        _refuse_aggregation(context)
+        gradient_sums.refuse_mixed_precision(context)
         self._batches = 0
         self._validation_start: concurrent.futures.Future[Any] | None = None
         self._graph = tf.Graph()
         with self._graph.as_default():
+            session_config = base_trial.call_with_hparams(trial.session_config, context)
             v1.set_random_seed(context.get_trial_seed())
             train, validation = self._make_datasets()
             repeated = train.repeat()
@@ -131,7 +134,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._iterator_saver = v1.train.Saver(
                 [tf.data.experimental.make_saveable_from_iterator(self._train_iterator)]
             )
-            self._open_session()
+            self._open_session(session_config)
 
     def list_validation_metrics(self) -> list[str]:
         """Returns what the trial's `validation_metrics` lists."""
@@ -230,8 +233,6 @@ class TensorFlowTrialController(base_trial.TrialController):
     def _make_datasets(self) -> tuple[Any, Any]:
         config, hparams = self.context.get_experiment_config(), self.context.get_hparams()
         functions = self.context.functions
-        if "download_data" in functions:
-            self.context.download_data_dir = functions["download_data"](config, hparams)
         make = functions.get("make_data_loaders") or getattr(self.trial, "make_data_loaders", None)
         if make is None:
             raise errors.TrialError(
@@ -268,7 +269,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         if _LOSS not in outputs:
             raise errors.TrialError(
                 f"{self._at('build_graph')} returned no tensor {_LOSS!r}. "
-                + base_trial.describe_names(_LOSS, outputs)
+                + trial_context.describe_names(_LOSS, outputs)
             )
         if outputs[_LOSS].shape.rank not in (0, None):
             raise errors.TrialError(
@@ -285,6 +286,7 @@ class TensorFlowTrialController(base_trial.TrialController):
                 f"{self._at('optimizer')} returned {optimizer!r}, expected a tf.train.Optimizer "
                 "such as tf.train.AdamOptimizer(0.001)."
             )
+        optimizer = gradient_sums.wrap(optimizer, self.context)
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
             gradients = optimizer.compute_gradients(self._outputs[_LOSS])
         if all(gradient is None for gradient, _ in gradients):
@@ -300,7 +302,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             if name not in self._outputs:
                 raise errors.TrialError(
                     f"{self._at(method)} has {name!r}, which build_graph() does not return. "
-                    + base_trial.describe_names(name, self._outputs)
+                    + trial_context.describe_names(name, self._outputs)
                 )
         if method == "training_metrics" and _LOSS in names:
             raise errors.TrialError(
@@ -312,8 +314,7 @@ class TensorFlowTrialController(base_trial.TrialController):
     def _at(self, method: str) -> str:
         return base_trial.describe_method(self.trial, method)
 
-    def _open_session(self) -> None:
-        config = self.trial.session_config()
+    def _open_session(self, config: Any) -> None:
         threads = self.context.spec.num_threads
         if threads is not None:
             config.intra_op_parallelism_threads = config.intra_op_parallelism_threads or threads
@@ -364,16 +365,6 @@ class TensorFlowTrialController(base_trial.TrialController):
         )
         for _ in range(self._batches):
             skip(self._train_handle)
-
-
-def _refuse_aggregation(context: base_trial.TrialContext) -> None:
-    optimizations = context.get_experiment_config().get("optimizations") or {}
-    steps = optimizations.get("aggregation_frequency") or 1
-    if steps != 1:
-        raise errors.TrialError(
-            f"optimizations.aggregation_frequency: got {steps}; a TensorFlowTrial applies the "
-            "gradients of each batch. Use larger batches."
-        )
 
 
 def _check_fit(prefix: str, variables: Sequence[Any]) -> None:

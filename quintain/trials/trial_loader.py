@@ -16,17 +16,19 @@ import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import source_names
-from quintain.trials import base_trial
+from quintain.records import former_names, source_names
+from quintain.trials import base_trial, trial_context
 
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
 
 _KINDS: Final = "TensorFlowTrial, EstimatorTrial or KerasTrial of quintain.trials"
+
+_KERAS_KINDS: Final = frozenset({"KerasTrial", "KerasFunctionalTrial", "TFKerasTrial"})
 
 _MODEL_FILE: Final = "model_def"
 
@@ -76,22 +78,26 @@ def load_trial(
         trial_class, modules = _search(directory)
     else:
         trial_class, modules = _load_named(directory, entrypoint)
-    _require_complete(trial_class)
     functions = {
         name: value
         for module in modules
         for name, value in vars(module).items()
         if inspect.isfunction(value)
     }
+    _require_complete(trial_class, functions)
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
 
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:
-    """Gives code for graphs the names of TensorFlow 1 before it is imported."""
-    used = source_names.find_used_below(directory, {"EstimatorTrial", "TensorFlowTrial"})
-    if "EstimatorTrial" in used:
+    """Gives code for graphs, or older Keras, the names it was written for before its import."""
+    kinds = {"EstimatorTrial", "TensorFlowTrial", *_KERAS_KINDS}
+    used = source_names.find_used_below(directory, kinds)
+    if not used - _KERAS_KINDS:
+        if used:
+            importlib.import_module("quintain.trials.older_keras").enable()
+    elif "EstimatorTrial" in used:
         importlib.import_module("quintain.trials.estimator_compat").load()
-    elif used:
+    else:
         importlib.import_module("quintain.trials.legacy_tensorflow").enable()
 
 
@@ -110,7 +116,7 @@ def _load_named(
         files = [path.stem for path in directory.glob("*.py")]
         raise errors.TrialError(
             f"entrypoint: there is no module {module_name!r} in {directory}. "
-            + base_trial.describe_names(module_name, files)
+            + trial_context.describe_names(module_name, files)
         )
     module = _import(directory, module_name)
     owner: Any = module
@@ -118,7 +124,7 @@ def _load_named(
         if not hasattr(owner, part):
             raise errors.TrialError(
                 f"entrypoint: {module.__file__} has no {class_name!r}. "
-                + base_trial.describe_names(class_name, _find_trials(module))
+                + trial_context.describe_names(class_name, _find_trials(module))
             )
         owner = getattr(owner, part)
     if not _is_trial(owner):
@@ -222,8 +228,8 @@ def _modules_of(trial_class: type[Any], module: types.ModuleType) -> list[types.
     return [module] if own is None or own is module else [module, own]
 
 
-def _require_complete(trial_class: type[Any]) -> None:
-    missing = sorted(getattr(trial_class, "__abstractmethods__", ()))
+def _require_complete(trial_class: type[Any], functions: Collection[str]) -> None:
+    missing = trial_class.find_missing(functions)
     if missing:
         raise errors.TrialError(
             f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
@@ -277,6 +283,7 @@ def _import_package(directory: pathlib.Path) -> types.ModuleType:
 def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
     if isinstance(error, errors.TrialError):
         return error
+    frames: list[traceback.FrameSummary] = []
     if isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}"
     else:
@@ -286,6 +293,11 @@ def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
             if pathlib.Path(frame.filename).is_relative_to(directory)
         ]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(directory)
+    if isinstance(error, ModuleNotFoundError):
+        line = frames[-1].line or "" if frames else ""
+        advice = former_names.explain_import(error.name or "", line)
+        if advice is not None:
+            return errors.TrialError(f"{place}: {advice}")
     return errors.TrialError(
         f"{place}: importing this raised {type(error).__name__}: "
         f"{error.msg if isinstance(error, SyntaxError) else error}"

@@ -15,8 +15,10 @@ from quintain import errors, user_errors
 from quintain.records import checkpoint_manifest, exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
+    batch_profile,
     random_state,
     trial_checkpoint,
+    trial_context,
     trial_loader,
     workload_metrics,
     workload_source,
@@ -120,11 +122,14 @@ def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
         TrialError: If there is no trial, or it can't be used.
     """
     random_state.set_seed(spec.seed)
+    # Code may ask for hyperparameters while it is imported.
+    trial_context.set_current_context(trial_context.TrialContext(spec))
     loaded = trial_loader.load_trial(
         spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
     )
-    context = base_trial.TrialContext(spec, loaded.functions)
-    base_trial.set_current_context(context)
+    context = trial_context.TrialContext(spec, loaded.functions)
+    trial_context.set_current_context(context)
+    trial_context.download_data(context)
     # Modules stay: looking for garbage among them takes longer than tracing a small model.
     gc.freeze()
     # Again: loading the code may have drawn random numbers, in an order that depends on its files.
@@ -148,6 +153,7 @@ class _Loop:
         self._controller = controller
         self._source = source
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
+        self._profile = batch_profile.BatchProfile(controller.context)
         self._total_batches = 0
 
     def run(self) -> None:
@@ -155,6 +161,7 @@ class _Loop:
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
             self._controller.context.has_trained = self._total_batches > 0
+            self._controller.context.initial_batch = self._total_batches
         elif self._searched:
             self._require_searched_metric()
         while True:
@@ -195,7 +202,7 @@ class _Loop:
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:
-        result = self._controller.train(task.num_batches)
+        result = self._profile.train(self._controller, task.total_batches, task.num_batches)
         self._controller.context.has_trained = True
         self._total_batches += task.num_batches
         batches = [workload_metrics.to_plain(metrics) for metrics in result.batch_metrics]

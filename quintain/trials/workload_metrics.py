@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quintain import errors
-from quintain.trials import base_trial
+from quintain.trials import trial_context
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def require_searched(searched: str, measured: Collection[str], aliases: Mapping[
     if searched not in measured and aliases.get(searched) not in measured:
         raise errors.TrialError(
             f"searcher.metric: got {searched!r}, which the validation does not measure. "
-            + base_trial.describe_names(searched, measured)
+            + trial_context.describe_names(searched, measured)
         )
 
 

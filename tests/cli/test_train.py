@@ -42,7 +42,7 @@ def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, ti
     assert "BLEU" in stderr
     assert f'quintain translate --model_dir={tmp_path / "run"} "' in stderr
     assert f"quintain train --model_dir={tmp_path / 'run'}" in stderr
-    assert f"tensorboard --logdir={tmp_path / 'run'}" in stderr
+    assert f"quintain tensorboard --run={tmp_path / 'run'}" in stderr
 
 
 @pytest.mark.slow

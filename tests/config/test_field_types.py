@@ -85,7 +85,7 @@ def test_what_fits_becomes_what_is_annotated(annotation, value, expected):
 
     assert problems == []
     assert converted == expected
-    assert type(converted) is type(expected)
+    assert isinstance(converted, type(expected))
 
 
 @pytest.mark.parametrize(("annotation", "value", "expected"), CASES)

@@ -35,7 +35,7 @@ LOCAL_ON_PURPOSE = {
 OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
 OTHER_HALF += ("trials", "web", "process_end.py")
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
-TRAINING_COMMANDS += ("local_training", "run_environment")
+TRAINING_COMMANDS += ("local_training",)
 
 MODULES = {"glob", "pathlib", "shutil", "tempfile"}
 OF_OS = re.compile(

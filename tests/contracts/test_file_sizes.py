@@ -8,10 +8,10 @@ _ROOT = pathlib.Path(quintain.__file__).parent
 _LIMIT = 400
 
 _LONGER = {
-    "core/base_task.py": 466,
+    "core/base_task.py": 451,
     "core/base_trainer.py": 503,
     "orbit/controller.py": 529,
-    "scheduler/trial_machine.py": 446,
+    "scheduler/trial_machine.py": 427,
 }
 """Files over the limit, and the lines that they may have. These numbers may only fall."""
 

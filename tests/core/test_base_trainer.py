@@ -1,4 +1,3 @@
-import dataclasses
 import math
 
 import pytest
@@ -6,7 +5,6 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_trainer, task_factory
-from quintain.core import config_definitions as cfg
 
 PLAIN = {
     "task": {"dropout_rate": 0.0},
@@ -41,12 +39,6 @@ def compute_losses(trainer, dataset):
     ]
 
 
-@dataclasses.dataclass
-class BareConfig(cfg.TaskConfig):
-    train_data: cfg.DataConfig | None = None
-    validation_data: cfg.DataConfig | None = None
-
-
 @pytest.mark.parametrize("path", ["trainer", "task", "task.train_data", "task.validation_data"])
 def test_a_missing_part_is_an_error_that_names_it(line_params, path):
     params = line_params()
@@ -61,7 +53,7 @@ def test_a_missing_part_is_an_error_that_names_it(line_params, path):
 def test_data_that_are_passed_need_no_description(line_params):
     params = line_params(PLAIN)
     task = task_factory.get_task(params.task)
-    params = cfg.ExperimentConfig(task=BareConfig(), trainer=params.trainer)
+    params.task.train_data = params.task.validation_data = None
     optimizer = task.create_optimizer(params.trainer.optimizer_config)
 
     trainer = base_trainer.Trainer(

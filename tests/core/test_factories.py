@@ -49,6 +49,11 @@ def test_a_config_without_a_task_is_an_error_that_lists_those_with_one():
         task_factory.get_task(ParentConfig())
 
 
+def test_experiments_that_are_not_offered_say_why():
+    with pytest.raises(errors.RegistryError, match=r"bert_squad` is not offered\. .*answering"):
+        exp_factory.get_exp_config("bert/squad")
+
+
 def test_a_bound_builder_comes_first():
     @dataclasses.dataclass
     class BoundConfig(ParentConfig):

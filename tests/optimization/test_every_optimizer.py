@@ -1,6 +1,5 @@
 """What holds for every optimizer that a config can choose."""
 
-import dataclasses
 import json
 
 import keras
@@ -27,9 +26,7 @@ _FIELDS = {
     "lion": {"weight_decay": 0.1},
     "ftrl": {"l1_regularization_strength": 0.01},
 }
-_TYPES = [
-    field.name for field in dataclasses.fields(optimization.OptimizerConfig) if field.name != "type"
-]
+_TYPES = optimization.OptimizerConfig().choices()
 _EVERY_TYPE = pytest.mark.parametrize("name", _TYPES)
 
 

@@ -40,7 +40,7 @@ def _make_config(optimizer="sgd", rate="constant", warmup=None, **fields):
 
 
 def _choices(config_cls):
-    return [field.name for field in dataclasses.fields(config_cls) if field.name != "type"]
+    return config_cls().choices()
 
 
 @pytest.mark.parametrize("name", _choices(optimization.OptimizerConfig))

@@ -123,3 +123,8 @@ test("listeners hear of each change until they stop", async () => {
   assert.equal(heard, 1);
   assert.deepEqual([data.experiment.state, data.experiment.config.searcher.metric, data.experiment.config.searcher.max_trials], ["PAUSED", "accuracy", 9]);
 });
+
+test("no state of one experiment is taken for one of another", async () => {
+  const [first, second] = [(await loadData()).data, (await loadData()).data];
+  assert.notEqual(first.version, second.version);
+});

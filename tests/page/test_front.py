@@ -63,6 +63,7 @@ def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, op
     first = serve(num_trials=50, is_live=True)
     page = open_page(first, "#/experiments/1", may_lose_master=True)
     expect(page.locator(".connection")).to_have_text("live")
+    expect(page.locator(ROWS).first).to_be_visible()
 
     first.stop()
     expect(page.locator(".connection")).to_contain_text("The master does not answer")

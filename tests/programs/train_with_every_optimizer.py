@@ -82,8 +82,7 @@ def compare(optimizer):
 
 results = {}
 for name in optimization_config.OptimizerConfig().choices():
-    if name != "slide":
-        results[name] = compare({"type": name, name: {"global_clipnorm": 0.5}})
+    results[name] = compare({"type": name, name: {"global_clipnorm": 0.5}})
 for limit in ("clipnorm", "clipvalue"):
     results[limit] = compare({"type": "sgd", "sgd": {limit: 0.01}})
 print(json.dumps(results))

@@ -391,9 +391,7 @@ def test_comments_of_modules_stay_at_home(ask, home):
     (page / "own.js").write_text(module)
     (page / "vendor" / "own.js").write_text(module)
 
-    assert ask("GET", "/static/own.js").data.decode() == (
-        "\n\n\n/** @type {C} */ (f)(`//x`); // d\n\n"
-    )
+    assert ask("GET", "/static/own.js").data.decode() == "(f)(`//x`); // d\n"
     assert ask("GET", "/static/vendor/own.js").data.decode() == module
 
 

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from quintain.records import trial  # noqa: E402
-from quintain.trials import base_trial, estimator_trial, trial_checkpoint  # noqa: E402
+from quintain.trials import estimator, estimator_trial, trial_checkpoint, trial_context  # noqa: E402
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(22, 4)).astype("float32")
@@ -107,6 +107,70 @@ class CustomTrial(DnnTrial):
         return {}
 
 
+class SumReducer(estimator.MetricReducer):
+    def __init__(self):
+        self.total = 0.0
+
+    def accumulate(self, metric):
+        self.total += float(metric["x"].sum())
+        return self.total
+
+    def cross_slot_reduce(self, per_slot_metrics):
+        return sum(per_slot_metrics)
+
+    def reset(self):
+        self.total = 0.0
+
+
+class CheckpointHook(estimator.RunHook):
+    def on_checkpoint_end(self, checkpoint_dir):
+        EVENTS.append("saved")
+
+    def on_trial_close(self):
+        EVENTS.append("closed")
+
+
+class ReducedTrial(CustomTrial):
+    """Says the order of its calls, sums gradients, and measures by Python."""
+
+    train_hooks = (CheckpointHook(),)
+
+    def __init__(self, context):
+        self.context = context
+        EVENTS.append(f"init {trial_context.get_download_data_dir()}")
+
+    def build_estimator(self, hparams):
+        EVENTS.append("estimator")
+
+        def reduced_fn(features, labels, mode, params):
+            w = tf.get_variable("w", [4, 1], initializer=tf.zeros_initializer())
+            loss = tf.reduce_mean((tf.matmul(features["x"], w) - 1.0) ** 2)
+            optimizer = self.context.wrap_optimizer(tf.train.GradientDescentOptimizer(0.1))
+            train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step())
+            make = self.context.experimental.make_metric
+            metrics = {
+                "sum": make({"x": features["x"]}, SumReducer(), np.float32),
+                "rows": make(labels, lambda values: len(np.concatenate(values)), np.int64),
+            }
+            return tf.estimator.EstimatorSpec(
+                mode, loss=loss, train_op=train_op, eval_metric_ops=metrics
+            )
+
+        return tf.estimator.Estimator(reduced_fn, params=hparams)
+
+    def build_train_spec(self, hparams):
+        EVENTS.append("train")
+        return super().build_train_spec(hparams)
+
+    def build_validation_spec(self, hparams):
+        EVENTS.append("validation")
+        return tf.estimator.EvalSpec(lambda: data(False), steps=None)
+
+    def build_serving_input_receiver_fns(self, hparams):
+        EVENTS.append("serving")
+        return {}
+
+
 class TensorsTrial(CustomTrial):
     def build_train_spec(self, hparams):
         def input_fn():
@@ -131,7 +195,7 @@ def new_spec(directory, **fields):
 
 
 def build(trial_class, spec):
-    return estimator_trial.build_controller(trial_class, base_trial.TrialContext(spec))
+    return estimator_trial.build_controller(trial_class, trial_context.TrialContext(spec))
 
 
 def split(trial_class, directory):
@@ -201,6 +265,33 @@ def hooks(directory):
     return outcome
 
 
+def reduced(directory):
+    EVENTS.clear()
+    settings = {"optimizations": {"aggregation_frequency": 2}}
+    spec = new_spec(directory, experiment_config=settings)
+    context = trial_context.TrialContext(spec, {"download_data": lambda config, hparams: "/data"})
+    trial_context.set_current_context(context)
+    trial_context.download_data(context)
+    controller = estimator_trial.build_controller(ReducedTrial, context)
+    losses = [controller.train(1).batch_metrics[0]["loss"] for _ in range(3)]
+    validations = [controller.validate().metrics for _ in range(2)]
+    trial_checkpoint.save(controller, spec, 3)
+    controller.close()
+    message = ""
+    try:
+        build(CustomTrial, spec).train(1)
+    except errors.TrialError as error:
+        message = str(error)
+    return {
+        "events": list(EVENTS),
+        "waits": losses[1] == 1.0 and losses[2] != 1.0,
+        "steps": int(validations[0]["global_step"]),
+        "sums": [abs(float(each["sum"]) - float(X.sum())) < 1e-3 for each in validations],
+        "rows": [int(each["rows"]) for each in validations],
+        "unwrapped": message,
+    }
+
+
 def tensors(directory):
     controller = build(TensorsTrial, new_spec(directory))
     result = controller.train(7)
@@ -258,6 +349,8 @@ def faults(directory):
         "estimator": lambda: build(change(build_estimator=lambda self, hparams: "dnn"), spec),
         "spec": lambda: build(change(build_train_spec=lambda self, hparams: data), spec),
         "tpu": lambda: tf.estimator.tpu.TPUEstimator,
+        "trees": lambda: tf.estimator.BoostedTreesClassifier([], 1),
+        "typo": lambda: tf.estimator.DNNClasifier([1], []),
     }
     messages = {}
     for name, run in cases.items():
@@ -276,6 +369,7 @@ if __name__ == "__main__":
         "combined": lambda directory: split(CombinedTrial, directory),
         "custom": lambda directory: split(CustomTrial, directory),
         "hooks": hooks,
+        "reduced": reduced,
         "tensors": tensors,
         "faults": faults,
         "damage": lambda directory: [damage(directory, kind) for kind in ("", "set", "tensors")],

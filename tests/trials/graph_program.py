@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from quintain.records import trial  # noqa: E402
-from quintain.trials import base_trial, tensorflow_trial, trial_checkpoint  # noqa: E402
+from quintain.trials import tensorflow_trial, trial_checkpoint, trial_context  # noqa: E402
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(22, 4)).astype("float32")
@@ -83,7 +83,7 @@ def new_spec(directory, **fields):
 
 
 def build(trial_class, spec, make=make_data_loaders):
-    context = base_trial.TrialContext(spec, {"make_data_loaders": make})
+    context = trial_context.TrialContext(spec, {"make_data_loaders": make})
     return tensorflow_trial.build_controller(trial_class, context)
 
 
@@ -151,6 +151,41 @@ def numbers(directory):
         "validation_inputs": validation.num_inputs,
         "expected_loss": float(loss),
     }
+
+
+def sums(directory):
+    """Returns the weights after each of four batches, with updates of two, averaged and added."""
+
+    class SummedTrial(StatelessTrial):
+        def optimizer(self):
+            return tf.train.GradientDescentOptimizer(0.1)
+
+    found = []
+    for is_mean in (True, False):
+        settings = {"aggregation_frequency": 2, "average_aggregated_gradients": is_mean}
+        spec = new_spec(directory, experiment_config={"optimizations": settings})
+        controller = build(SummedTrial, spec, with_rest)
+        weights = [np.array(values_of(controller)[0])]
+        for _ in range(4):
+            controller.train(1)
+            weights.append(np.array(values_of(controller)[0]))
+        parts = [slice(0, 4), slice(4, 8)]
+        gradient = [2 * X[rows].T @ (X[rows] @ weights[0] - Y[rows]) / 4 for rows in parts]
+        expected = weights[0] - 0.1 * (np.mean if is_mean else np.sum)(gradient, axis=0)
+        found.append(
+            {
+                "waits": bool(np.array_equal(weights[0], weights[1])),
+                "updates": bool(np.allclose(weights[2], expected, rtol=1e-5)),
+                "goes_on": not np.allclose(weights[4], weights[2]),
+                "counter": int(controller._session.run(counter_of(controller))),
+            }
+        )
+    return found
+
+
+def counter_of(controller):
+    with controller._graph.as_default():
+        return tf.train.get_global_step()
 
 
 def with_rest(experiment_config, hparams):
@@ -232,6 +267,10 @@ def faults(directory):
             StatelessTrial, spec, lambda c, h: (batched(), batched().take(0))
         ).validate(),
         "contrib": lambda: tf.contrib.layers,
+        "mixed_precision": lambda: build(
+            StatelessTrial,
+            new_spec(directory, experiment_config={"optimizations": {"mixed_precision": "O1"}}),
+        ),
     }
     messages = {}
     for name, run in cases.items():
@@ -249,6 +288,7 @@ if __name__ == "__main__":
         "split": split,
         "numbers": numbers,
         "faults": faults,
+        "sums": sums,
         "damage": damage,
         "in_order": lambda directory: split(directory, with_rest),
         "generator": lambda directory: split(directory, with_generator),

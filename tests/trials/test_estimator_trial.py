@@ -71,3 +71,26 @@ def test_input_functions_may_return_tensors(results):
 def test_what_is_no_estimator_is_an_error(results):
     assert "returned 'dnn'" in results["faults"]["estimator"]
     assert "expected a tf.estimator.TrainSpec" in results["faults"]["spec"]
+
+
+def test_methods_are_called_in_order_after_the_data_are_downloaded(results):
+    events = results["reduced"]["events"]
+    assert events[:5] == ["init /data", "estimator", "train", "validation", "serving"]
+    assert [each for each in events if each in ("saved", "closed")] == ["saved", "closed"]
+
+
+def test_metrics_of_python_see_all_batches_of_each_validation(results):
+    assert results["reduced"]["sums"] == [True, True]
+    assert results["reduced"]["rows"] == [22, 22]
+
+
+def test_gradients_are_added_up_where_the_optimizer_is_wrapped(results):
+    assert results["reduced"]["waits"]
+    assert results["reduced"]["steps"] == 3
+    assert "the estimator is not wrapped" in results["reduced"]["unwrapped"]
+
+
+def test_names_that_estimators_lost_say_what_to_use(results):
+    assert "tf.estimator.BoostedTreesClassifier can't be had" in results["faults"]["trees"]
+    assert "TensorFlow Decision Forests" in results["faults"]["trees"]
+    assert "Did you mean 'DNNClassifier'?" in results["faults"]["typo"]

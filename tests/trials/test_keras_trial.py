@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.records import experiment_spec, trial
-from quintain.trials import base_trial, keras_trial, local, trial_checkpoint
+from quintain.trials import keras_trial, local, trial_checkpoint, trial_context
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(20, 4)).astype("float32")
@@ -96,7 +96,7 @@ def spec(tmp_path):
 
 def build(trial_class, spec):
     keras.utils.set_random_seed(spec.seed)
-    return keras_trial.build_controller(trial_class, base_trial.TrialContext(spec))
+    return keras_trial.build_controller(trial_class, trial_context.TrialContext(spec))
 
 
 def restored(trial_class, spec, stored, **fields):
@@ -286,7 +286,8 @@ def test_the_model_of_a_checkpoint_can_be_loaded(spec):
     ("loader", "message"),
     [
         (lambda self: tf.data.Dataset.from_tensor_slices((X, Y[:, 0])), "expected batches"),
-        (lambda self: iter([1]), "expected a batched"),
+        (lambda self: {"x": X}, "expected a batched"),
+        (lambda self: iter([1]), "expected batches"),
         (lambda self: tf.data.Dataset.from_tensor_slices((X[:0], Y[:0])).batch(4), "no data"),
     ],
 )

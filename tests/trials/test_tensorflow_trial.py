@@ -79,3 +79,14 @@ def test_a_damaged_record_is_named_with_its_file(results):
 def test_what_can_not_be_trained_is_an_error_before_training(results, name, words):
     for word in words:
         assert word in results["faults"][name]
+
+
+def test_gradients_of_some_batches_are_averaged_or_added(results):
+    for outcome in results["sums"]:
+        assert outcome == {"waits": True, "updates": True, "goes_on": True, "counter": 4}
+
+
+def test_mixed_precision_of_graphs_is_refused(results):
+    assert results["faults"]["mixed_precision"].startswith(
+        "optimizations.mixed_precision: got 'O1'"
+    )

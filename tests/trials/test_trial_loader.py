@@ -117,3 +117,26 @@ def test_what_can_not_be_loaded_says_where_and_what_there_is(write, files, entry
 def test_a_directory_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(errors.TrialError, match="no such directory"):
         load(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("import pedl", "import quintain.trials as pedl"),
+        ("import determined as det", "import quintain.trials as det"),
+        (
+            "from determined.estimator import EstimatorTrial",
+            "from quintain.trials.estimator import EstimatorTrial",
+        ),
+        (
+            "from pedl.frameworks.keras.data import InMemorySequence",
+            "from quintain.trials.keras.data import InMemorySequence",
+        ),
+        ("from official.core import base_task", "from quintain.core import base_task"),
+    ],
+)
+def test_imports_of_former_platforms_say_which_to_write(write, line, written):
+    directory = write(model_def=f"{line}\n" + TRIAL.format(name="Mine"))
+    with pytest.raises(errors.TrialError, match=r"model_def\.py:1: write") as caught:
+        load(directory)
+    assert f"write `{written}` instead of `{line}`" in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, exit_codes, trial, workload
-from quintain.trials import base_trial, local, workload_loop
+from quintain.trials import base_trial, local, trial_context, workload_loop
 
 
 class FakeController(base_trial.TrialController):
@@ -55,7 +55,7 @@ def run(tmp_path, monkeypatch):
     built = []
 
     def build(spec):
-        controller = FakeController(base_trial.TrialContext(spec))
+        controller = FakeController(trial_context.TrialContext(spec))
         built.append(controller)
         return controller
 

@@ -84,7 +84,7 @@ def show_result(
         commands["resume"] = goes_on
     if mode != "eval":
         commands["evaluate"] = f"quintain train --mode=eval --model_dir={directory}{flags}"
-    commands["look at curves"] = f"tensorboard --logdir={directory}"
+    commands["look at curves"] = f"quintain tensorboard --run={directory}"
     for name, command in commands.items():
         click.echo(f"  {name + ':':<15} {command}", err=True)
 

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from quintain.cli import columns, output, printable
-from quintain.cli.display import screens
+from quintain.cli import columns, output
 from quintain.cli.display import snapshot as snapshot_lib
 from quintain.records import metric_order, states
 from quintain.records import trial as trial_lib
+from quintain.terminal import printable, screens
 
 if TYPE_CHECKING:
     from rich import console

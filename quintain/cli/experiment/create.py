@@ -36,6 +36,7 @@ _NUM_NAMES = 5
     metavar="PATH=VALUE",
     help="Override such as searcher.max_trials=8. Repeatable.",
 )
+@options.template_option
 @click.option("--paused", is_flag=True, help="Only create it; `experiment activate` starts it.")
 @click.option("--detach", "-d", is_flag=True, help="Return at once; it runs in the background.")
 @click.option(
@@ -56,6 +57,7 @@ def create(
     config_file: str,
     model_dir: str | None,
     assignments: tuple[str, ...],
+    template: str | None,
     paused: bool,
     detach: bool,
     follow: bool,
@@ -76,18 +78,19 @@ def create(
     \b
     quintain experiment create adaptive.yaml model_dir/
     quintain experiment create adaptive.yaml model_dir/ --set searcher.max_trials=8 --detach
+    quintain experiment create adaptive.yaml model_dir/ --template team.yaml
     quintain experiment create adaptive.yaml model_dir/ --local --test
     """
     if test and not local:
         raise click.UsageError("--test: got without --local, expected both.")
     if local:
-        file = _load(config_file, assignments)
+        file = _load(config_file, assignments, template)
         _run_locally(file, _find_model_dir(file, model_dir), is_test=test)
         return
     follows = follow and not (paused or detach)
     starts_trials = follows and home_lib.find_master(home_lib.find_home()) is None
     with _open_launcher(model_dir or "", is_warm=check or starts_trials) as launcher:
-        file = _load(config_file, assignments)
+        file = _load(config_file, assignments, template)
         directory = _find_model_dir(file, model_dir)
         if directory is not None:
             _check_files(file, directory)
@@ -145,12 +148,14 @@ def _open_launcher(model_dir: str, *, is_warm: bool) -> Iterator[process_launche
         launcher.close(kill=False)
 
 
-def _load(config_file: str, assignments: tuple[str, ...]) -> experiment_file.ExperimentFile:
-    file = experiment_file.load(config_file, assignments)
+def _load(
+    config_file: str, assignments: tuple[str, ...], template: str | None
+) -> experiment_file.ExperimentFile:
+    file = experiment_file.load(config_file, assignments, template)
     if file.unused_fields:
         click.echo(
-            "Without effect, as trials are processes of this machine and no containers of a "
-            f"cluster: {', '.join(file.unused_fields)}.",
+            "Without effect, as trials are processes of this machine and no containers: "
+            f"{', '.join(file.unused_fields)}.",
             err=True,
         )
     return file

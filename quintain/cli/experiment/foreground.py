@@ -17,13 +17,14 @@ import click
 
 from quintain import errors
 from quintain.cli import columns, connect, page_links, standard_streams
-from quintain.cli.display import experiment_display, screens
+from quintain.cli.display import experiment_display
 from quintain.cli.display import snapshot as snapshot_lib
 from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.client import master_client
 from quintain.records import experiment as experiment_lib
+from quintain.terminal import screens
 
 if TYPE_CHECKING:
     from quintain.scheduler import launcher as launcher_lib

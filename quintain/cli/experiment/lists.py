@@ -7,12 +7,13 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, options, output, printable
+from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import experiment as experiment_lib
 from quintain.records import metric_order, states
 from quintain.records import provenance as provenance_lib
 from quintain.records import trial as trial_lib
+from quintain.terminal import printable
 
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (
     output.Column("id", lambda row: row.id),

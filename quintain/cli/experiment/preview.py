@@ -96,6 +96,7 @@ class Preview:
 @click.command(cls=FlagCommand)
 @click.argument("config_file", metavar="CONFIG")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@options.template_option
 @click.option(
     "--seconds_per_batch",
     type=click.FloatRange(min=0, min_open=True),
@@ -115,6 +116,7 @@ class Preview:
 def preview(
     config_file: str,
     assignments: tuple[str, ...],
+    template: str | None,
     seconds_per_batch: float | None,
     num_slots: int | None,
     show_all: bool,
@@ -129,7 +131,7 @@ def preview(
     \b
     quintain experiment preview adaptive.yaml --seconds_per_batch 0.02
     """
-    file = experiment_file.load(config_file, assignments)
+    file = experiment_file.load(config_file, assignments, template)
     found = simulate(file.config)
     secs = seconds_per_batch
     if secs is None:

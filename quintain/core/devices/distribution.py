@@ -78,7 +78,7 @@ def _check_gpus(distribution: cfg.Distribution, num_gpus: int) -> None:
         )
 
 
-def configure_cluster(worker_hosts: str | None, task_index: int = -1) -> int:
+def configure_cluster(worker_hosts: str | None = None, task_index: int = -1) -> int:
     """Puts a cluster of workers into `TF_CONFIG`, unless that is set already.
 
     Args:

@@ -62,11 +62,11 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver, experimental_device_assignment=assignment)
 
 
-def run_options(runtime: cfg.RuntimeConfig) -> tf.distribute.RunOptions:
+def run_options(config: cfg.RuntimeConfig) -> tf.distribute.RunOptions:
     """Returns how TPUs compile a step. Other devices ignore it."""
     options = {}
-    if runtime.tpu_enable_xla_dynamic_padder is not None:
-        options["enable_xla_dynamic_padder"] = runtime.tpu_enable_xla_dynamic_padder
+    if config.tpu_enable_xla_dynamic_padder is not None:
+        options["enable_xla_dynamic_padder"] = config.tpu_enable_xla_dynamic_padder
     return tf.distribute.RunOptions(experimental_xla_options=tf.tpu.XLAOptions(**options))
 
 

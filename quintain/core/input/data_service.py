@@ -22,7 +22,7 @@ _MAX_RANDOM: Final = 2**31 - 1
 
 # One number for all readers of a process: a run that is started again gets a new job, and not what
 # its former job had left.
-_PROCESS_NUMBER: Final = random.SystemRandom().randint(0, _MAX_RANDOM)
+PROCESS_NUMBER: Final = random.SystemRandom().randint(0, _MAX_RANDOM)
 
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def get_job_name(params: cfg.DataConfig, num_pipelines: int = 1) -> str:
     if not (is_shared and params.apply_tf_data_service_before_batching):
         parts.append(f"bs{params.global_batch_size}")
     if not is_shared and num_pipelines == 1:
-        parts.append(str(_PROCESS_NUMBER))
+        parts.append(str(PROCESS_NUMBER))
     if not params.is_training:
         parts.append("eval")
     return "_".join(parts)

@@ -15,6 +15,10 @@ from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import task_checks
 from quintain.optimization.configs import optimization_config
 
+OptimizationConfig = optimization_config.OptimizationConfig
+RuntimeConfig = cfg.RuntimeConfig
+DifferentialPrivacyConfig = cfg.DifferentialPrivacyConfig
+
 TOTAL_LOSS = "total_loss"
 """Key of the weighted sum of the tasks' losses."""
 

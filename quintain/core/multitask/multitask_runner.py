@@ -7,7 +7,14 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, base_trainer, experiment_runner, run_options, trainer_factory
+from quintain.core import (
+    actions,
+    base_task,
+    base_trainer,
+    experiment_runner,
+    run_options,
+    trainer_factory,
+)
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import (
     base_model,
@@ -23,11 +30,54 @@ from quintain.core.saving import best_checkpoint
 ExporterCreator = Callable[[Any, str], best_checkpoint.CheckpointExporter | None]
 """Takes the experiment and the model directory; returns an exporter of checkpoints, or None."""
 
+TrainActionsFactory = Callable[[Any, Any, str, Any], list[actions.Action]]
+"""Takes the experiment, the trainer, the model directory and the checkpoint manager."""
+
+EvalActionsFactory = Callable[[Any, Any, str], list[actions.Action]]
+"""Takes the experiment, the evaluator and the model directory."""
+
 TRAINERS: Final[Mapping[str, type[multitask_trainer.MultiTaskBaseTrainer]]] = {
     "interleaving": interleaving_trainer.MultiTaskInterleavingTrainer,
     "joint": multitask_trainer.MultiTaskBaseTrainer,
 }
 """Trainers by `trainer.trainer_type`."""
+
+
+def build_trainer(
+    params: Any,
+    task: multitask.MultiTask,
+    model: keras.Model | base_model.MultiTaskBaseModel,
+    *,
+    is_training: bool = True,
+) -> multitask_trainer.MultiTaskBaseTrainer:
+    """Builds the trainer that a config describes, and its optimizer.
+
+    Call it in the scope of the strategy.
+
+    Args:
+        params: The experiment.
+        task: The tasks.
+        model: The model of all tasks.
+        is_training: Whether there is data to train on.
+    """
+    options: dict[str, Any] = {
+        "multi_task": task,
+        "multi_task_model": model,
+        "optimizer": task.create_optimizer(
+            params.trainer.optimizer_config,
+            params.runtime,
+            params.task.differential_privacy_config,
+        ),
+        "trainer_options": trainer_setup.train_options(params.trainer, params.runtime),
+        "train_datasets": None if is_training else {},
+        "runtime": params.runtime,
+        "config": params.trainer,
+    }
+    if params.trainer.trainer_type == "interleaving":
+        options["task_sampler"] = task_sampler.get_task_sampler(
+            params.trainer.task_sampler, task.task_weights
+        )
+    return TRAINERS[params.trainer.trainer_type](**options)
 
 
 class MultiTaskRunner(experiment_runner.ExperimentRunner):
@@ -66,27 +116,13 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
     @override
     def build_trainer(self, task: Any) -> multitask_trainer.MultiTaskBaseTrainer:
         """Builds the trainer with the model and the optimizer, in the scope of the strategy."""
-        params: Any = self._params
         model = self._given_model
-        optimizer = task.create_optimizer(
-            params.trainer.optimizer_config,
-            params.runtime,
-            params.task.differential_privacy_config,
+        return build_trainer(
+            self._params,
+            task,
+            task.build_multitask_model() if model is None else model,
+            is_training=self._mode.is_training,
         )
-        options: dict[str, Any] = {
-            "multi_task": task,
-            "multi_task_model": task.build_multitask_model() if model is None else model,
-            "optimizer": optimizer,
-            "trainer_options": trainer_setup.train_options(params.trainer, params.runtime),
-            "train_datasets": None if self._mode.is_training else {},
-            "runtime": params.runtime,
-            "config": params.trainer,
-        }
-        if params.trainer.trainer_type == "interleaving":
-            options["task_sampler"] = task_sampler.get_task_sampler(
-                params.trainer.task_sampler, task.task_weights
-            )
-        return TRAINERS[params.trainer.trainer_type](**options)
 
     @override
     def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:
@@ -115,6 +151,8 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
         *,
         eval_tasks: Mapping[str, base_task.Task],
         best_ckpt_exporter_creator: ExporterCreator | None = None,
+        train_actions_factory: TrainActionsFactory | None = None,
+        eval_actions_factory: EvalActionsFactory | None = None,
     ) -> None:
         """Builds the parts.
 
@@ -128,7 +166,13 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
             eval_tasks: The tasks to evaluate, by name.
             best_ckpt_exporter_creator: Builds the exporter of the best checkpoint. None builds the
                 one that `params` asks for.
+            train_actions_factory: Builds further train actions, from `params`, the trainer,
+                `model_dir` and the checkpoint manager.
+            eval_actions_factory: Builds further eval actions, from `params`, the evaluator and
+                `model_dir`.
         """
+        self._train_actions_factory = train_actions_factory
+        self._eval_actions_factory = eval_actions_factory
         self._eval_tasks = dict(eval_tasks)
         self._create_exporter = best_ckpt_exporter_creator
         super().__init__(distribution_strategy, task, mode, params, model_dir, options)
@@ -139,6 +183,22 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
         return trainer_factory.create_trainer(
             self._params, task, train=self._mode.is_training, evaluate=False
         )
+
+    @override
+    def _build_train_actions(self) -> list[actions.Action]:
+        built = super()._build_train_actions()
+        if self._train_actions_factory is not None:
+            built += self._train_actions_factory(
+                self._params, self.trainer, self.model_dir, self.checkpoint_manager
+            )
+        return built
+
+    @override
+    def _build_eval_actions(self) -> list[actions.Action]:
+        built = super()._build_eval_actions()
+        if self._eval_actions_factory is not None:
+            built += self._eval_actions_factory(self._params, self.evaluator, self.model_dir)
+        return built
 
     @override
     def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:

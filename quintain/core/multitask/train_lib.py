@@ -14,6 +14,9 @@ from quintain.core.multitask import base_model, base_trainer, configs, multitask
 TRAINERS = multitask_runner.TRAINERS
 """Trainers by `trainer.trainer_type`."""
 
+TrainActionsFactoryType = multitask_runner.TrainActionsFactory
+EvalActionsFactoryType = multitask_runner.EvalActionsFactory
+
 
 def run_experiment(
     *,
@@ -69,6 +72,17 @@ def run_experiment(
     return (trained, logs) if run_post_eval else trained
 
 
+def get_trainer(
+    distribution_strategy: tf.distribute.Strategy,
+    params: configs.MultiTaskExperimentConfig,
+    task: multitask.MultiTask,
+    model: keras.Model | base_model.MultiTaskBaseModel,
+) -> base_trainer.MultiTaskBaseTrainer:
+    """Builds the trainer of several tasks that a config describes, in the scope of the strategy."""
+    with distribution_strategy.scope():
+        return multitask_runner.build_trainer(params, task, model)
+
+
 def run_experiment_with_multitask_eval(
     *,
     distribution_strategy: tf.distribute.Strategy,
@@ -81,6 +95,8 @@ def run_experiment_with_multitask_eval(
     save_summary: bool = True,
     trainer: base_trainer_lib.Trainer | None = None,
     best_ckpt_exporter_creator: multitask_runner.ExporterCreator | None = None,
+    train_actions_factory: TrainActionsFactoryType | None = None,
+    eval_actions_factory: EvalActionsFactoryType | None = None,
     **options: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """Trains one task, and evaluates several.
@@ -99,6 +115,10 @@ def run_experiment_with_multitask_eval(
         trainer: A trainer to use instead of the one `params` describes.
         best_ckpt_exporter_creator: Builds the exporter of the best checkpoint from `params` and
             `model_dir`. None builds the one that `params` asks for.
+        train_actions_factory: Builds further train actions from `params`, the trainer, `model_dir`
+            and the checkpoint manager.
+        eval_actions_factory: Builds further eval actions from `params`, the evaluator and
+            `model_dir`.
         **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
 
     Returns:
@@ -124,6 +144,8 @@ def run_experiment_with_multitask_eval(
             ),
             eval_tasks=named,
             best_ckpt_exporter_creator=best_ckpt_exporter_creator,
+            train_actions_factory=train_actions_factory,
+            eval_actions_factory=eval_actions_factory,
         )
         model, logs = runner.run()
     return model, (logs if run_post_eval else {})

@@ -17,7 +17,7 @@ from quintain.orbit import cluster, whole_files
 INFO_FILE: Final = "info.json"
 KEPT_FILE: Final = "kept.json"
 STEP_KEY: Final = "best_ckpt_global_step"
-_NAME: Final = "best_ckpt"
+BEST_CHECKPOINT_NAME: Final = "best_ckpt"
 _BETTER: Final = {"higher": operator.gt, "lower": operator.lt}
 
 
@@ -110,18 +110,26 @@ class BestCheckpointExporter:
         return info
 
     @property
+    def best_ckpt_logs_path(self) -> str:
+        """File of the evaluation of the best checkpoint."""
+        return file_paths.join(self._export_dir, INFO_FILE)
+
+    @property
     def best_ckpt_path(self) -> str | None:
         """Prefix of the best checkpoint, or None before the first export."""
         info = self._read_json(INFO_FILE)
-        path = file_paths.join(self._export_dir, f"{_NAME}-{info[STEP_KEY]:.0f}") if info else None
-        return path if path in checkpoints.list_checkpoints(self._export_dir, _NAME) else None
+        if not info:
+            return None
+        path = file_paths.join(self._export_dir, f"{BEST_CHECKPOINT_NAME}-{info[STEP_KEY]:.0f}")
+        found = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
+        return path if path in found else None
 
     @property
     def kept_values(self) -> dict[int, float]:
         """Metric of every checkpoint that is kept, by step, the best first."""
         found = {
             int(path.rpartition("-")[2])
-            for path in checkpoints.list_checkpoints(self._export_dir, _NAME)
+            for path in checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         }
         values = {int(step): value for step, value in self._read_json(KEPT_FILE).items()}
         best = self._read_json(INFO_FILE)
@@ -182,8 +190,9 @@ class BestCheckpointExporter:
         return True
 
     def export_best_eval_metric(self, eval_logs: Mapping[str, Any], global_step: int) -> None:
-        """Writes `info.json`: the output of the best evaluation, and its step."""
-        info = {**evaluation_log.to_plain(eval_logs), STEP_KEY: int(global_step)}
+        """Writes `info.json`: the numbers of the best evaluation, without arrays, and its step."""
+        numbers = evaluation_log.to_plain(evaluation_log.without_arrays(eval_logs))
+        info = {**numbers, STEP_KEY: int(global_step)}
         self._write_json(INFO_FILE, info)
 
     def _rank_with(self, step: int, value: float) -> list[int]:
@@ -205,14 +214,14 @@ class BestCheckpointExporter:
                 checkpoint,
                 self._export_dir,
                 max_to_keep=None,
-                checkpoint_name=_NAME,
+                checkpoint_name=BEST_CHECKPOINT_NAME,
                 enable_async=False,
             )
         self._manager.save(checkpoint_number=step, check_interval=False)
 
     def _delete_others(self, steps: set[int]) -> None:
         """Deletes all checkpoints but those of `steps`."""
-        paths = checkpoints.list_checkpoints(self._export_dir, _NAME)
+        paths = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         others = [path for path in paths if int(path.rpartition("-")[2]) not in steps]
         if others and self._manager is not None:
             self._manager.discard(others)

@@ -26,6 +26,8 @@ FREE_FIELDS: Final = (
     "trainer.recovery_*",
     "trainer.preemption_on_demand_checkpoint",
     "trainer.norm_summaries",
+    "trainer.actions*",
+    "trainer.loggers*",
     "trainer.*_tf_function",
     "trainer.*_tf_while_loop",
     "trainer.allow_tpu_summary",

@@ -49,6 +49,10 @@ class EvaluationLog:
         """Returns the metrics recorded at all steps up to `until_step`, by step."""
         return {step: values for step, values in self._read().items() if step <= until_step}
 
+    def read_all(self) -> dict[int, dict[str, Any]]:
+        """Returns the metrics recorded at all steps, by step."""
+        return dict(self._read())
+
     def record(self, step: int, metrics: Mapping[str, Any], *, drop_later: bool = True) -> None:
         """Adds the metrics of one evaluation.
 
@@ -92,6 +96,24 @@ def to_plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
     Numbers that JSON can't express become None; larger arrays become nested lists.
     """
     return {name: _to_plain_value(value) for name, value in metrics.items()}
+
+
+def without_arrays(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what are single numbers or texts among metrics, such as images are not.
+
+    Example:
+        >>> without_arrays({"a": {"loss": [0.5], "image": [[1, 2]]}, "b": 3})
+        {'a': {'loss': 0.5}, 'b': 3}
+    """
+    kept: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            kept[name] = without_arrays(value)
+        elif value is None or isinstance(value, str):
+            kept[name] = value
+        elif np.ndim(value) <= 1 and np.size(value) == 1:
+            kept[name] = np.reshape(value, ()).item()
+    return kept
 
 
 def flatten(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -31,6 +31,9 @@ class TrainingLog:
     def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
         """Stores the directory of the record; nothing is read or written yet.
 
+        Attributes:
+            last_time: Time of the newest line that this object has written, or None.
+
         Args:
             directory: Directory of the run.
             clock: Returns the time in seconds since the epoch.
@@ -38,18 +41,21 @@ class TrainingLog:
         self._path = file_paths.join(directory, FILE_NAME)
         self._clock = clock
         self._last_step: int | None = None
+        self.last_time: float | None = None
 
     def record(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Appends a line, after dropping those of `step` and later ones."""
         if self._last_step is None or step <= self._last_step:
             self.drop_after(step - 1)
+        time_secs = self._clock()
         entry = {
             "step": step,
-            "time_secs": self._clock(),
+            "time_secs": time_secs,
             "metrics": evaluation_log.to_plain(metrics),
         }
         whole_files.append(self._path, json.dumps(entry))
         self._last_step = step
+        self.last_time = time_secs
 
     def drop_after(self, step: int) -> None:
         """Drops the lines of steps after `step`, and a torn end."""

@@ -1,7 +1,7 @@
 """Config of classification and regression of texts."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Lt
 
@@ -19,6 +19,8 @@ MetricType = Literal[
     "pearson_spearman",
     "pearson_spearman_corr",
 ]
+
+METRIC_TYPES = frozenset(get_args(MetricType))
 
 NUMERIC_METRICS = ("pearson_spearman", "pearson_spearman_corr")
 """Metrics of numbers."""

@@ -162,5 +162,6 @@ def skips_padding(config: TranslationConfig) -> bool:
     """
     if config.model.skip_padding is not None:
         return config.model.skip_padding
-    has_fixed_shapes = config.model.padded_decode or config.train_data.static_batch
+    is_static = config.train_data is not None and config.train_data.static_batch
+    has_fixed_shapes = config.model.padded_decode or is_static
     return not has_fixed_shapes and config.differential_privacy_config is None

@@ -6,10 +6,13 @@ from typing import Any, Literal
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory
 from quintain.optimization.configs import ranges
+
+__getattr__ = reference_names.refusing(__name__)
 
 Size = ranges.Size
 

@@ -40,6 +40,9 @@ class BertPretrainDataConfig(cfg.DataConfig):
     """How many batches of one length for each replica follow each other under a tf.data service,
     whose consumers do not take them in turn."""
 
+    tf_data_service_job_name: str | None = "bert_pretrain"
+    """Name of the tf.data service job, as `DataConfig` says."""
+
     enable_round_robin_tf_data_service: bool = False
     """Whether all replicas take batches of a tf.data service in turn, of one length in a step."""
 
@@ -95,6 +98,10 @@ class PretrainingDynamicDataLoader(pretrain_dataloader.BertPretrainDataLoader):
         dense = {
             name: tf.sparse.to_dense(example[key]) for key, (name, _) in self._features.items()
         }
+        # The padding of records of one length would put all of them into the longest bucket.
+        is_filled = tf.cumsum(dense["input_word_ids"], reverse=True) > 0
+        for name in dense.keys() - {*_MASK_FIELDS, "next_sentence_labels"}:
+            dense[name] = tf.boolean_mask(dense[name], is_filled)
         # Some writers fill up with -1 instead of a weight of 0.
         is_word = dense["masked_lm_ids"] >= 0
         for name in _MASK_FIELDS:

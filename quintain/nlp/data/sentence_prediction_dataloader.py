@@ -11,7 +11,7 @@ Shapes:
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import tensorflow as tf
 from typing_extensions import override
@@ -32,6 +32,10 @@ Size = ranges.Size
 FileType = Literal["auto", "tfrecord", "tsv"]
 
 _NEW_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+
+
+LABEL_TYPES_MAP: Final = {"int": tf.int64, "float": tf.float32}
+"""Types of labels in records, by `label_type`."""
 
 
 @dataclasses.dataclass

@@ -4,13 +4,14 @@
 """
 
 import random
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import sentencepiece
 import tensorflow as tf
 
-from quintain import errors, file_io
+from quintain import errors, file_io, reference_names
 from quintain.core import config_definitions as cfg
 from quintain.core.input import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
@@ -19,6 +20,8 @@ from quintain.orbit import iterators, whole_files
 DEFAULT_VOCAB_SIZE: Final = 32_000
 DEFAULT_COVERAGE: Final = 0.9995
 _SAMPLE_SEED: Final = 0
+
+__getattr__ = reference_names.refusing(__name__)
 
 ModelType = Literal["bpe", "unigram"]
 
@@ -152,6 +155,52 @@ def train(
     )
     _write_vocab(model_path, vocab_path)
     return model_path, vocab_path
+
+
+def train_sentencepiece(
+    file_path: str,
+    model_path: str,
+    vocab_size: int,
+    character_coverage: float,
+    model_type: ModelType,
+) -> None:
+    """Trains a vocabulary from the lines of a text file; see `train`.
+
+    Args:
+        file_path: Text, one sentence a line.
+        model_path: Model to write, without `.model`.
+        vocab_size: Tokens wanted.
+        character_coverage: Share of the text whose characters get a token, in `(0, 1]`.
+        model_type: How tokens are chosen.
+    """
+    lines = file_io.read_text(file_path).splitlines()
+    train(
+        lines,
+        model_path,
+        vocab_size=vocab_size,
+        model_type=model_type,
+        character_coverage=character_coverage,
+    )
+
+
+def dump_chars_to_textfile(
+    dataset: tf.data.Dataset, data_keys: Sequence[str], max_char: int = -1
+) -> str:
+    """Writes sentences of a dataset to the lines of a temporary file, and returns its path.
+
+    Args:
+        dataset: Mappings of names to `[]` strings.
+        data_keys: Names of what is written, in the order of the lines.
+        max_char: Bytes after which nothing is written any more; -1 writes all.
+    """
+    num_bytes = 0
+    with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
+        for example in dataset.as_numpy_iterator():
+            if 0 < max_char < num_bytes:
+                break
+            for key in data_keys:
+                num_bytes += file.write(example[key] + b"\n")
+    return file.name
 
 
 def _write_vocab(model_path: str, vocab_path: str) -> None:

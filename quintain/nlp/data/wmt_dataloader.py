@@ -20,7 +20,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -50,13 +50,17 @@ _logger = logging.getLogger(__name__)
 class WMTDataConfig(cfg.DataConfig):
     """Sentence pairs for translation.
 
-    In training `global_batch_size` counts tokens of the longer side, padding included; in
-    evaluation it counts sentence pairs.
+    `global_batch_size` counts tokens of the longer side, padding included, or sentence pairs, as
+    `batch_by` says.
     """
 
     max_seq_length: Annotated[int, Ge(2), Lt(2**31)] = 64
     """Most tokens of a sentence, its end included. Training leaves longer pairs out; evaluation
     cuts them."""
+
+    batch_by: Literal["tokens", "pairs"] | None = None
+    """What `global_batch_size` counts in evaluation; training counts `tokens`. None takes `tokens`
+    as well, but `pairs` with `static_batch` and in translation tasks."""
 
     static_batch: bool = False
     """Whether all batches have the same shape, padded to `max_seq_length`, as XLA likes it."""
@@ -77,7 +81,8 @@ class WMTDataConfig(cfg.DataConfig):
     """Whether to tokenise and batch. False gives single pairs of strings, once, in order."""
 
     has_unique_id: bool = False
-    """Whether TFRecord files number their pairs in a feature `unique_id`, from 0."""
+    """Whether TFRecord files number their pairs in a feature `unique_id`, from 0. Batches of
+    evaluation by `batch_by: pairs` have it in any case: the pair's place in the data."""
 
     target_path: Any = ""
     """Text files that translate those of `input_path` line by line."""
@@ -157,7 +162,7 @@ class WMTDataLoader(data_loader.DataLoader):
         >>> path = tempfile.mkdtemp() + "/vocabulary.model"
         >>> params = WMTDataConfig(
         ...     input_path="bundled:numbers_and_dates/test", is_training=False,
-        ...     global_batch_size=64, sentencepiece_model_path=path,
+        ...     global_batch_size=64, batch_by="pairs", sentencepiece_model_path=path,
         ... )
         >>> sentences = (side for pair in read_pairs(params) for side in pair)
         >>> tokenizers.train_sentencepiece(sentences, path, vocab_size=300)
@@ -191,15 +196,17 @@ class WMTDataLoader(data_loader.DataLoader):
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Returns the batches of this worker.
 
-        Training batches never end and are shuffled; evaluation gives every pair exactly once, in
-        order. The position of an iterator can be saved in a checkpoint and restored exactly.
+        Training batches never end and are shuffled; evaluation gives every pair exactly once: in
+        order, or by tokens with others of about its length. The position of an iterator can be
+        saved in a checkpoint and restored exactly.
 
         Args:
             input_context: Which part of the data this worker reads, and for how many replicas.
 
         Returns:
             Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, int32, padded with 0; in
-            evaluation also `unique_id` `[B]` int64, the pair's place in `read_pairs`.
+            evaluation by pairs, or with `has_unique_id`, also `unique_id` `[B]` int32, the pair's
+            place in `read_pairs`.
 
         Raises:
             ConfigError: If the config contradicts itself, or the batch is too small.
@@ -211,20 +218,32 @@ class WMTDataLoader(data_loader.DataLoader):
         elif params.is_training:
             dataset = self._build_training_dataset(input_context)
         else:
-            if params.enable_tf_data_service:
-                _logger.warning(
-                    "enable_tf_data_service: evaluation pairs are held in memory and batched in "
-                    "this process, without the service."
-                )
-            packed = packed_pairs.pack_for_evaluation(
-                read_pairs(params), self._tokenizers, max_length=params.max_seq_length
-            )
-            dataset = packed_pairs.build_evaluation_dataset(
-                self._shard(packed, input_context),
-                batch_size=input_reader.per_replica_batch_size(params, input_context),
-                padded_length=params.max_seq_length if params.static_batch else None,
-            )
+            dataset = self._build_evaluation_dataset(input_context)
         return input_reader.finish(dataset, params)
+
+    def _build_evaluation_dataset(
+        self, input_context: tf.distribute.InputContext | None
+    ) -> tf.data.Dataset:
+        params = self._params
+        if params.enable_tf_data_service:
+            _logger.warning(
+                "enable_tf_data_service: evaluation pairs are held in memory and batched in "
+                "this process, without the service."
+            )
+        packed = packed_pairs.pack_for_evaluation(
+            read_pairs(params), self._tokenizers, max_length=params.max_seq_length
+        )
+        has_unique_id = params.has_unique_id or params.batch_by == "pairs"
+        shared = self._shard(packed, input_context)
+        if params.batch_by == "tokens" or not (params.batch_by or params.static_batch):
+            batching = self._plan_batches(input_context)
+            return batching.batch(packed_pairs.build_evaluation_examples(shared, has_unique_id))
+        return packed_pairs.build_evaluation_dataset(
+            shared,
+            batch_size=input_reader.per_replica_batch_size(params, input_context),
+            padded_length=params.max_seq_length if params.static_batch else None,
+            has_unique_id=has_unique_id,
+        )
 
     def _build_raw_dataset(self) -> tf.data.Dataset:
         pairs = read_pairs(self._params)

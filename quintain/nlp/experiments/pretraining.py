@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quintain import optimization
+from quintain import optimization, reference_names
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
 from quintain.nlp.configs import bert
@@ -12,6 +12,8 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.tasks import masked_lm
+
+__getattr__ = reference_names.refusing(__name__)
 
 _TRAIN_STEPS = 1_000_000
 _WIKI = "wikipedia/20230601.en"
@@ -32,7 +34,7 @@ def bert_pretraining() -> cfg.ExperimentConfig:
 
 
 @exp_factory.register_config_factory("bert/pretraining_dynamic")
-def bert_pretraining_dynamic() -> cfg.ExperimentConfig:
+def bert_dynamic() -> cfg.ExperimentConfig:
     """Pretrains BERT on sequences of different lengths, each padded to one of four."""
     return _build_config(
         pretrain_dynamic_dataloader.BertPretrainDataConfig(),

@@ -14,6 +14,8 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from quintain import file_io
+
 MAX_ORDER = 4
 
 
@@ -95,6 +97,23 @@ def bleu_on_list(
     return 100.0 * compute_bleu(
         [bleu_tokenize(line) for line in ref_lines], [bleu_tokenize(line) for line in hyp_lines]
     )
+
+
+def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = False) -> float:
+    """Computes Tensor2Tensor's BLEU of the lines of two files.
+
+    Args:
+        ref_filename: The expected translations.
+        hyp_filename: The translations to score, in the same order.
+        case_sensitive: Whether "The" and "the" are different words.
+
+    Raises:
+        ValueError: If the numbers of lines differ or there is nothing to score.
+    """
+    ref_lines, hyp_lines = (
+        file_io.read_text(path).strip().splitlines() for path in (ref_filename, hyp_filename)
+    )
+    return bleu_on_list(ref_lines, hyp_lines, case_sensitive)
 
 
 def compute_bleu(
@@ -221,6 +240,13 @@ class UnicodeRegex:
             for char in map(chr, range(sys.maxunicode + 1))
             if unicodedata.category(char).startswith(prefix)
         )
+
+
+def __getattr__(name: str) -> UnicodeRegex:
+    """Finds `uregex`, the patterns that `bleu_tokenize` uses, which are built on first use."""
+    if name == "uregex":
+        return _unicode_regex()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @functools.cache

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers import projection
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
@@ -63,7 +63,7 @@ def grow(
         new_table.assign(np.tile(old_table.numpy(), (1, factor)) / factor**0.5)
     grower.write_stack(old.encoder, new.encoder, "encoder")
     grower.write_stack(old.decoder, new.decoder, "decoder")
-    last = new.decoder.output_norm or new.decoder.blocks[-1].feed_forward_norm
+    last = new.decoder.output_normalization
     for variable in (last.gamma, last.beta):
         variable.assign(variable.numpy() / factor**0.5)
 
@@ -116,8 +116,7 @@ class _Grower:
             if source == former:
                 _silence(block)
             former = source
-        if old.output_norm is not None:
-            self._write_norm(old.output_norm, new.output_norm)
+        self._write_norm(old.output_normalization, new.output_normalization)
 
     def _check_stack(self, old: Any, new: Any, name: str) -> None:
         before, after = old.block_arguments, new.block_arguments
@@ -168,7 +167,7 @@ class _Grower:
 
     def _write_projection(
         self,
-        old: attention.Projection,
+        old: projection.Projection,
         new: Any,
         *,
         rows: int | None = None,
@@ -201,7 +200,7 @@ def _silence(block: Any) -> None:
     outputs = [block.self_attention.output_projection, block.feed_forward.contract]
     if hasattr(block, "cross_attention"):
         outputs.append(block.cross_attention.output_projection)
-    for projection in outputs:
-        for variable in (projection.kernel, projection.bias):
+    for layer in outputs:
+        for variable in (layer.kernel, layer.bias):
             if variable is not None:
                 variable.assign(np.zeros(variable.shape, variable.dtype))

@@ -3,10 +3,10 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import json
+import dataclasses
 import logging
 from collections.abc import AsyncIterator, Collection
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import fastapi
 import pydantic
@@ -14,13 +14,9 @@ from fastapi import exceptions, responses
 
 import quintain
 from quintain import errors
-from quintain.nlp.serving import batching, metering, served_model, text_tensors
+from quintain.nlp.serving import batching, column_format, metering, served_model
 from quintain.web import request_checks
 
-_NAMES: Final = {
-    "translation": ("/translate", "translations"),
-    "sentence_prediction": ("/predict", "predictions"),
-}
 _CLIENT_LEFT: Final = 499
 """Status, in the metrics only, of a request whose client did not wait for the answer."""
 
@@ -35,23 +31,29 @@ _MAX_PROBLEMS: Final = 20
 
 _logger = logging.getLogger(__name__)
 
-Text = str | list[str]
-
 
 class Request(pydantic.BaseModel):
     """Texts to answer."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
-    texts: Annotated[list[Text], pydantic.Field(min_length=1)]
+    texts: Annotated[list[str | list[str]], pydantic.Field(min_length=1)]
     """Strings; of a model of several text fields, a list of them for each example."""
 
 
 class Instances(pydantic.BaseModel):
-    """The same in the words of TensorFlow Serving."""
+    """Instances, in rows or in columns, in the words of TensorFlow Serving."""
 
-    instances: Annotated[list[Text], pydantic.Field(min_length=1)]
-    """Strings, or lists of strings."""
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    instances: Annotated[list[Any], pydantic.Field(min_length=1)] | None = None
+    """Rows: what the model takes for each example."""
+
+    inputs: Any = None
+    """Columns: for each input the values of all examples; of a model with one input these alone."""
+
+    signature_name: Literal["serving_default"] | None = None
+    """The signature; there is one."""
 
 
 def build_app(
@@ -63,11 +65,12 @@ def build_app(
     timeout_secs: float = 60.0,
     hosts: Collection[str] = (),
 ) -> fastapi.FastAPI:
-    """Returns an app that answers texts.
+    """Returns an app that answers texts, or whatever else the model takes.
 
-    `POST /translate` (or `/predict`) takes `{"texts": [...]}`; `POST /v1/models/default:predict`
-    takes `{"instances": [...]}`, as TensorFlow Serving does. `GET /health`, `GET /metrics`
-    (Prometheus), `GET /` (what is served) and `GET /docs`.
+    `POST /translate` (or `/predict`) takes `{"texts": [...]}`, of other models `/predict` takes
+    `{"instances": [...]}`; `POST /v1/models/default:predict` takes `{"instances": [...]}` or
+    `{"inputs": ...}`, as TensorFlow Serving does. `GET /health`, `GET /metrics` (Prometheus),
+    `GET /` (what is served, and the schema of an instance) and `GET /docs`.
 
     Args:
         model: The model.
@@ -103,41 +106,35 @@ def build_app(
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
     app.add_middleware(metering.Meter, metrics=metrics)
     app.add_exception_handler(exceptions.RequestValidationError, _explain_bad_request)
-    path, key = _NAMES[model.kind]
+    app.add_exception_handler(errors.DataError, _explain_bad_instance)
+    answers = _Answers(model, batcher, max_queue, timeout_secs)
+    body = _describe_body(model)
 
-    async def answer(texts: list[Text], request: fastapi.Request) -> list[dict[str, Any]]:
-        if len(texts) > max_queue:
-            message = f"got {len(texts):,} texts, expected at most {max_queue:,} in a request."
-            raise fastapi.HTTPException(413, message)
-        _check_fields(texts, model.num_fields)
-        _check_bytes(texts, model.max_text_bytes)
-        try:
-            await asyncio.to_thread(model.check, texts)
-            future = batcher.submit(texts, timeout_secs)
-        except errors.DataError as error:
-            raise fastapi.HTTPException(422, str(error)) from error
-        except batching.QueueFullError as error:
-            raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
-        return await _wait(future, request, timeout_secs)
+    if model.field == "texts":
 
-    @app.post(path)
-    async def run(texts: Request, request: fastapi.Request) -> dict[str, Any]:
-        """Answers texts, in their order."""
-        return {key: await answer(texts.texts, request)}
+        @app.post(model.path)
+        async def run(texts: Request, request: fastapi.Request) -> dict[str, Any]:
+            """Answers texts, in their order."""
+            return {model.result: await answers.answer(texts.texts, request)}
 
-    @app.post("/v1/models/default:predict")
-    async def predict(texts: Instances, request: fastapi.Request) -> dict[str, Any]:
-        """Answers texts in the words of TensorFlow Serving."""
-        return {"predictions": await answer(texts.instances, request)}
+    @app.post("/v1/models/default:predict", openapi_extra=body)
+    async def predict(asked: Instances, request: fastapi.Request) -> dict[str, Any]:
+        """Answers instances in the words of TensorFlow Serving."""
+        return await answers.answer_instances(asked, request)
+
+    if model.field != "texts":
+        app.post(model.path, openapi_extra=body)(predict)
 
     @app.get("/")
     async def describe() -> dict[str, Any]:
         """Says what is served."""
         return {
             "kind": model.kind,
-            "path": path,
+            "path": model.path,
             "version": quintain.__version__,
-            "num_fields": model.num_fields,
+            **model.details,
+            "schema": model.schema,
+            "example": {model.field: [model.example]},
             "max_batch_size": max_batch_size,
             "max_queue": max_queue,
         }
@@ -154,6 +151,40 @@ def build_app(
         return responses.Response(metrics.format(), media_type=metering.CONTENT_TYPE)
 
     return app
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answers:
+    """Answers the instances of requests, through the batches that they share."""
+
+    model: served_model.ServedModel
+    batcher: batching.Batcher
+    max_queue: int
+    timeout_secs: float
+
+    async def answer(self, given: list[Any], request: fastapi.Request) -> list[Any]:
+        """Returns the result of each instance."""
+        if len(given) > self.max_queue:
+            raise fastapi.HTTPException(
+                413,
+                f"got {len(given):,} {self.model.field}, expected at most {self.max_queue:,} in a "
+                "request.",
+            )
+        checked = await asyncio.to_thread(self.model.check, given)
+        try:
+            future = self.batcher.submit(checked, self.timeout_secs)
+        except batching.QueueFullError as error:
+            raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
+        return await _wait(future, request, self.timeout_secs)
+
+    async def answer_instances(self, asked: Instances, request: fastapi.Request) -> dict[str, Any]:
+        """Returns the results of rows in rows, those of columns in columns."""
+        if (asked.instances is None) == (asked.inputs is None):
+            raise errors.DataError("expected one of `instances` and `inputs`.")
+        if asked.instances is not None:
+            return {"predictions": await self.answer(asked.instances, request)}
+        found = await self.answer(column_format.to_rows(asked.inputs), request)
+        return {"outputs": column_format.to_columns(found)}
 
 
 async def _wait(
@@ -193,6 +224,11 @@ async def _explain_bad_request(_: fastapi.Request, error: Any) -> responses.Resp
     return responses.JSONResponse({"detail": problems[:_MAX_PROBLEMS]}, 422)
 
 
+async def _explain_bad_instance(_: fastapi.Request, error: Any) -> responses.Response:
+    """Says which instance the model can't answer."""
+    return responses.JSONResponse({"detail": str(error)}, 422)
+
+
 def _refuse(status_code: int, message: str) -> responses.Response:
     """Answers a request that was turned away before anything looked at it."""
     headers = {"Retry-After": "1"} if status_code == 503 else None
@@ -201,23 +237,10 @@ def _refuse(status_code: int, message: str) -> responses.Response:
     return responses.JSONResponse({"detail": message}, status_code, headers)
 
 
-def _check_bytes(texts: list[Text], most: int) -> None:
-    """Refuses what is too long for certain, before it costs the time to cut it into tokens."""
-    for number, text in enumerate(texts, start=1):
-        for field in [text] if isinstance(text, str) else text:
-            # A character has at most four bytes.
-            if len(field) * 4 > most and (count := len(field.encode())) > most:
-                raise fastapi.HTTPException(
-                    422, f"text {number}: has {count:,} bytes, expected at most {most:,}."
-                )
-
-
-def _check_fields(texts: list[Text], num_fields: int) -> None:
-    for number, text in enumerate(texts, start=1):
-        found = 1 if isinstance(text, str) else len(text)
-        if found != num_fields or (num_fields == 1 and not isinstance(text, str)):
-            expected = "a string" if num_fields == 1 else f"a list of {num_fields} strings"
-            shown = json.dumps(text)[:80]
-            raise fastapi.HTTPException(422, f"text {number}: got {shown}, expected {expected}.")
-        if not text_tensors.is_valid(text):
-            raise fastapi.HTTPException(422, f"text {number}: is not valid Unicode.")
+def _describe_body(model: served_model.ServedModel) -> dict[str, Any]:
+    """Returns what the page of the documentation says of the body of a request."""
+    rows = {"type": "array", "items": dict(model.schema), "minItems": 1}
+    schema = {"type": "object", "properties": {"instances": rows, "inputs": {}}}
+    example = {"instances": [model.example]}
+    content = {request_checks.JSON: {"schema": schema, "example": example}}
+    return {"requestBody": {"required": True, "content": content}}

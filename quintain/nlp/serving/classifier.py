@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.serving import exporter, text_tensors, trained_run
-from quintain.nlp.tasks import sentence_prediction
+from quintain.nlp.serving import exporter, servable, text_tensors, trained_run
+from quintain.nlp.tasks import prediction_serving, sentence_prediction
 
 BATCH_SIZE: Final = 64
 """Texts predicted together unless the caller says otherwise."""
@@ -72,9 +72,34 @@ class Classifier:
             return cls._from_export(model_dir, checkpoint)
         kinds = (sentence_prediction.SentencePredictionConfig,)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint)
-        task: Any = run.task
-        predictor = task.build_predictor(run.model)
-        return cls(predictor, labels=task.class_names, num_fields=task.num_fields)
+        return cls.from_module(prediction_serving.TextPrediction(run.task, run.model))
+
+    @classmethod
+    def fits(cls, model_dir: str, *, checkpoint: str | None = None) -> bool:
+        """Returns whether a directory holds a model of texts that `load` takes.
+
+        Args:
+            model_dir: The directory of a run or of an export.
+            checkpoint: Checkpoint of the run. None takes the newest.
+
+        Raises:
+            CheckpointError: If there is no checkpoint, or an export is damaged.
+            ConfigError: If `params.yaml` is missing or can't be read.
+        """
+        if exporter.is_export(model_dir):
+            return exporter.find_kind(model_dir) == prediction_serving.TextPrediction.kind
+        if servable.find_keras_file(model_dir):
+            return False
+        config = trained_run.find_task_config(model_dir, checkpoint=checkpoint)
+        kind = sentence_prediction.SentencePredictionConfig
+        return isinstance(config, kind) and isinstance(
+            config.train_data, sentence_prediction.TextConfig
+        )
+
+    @classmethod
+    def from_module(cls, module: Any) -> "Classifier":
+        """Returns the classifier of a `prediction_serving.TextPrediction`."""
+        return cls(module.predictor, labels=module.labels, num_fields=module.num_fields)
 
     @classmethod
     def _from_export(cls, directory: str, checkpoint: str | None) -> "Classifier":

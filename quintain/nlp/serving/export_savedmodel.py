@@ -7,16 +7,19 @@ r"""Exports a task's model by the file that describes the task, as the Model Gar
 `quintain export` needs nothing but the directory of a run, and its models take text.
 """
 
-import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
+
+from absl import app, flags
 
 from quintain import config, errors
 from quintain.config import base_config, overrides
 from quintain.core import base_task, export_base, task_factory
 from quintain.nlp.serving import export_savedmodel_util, serving_modules
 from quintain.nlp.tasks import masked_lm, sentence_prediction, translation
+
+FLAGS = flags.FLAGS
 
 SERVING_MODULES: Final[dict[type[base_task.Task], type[export_base.ExportModule]]] = {
     sentence_prediction.SentencePredictionTask: serving_modules.SentencePrediction,
@@ -83,30 +86,40 @@ def _find_config_cls(task_name: str) -> Any:
     return found[0]
 
 
-def main(arguments: Sequence[str] | None = None) -> str:
-    """Exports by the flags of a command line, and returns the directory of the SavedModel."""
-    parser = argparse.ArgumentParser(description="Exports a task's model as a SavedModel.")
-    parser.add_argument("--task_name", default="SentencePrediction", help="The task.")
-    parser.add_argument("--config_file", required=True, help="YAML file of the experiment.")
-    parser.add_argument("--checkpoint_path", help="Checkpoint, or directory of a run.")
-    parser.add_argument("--export_savedmodel_dir", required=True, help="Where to write.")
-    parser.add_argument("--serving_params", default="", help="`name=value` pairs of Params.")
-    parser.add_argument("--function_keys", required=True, help="The function to serve.")
-    parser.add_argument("--module_key", help="Name of the model in the checkpoint.")
-    flags = parser.parse_args(arguments)
+def define_flags() -> None:
+    """Defines the flags that `main` reads."""
+    flags.DEFINE_string("task_name", "SentencePrediction", "The task.")
+    flags.DEFINE_string("config_file", None, "YAML file of the experiment.")
+    flags.DEFINE_string("checkpoint_path", None, "Checkpoint, or directory of a run.")
+    flags.DEFINE_string("export_savedmodel_dir", None, "Where to write.")
+    flags.DEFINE_string("serving_params", None, "`name=value` pairs of Params, or YAML.")
+    flags.DEFINE_string("function_keys", None, "The function to serve.")
+    flags.DEFINE_string("module_key", None, "Name of the model in the checkpoint.")
+
+
+def main(_: Any) -> str:
+    """Exports by the flags of `define_flags`, and returns the directory of the SavedModel.
+
+    Raises:
+        ConfigError: If a flag is missing or wrong.
+    """
+    for name in ("config_file", "export_savedmodel_dir", "function_keys"):
+        if not FLAGS[name].value:
+            raise errors.ConfigError(f"--{name}: missing.")
     module = create_export_module(
-        task_name=flags.task_name,
-        config_file=flags.config_file,
-        serving_params=overrides.parse_overrides(flags.serving_params or "{}"),
+        task_name=FLAGS.task_name,
+        config_file=FLAGS.config_file,
+        serving_params=overrides.parse_overrides(FLAGS.serving_params or "{}"),
     )
     return export_savedmodel_util.export(
         module,
-        function_keys=[flags.function_keys],
-        export_savedmodel_dir=flags.export_savedmodel_dir,
-        checkpoint_path=flags.checkpoint_path,
-        module_key=flags.module_key,
+        function_keys=[FLAGS.function_keys],
+        export_savedmodel_dir=FLAGS.export_savedmodel_dir,
+        checkpoint_path=FLAGS.checkpoint_path,
+        module_key=FLAGS.module_key,
     )
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    app.run(main)

@@ -1,38 +1,26 @@
-"""Writes the model of a run as a SavedModel with text in and text out."""
+"""Writes the model of a run as a SavedModel, with the signatures that its task says."""
 
 import dataclasses
 import importlib
 import json
 import logging
 import uuid
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final
 
 import tensorflow as tf
 
 import quintain
 from quintain import errors, file_io, file_paths
 from quintain.core import export_base
-from quintain.nlp.serving import text_modules, trained_run
-from quintain.nlp.tasks import sentence_prediction, translation
+from quintain.nlp.serving import servable
+from quintain.nlp.tasks import translation_serving
 from quintain.orbit import literal_paths, saved_model_files
 
 DESCRIPTION_FILE: Final = "assets.extra/quintain.json"
 """File of a SavedModel that says what it is."""
 
-MAX_SOURCE_LENGTH: Final = 1_000
-"""Most tokens of a source unless the caller says otherwise: memory grows by the square."""
-
-_DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-_TRANSLATION_SIGNATURES: Final = {
-    "serve": _DEFAULT,
-    "serve_single": "serve_single",
-    "serve_n_best": "serve_n_best",
-    "serve_tokens": "serve_tokens",
-}
-_PREDICTION_SIGNATURES: Final = {"serve": _DEFAULT, "serve_single": "serve_single"}
-
-KINDS: Final = (translation.TranslationConfig, sentence_prediction.SentencePredictionConfig)
-"""Tasks whose models can be exported."""
+MAX_SOURCE_LENGTH: Final = translation_serving.MAX_SOURCE_LENGTH
 
 _SIGNS_OF_DAMAGE: Final = (
     tf.errors.OpError,
@@ -52,8 +40,8 @@ logger = logging.getLogger(__name__)
 class Description:
     """What an export is; kept beside it as JSON."""
 
-    kind: Literal["translation", "sentence_prediction"]
-    """What the model does."""
+    kind: str
+    """What the model does; see `ExportModule.kind`."""
 
     signatures: dict[str, str]
     """Names of the signatures by the functions that they call."""
@@ -75,6 +63,9 @@ class Description:
 
     labels: list[str] | None = None
     """Names of the classes; None of a regression."""
+
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What else the export module says of itself."""
 
     @classmethod
     def read(cls, directory: str) -> "Description":
@@ -123,6 +114,16 @@ def is_export(directory: str) -> bool:
     return any(file_io.isfile(file_paths.join(directory, name)) for name in names)
 
 
+def find_kind(directory: str) -> str:
+    """Returns what an export does; of a SavedModel that is none of ours, only that it is a model.
+
+    Raises:
+        CheckpointError: If its description is damaged.
+    """
+    is_ours = file_io.exists(file_paths.join(directory, DESCRIPTION_FILE))
+    return Description.read(directory).kind if is_ours else export_base.ExportModule.kind
+
+
 def refuse_checkpoint(checkpoint: str | None) -> None:
     """Refuses the checkpoint of a run where there is an export.
 
@@ -156,35 +157,38 @@ def export_run(
     *,
     checkpoint: str | None = None,
     overwrite: bool = False,
-    max_source_length: int | None = None,
-    **decoding: Any,
+    **options: Any,
 ) -> str:
-    """Writes the model of a run as a SavedModel, the vocabulary inside.
+    """Writes the model of a run as a SavedModel; with what it needs, such as a vocabulary, inside.
 
     The directory appears when it is complete.
 
     Args:
-        model_dir: Directory of a run of translation or of sentence prediction on text.
+        model_dir: Directory of a run; or a Keras model, see `servable.load`.
         output: Directory to write.
         checkpoint: Checkpoint to take the weights from. None takes the newest.
         overwrite: Whether an export that is already there is replaced.
-        max_source_length: Most tokens of a source to be translated; None takes
-            `MAX_SOURCE_LENGTH`.
-        **decoding: Fields of `decoding.DecodingOptions`, such as `beam_size`; those left out are
-            the run's own.
+        **options: Options of the task's `build_export_module`, such as `beam_size` of translation.
 
     Returns:
         `output`.
 
     Raises:
         CheckpointError: If there is no checkpoint, or it does not fit.
-        ConfigError: If the run is of another kind, an option does not exist or does not apply, or
+        ConfigError: If no signature can be found, an option does not exist or does not apply, or
             `output` is not empty.
     """
     target = file_paths.normal(output)
     _check_target(target, overwrite=overwrite)
-    run = trained_run.load(model_dir, KINDS, checkpoint=checkpoint)
-    module, description = _build_module(run, max_source_length, decoding)
+    found = servable.load(model_dir, checkpoint=checkpoint, options=options)
+    module = found.module
+    description = Description(
+        module.kind,
+        signatures=dict(module.function_keys),
+        checkpoint=found.checkpoint,
+        version=quintain.__version__,
+        **_sort_details(module.describe()),
+    )
     partial = _name_beside(target)
     try:
         export_base.export(module, description.signatures, partial, timestamped=False)
@@ -194,6 +198,14 @@ def export_run(
         if file_io.exists(partial):
             file_io.rmtree(partial)
     return output
+
+
+def _sort_details(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a module says of itself as fields of `Description`."""
+    known = {field.name for field in dataclasses.fields(Description)}
+    fields = {name: value for name, value in described.items() if name in known}
+    others = {name: value for name, value in described.items() if name not in known}
+    return {**fields, "details": others}
 
 
 def _name_beside(target: str) -> str:
@@ -228,36 +240,3 @@ def _put_in_place(partial: str, target: str) -> None:
     saved_model_files.delete(former, is_known=True)
     if file_io.exists(former):  # What somebody else has put there is not ours to delete.
         saved_model_files.move(former, target)
-
-
-def _build_module(
-    run: trained_run.TrainedRun, max_source_length: int | None, decoding: dict[str, Any]
-) -> tuple[export_base.ExportModule, Description]:
-    common: dict[str, Any] = {"checkpoint": run.checkpoint, "version": quintain.__version__}
-    if isinstance(run.task, translation.TranslationTask):
-        most = MAX_SOURCE_LENGTH if max_source_length is None else max_source_length
-        if most < 1:
-            raise errors.ConfigError(f"max_source_length: got {most!r}, expected an integer >= 1.")
-        options = run.model.decoding.override(**decoding)
-        module = text_modules.TextTranslation(run.task, run.model, options, most)
-        return module, Description(
-            "translation",
-            signatures=_TRANSLATION_SIGNATURES,
-            decoding=dataclasses.asdict(options),
-            max_source_length=most,
-            **common,
-        )
-    given = [*decoding, *(["max_source_length"] if max_source_length is not None else [])]
-    if given:
-        raise errors.ConfigError(
-            f"{', '.join(given)}: options of translation, but the run predicts sentences; it cuts "
-            "texts at task.train_data.seq_length."
-        )
-    predictor = text_modules.TextPrediction(run.task, run.model)
-    return predictor, Description(
-        "sentence_prediction",
-        signatures=_PREDICTION_SIGNATURES,
-        num_fields=predictor.num_fields,
-        labels=run.task.class_names,
-        **common,
-    )

@@ -1,6 +1,6 @@
 """What serves models of text by the signatures of the Model Garden: ids, or serialised examples.
 
-`quintain export` writes models that take and give text, see `text_modules`.
+`quintain export` writes models that take and give text, see `Task.build_export_module`.
 
 Shapes:
     B  examples in the batch
@@ -26,11 +26,7 @@ _IDS = ("input_word_ids", "input_mask", "input_type_ids")
 _OLD_NAMES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
 
 
-def __getattr__(name: str) -> Any:
-    path = f"{__name__}.{name}".partition(".")[2]
-    raise AttributeError(
-        reference_names.find_refusal(path) or f"module {__name__!r} has no attribute {name!r}"
-    )
+__getattr__ = reference_names.refusing(__name__)
 
 
 def features_to_int32(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -47,10 +43,22 @@ class _IdsModule(export_base.ExportModule):
     functions: ClassVar[tuple[str, ...]] = ("serve", "serve_examples")
     """The functions that may become signatures."""
 
+    @property
+    def input_word_ids_field(self) -> str:
+        """Name of the ids of words in records."""
+        return self._stored_name("input_word_ids")
+
+    @property
+    def input_type_ids_field(self) -> str:
+        """Name of the ids of segments in records."""
+        return self._stored_name("input_type_ids")
+
+    def _stored_name(self, name: str) -> str:
+        return name if self.params.use_v2_feature_names else _OLD_NAMES.get(name, name)
+
     def _parse_examples(self, examples: tf.Tensor, lengths: Mapping[str, int | None]) -> Any:
         """Returns the features of serialised examples by the names that models call them by."""
-        is_new = self.params.use_v2_feature_names
-        stored = {name: name if is_new else _OLD_NAMES.get(name, name) for name in lengths}
+        stored = {name: self._stored_name(name) for name in lengths}
         features = tf.io.parse_example(
             examples,
             {

@@ -14,7 +14,6 @@ from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs
 from quintain.core.progressive import staged_policy
 from quintain.core.saving import checkpoints
-from quintain.nlp.tasks import translation, vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ class TrainedRun:
     """A model with the weights of a checkpoint, and what it was trained as."""
 
     task: base_task.Task
-    """The task, bound to the vocabulary that the run kept."""
+    """The task, bound to the files that the run kept."""
 
     model: keras.Model
     """The model."""
@@ -35,7 +34,7 @@ class TrainedRun:
 
 def load(
     model_dir: str,
-    kinds: Sequence[type[cfg.TaskConfig]],
+    kinds: Sequence[type[cfg.TaskConfig]] | None = None,
     *,
     checkpoint: str | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -44,7 +43,8 @@ def load(
 
     Args:
         model_dir: The run's directory, with `params.yaml`, vocabulary and checkpoints.
-        kinds: Configs of the tasks that are wanted. Of a run of several tasks the first is taken.
+        kinds: Configs of the tasks that are wanted; None for any. Of a run of several tasks the
+            first is taken.
         checkpoint: Checkpoint to use, such as `runs/local/ckpt-800`. None takes the newest that is
             whole.
         overrides: Changes of the task's config.
@@ -56,25 +56,12 @@ def load(
     path = checkpoint or choose_checkpoint(model_dir)
     params = experiment_parser.load_params(model_dir)
     config = _find(params, model_dir, kinds, path)
-    config = _bind_vocabulary(config, model_dir).replace(**(overrides or {}))
+    task_cls = task_factory.find_task_cls(config)
+    config = task_cls.bind_to_run(config, model_dir).replace(**(overrides or {}))
     task = task_factory.get_task(config, logging_dir=model_dir)
     model = task.build_model()
     trained_weights.restore_trained(model, task, params, path)
     return TrainedRun(task, model, path)
-
-
-def _bind_vocabulary(config: Any, model_dir: str) -> Any:
-    """Returns a config whose vocabulary is the one that the run kept."""
-    if not isinstance(config, translation.TranslationConfig):
-        return config
-    sides: tuple[vocabulary.Side, ...] = ("source", "target")
-    for side in sides[:1] if config.share_vocabulary else sides:
-        if vocabulary.find(model_dir, side) is None:
-            raise errors.CheckpointError(
-                f"model_dir: got {model_dir!r}, which holds no {vocabulary.get_file_name(side)}, "
-                "without which the weights mean nothing. Copy it from where the run was trained."
-            )
-    return config.replace(sentencepiece_model_path="", target_sentencepiece_model_path="")
 
 
 def choose_checkpoint(model_dir: str) -> str:
@@ -95,34 +82,36 @@ def choose_checkpoint(model_dir: str) -> str:
     )
 
 
-def find_task_config(
-    model_dir: str, kinds: Sequence[type[cfg.TaskConfig]], *, checkpoint: str | None = None
-) -> Any:
-    """Returns the config of the first of a run's tasks that is of one of the kinds.
+def find_task_config(model_dir: str, *, checkpoint: str | None = None) -> Any:
+    """Returns the config of a run's task, the first of several.
 
     Args:
         model_dir: The run's directory.
-        kinds: Configs of tasks.
         checkpoint: Checkpoint of a run in stages, whose stage counts. None takes the newest.
 
     Raises:
         CheckpointError: If there is no checkpoint.
-        ConfigError: If `params.yaml` is missing or describes none of the tasks.
+        ConfigError: If `params.yaml` is missing.
     """
     path = checkpoint or choose_checkpoint(model_dir)
-    return _find(experiment_parser.load_params(model_dir), model_dir, kinds, path)
+    return _find(experiment_parser.load_params(model_dir), model_dir, None, path)
 
 
 def _find(
-    params: cfg.ExperimentConfig, model_dir: str, kinds: Sequence[type[cfg.TaskConfig]], path: str
+    params: cfg.ExperimentConfig,
+    model_dir: str,
+    kinds: Sequence[type[cfg.TaskConfig]] | None,
+    path: str,
 ) -> Any:
     for config in _list_task_configs(params, path):
-        if isinstance(config, tuple(kinds)):
+        if not isinstance(config, configs.MultiTaskConfig) and (
+            kinds is None or isinstance(config, tuple(kinds))
+        ):
             return config
-    wanted = " or ".join(kind.__name__.removesuffix("Config") for kind in kinds)
+    wanted = " or ".join(kind.__name__.removesuffix("Config") for kind in kinds or ())
     raise errors.ConfigError(
         f"model_dir: got {model_dir!r}, which holds a run of {type(params.task).__name__}, "
-        f"expected one of {wanted}."
+        f"expected one of {wanted or 'a single task'}."
     )
 
 

@@ -102,8 +102,12 @@ class Translator:
         search = {name: value for name, value in search.items() if value is not None}
         kinds = (translation.TranslationConfig,)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides={"model": search})
-        task: Any = run.task
-        return cls(run.model, task.tokenizer, task.target_tokenizer)
+        return cls.from_task(run.task, run.model)
+
+    @classmethod
+    def from_task(cls, task: Any, model: Any) -> "Translator":
+        """Returns a translator of a model and its `TranslationTask`."""
+        return cls(model, task.tokenizer, task.target_tokenizer)
 
     @classmethod
     def from_export(cls, directory: str) -> "Translator":

@@ -24,6 +24,7 @@ from quintain.nlp.data import (
 )
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import cls_head
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import bert_pretrainer
@@ -42,10 +43,14 @@ _DUMMY_MASKED: Final = 20
 class MaskedLMConfig(cfg.TaskConfig):
     """What to pretrain, on what."""
 
-    model: bert.PretrainerConfig = dataclasses.field(default_factory=bert.PretrainerConfig)
+    model: bert.PretrainerConfig = dataclasses.field(
+        default_factory=lambda: bert.PretrainerConfig(
+            cls_heads=[bert.ClsHeadConfig(inner_dim=768, dropout_rate=0.1)]
+        )
+    )
     """The model."""
 
-    scale_loss: bool = True
+    scale_loss: bool = False
     """Kept for configs of the reference; the loss is always a mean over all replicas."""
 
     vocab_file: str = ""
@@ -86,15 +91,24 @@ class MaskedLMTask(base_task.Task):
         return typing.cast(MaskedLMConfig, self.task_config).vocab_file
 
     @override
-    def build_model(self) -> keras.Model:
-        config = self._model_config
-        model = bert_pretrainer.BertPretrainer(
-            encoders.build_task_encoder(config.encoder, self.task_config),
-            cls_heads=[cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads],
-            mlm_activation=config.mlm_activation,
+    def build_model(self, params: bert.PretrainerConfig | None = None) -> keras.Model:
+        """Builds the model.
+
+        Args:
+            params: Its config; None takes `task.model`.
+        """
+        config = params or self._model_config
+        heads = [cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads]
+        return bert_pretrainer.BertPretrainerV2(
+            encoders.build_task_encoder(
+                config.encoder,
+                self.task_config,
+                uses_pooler=not all(head.inner_dim for head in config.cls_heads),
+            ),
+            mlm_activation=activations.get_approximate(config.mlm_activation),
+            mlm_initializer=keras.initializers.TruncatedNormal(stddev=config.mlm_initializer_range),
+            classification_heads=heads,
         )
-        model.build()
-        return model
 
     @override
     def initialize(self, model: keras.Model) -> None:
@@ -159,8 +173,12 @@ class MaskedLMTask(base_task.Task):
         return path
 
     @override
-    def build_losses(
-        self, labels: Any, model_outputs: Any, aux_losses: Any | None = None
+    def build_losses(  # type: ignore[override]  # as in the reference
+        self,
+        labels: Any,
+        model_outputs: Any,
+        metrics: Any | None = None,
+        aux_losses: Any | None = None,
     ) -> tf.Tensor:
         """Computes the loss of a batch.
 
@@ -168,6 +186,7 @@ class MaskedLMTask(base_task.Task):
             labels: `masked_lm_ids` and `masked_lm_weights` `[B, M]`, and `next_sentence_labels`
                 `[B, 1]` where the model has a classifier `next_sentence`.
             model_outputs: What the model returned.
+            metrics: Not used: `process_metrics` updates them.
             aux_losses: Losses that the model itself added.
 
         Returns:
@@ -203,7 +222,7 @@ class MaskedLMTask(base_task.Task):
         return context.all_reduce(tf.distribute.ReduceOp.MEAN, weight)
 
     @override
-    def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
+    def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         del training
         metrics: list[keras.metrics.Metric] = [
             token_accuracy.TokenAccuracy("masked_lm_accuracy"),
@@ -211,6 +230,7 @@ class MaskedLMTask(base_task.Task):
         ]
         if any(head.name == "next_sentence" for head in self._model_config.cls_heads):
             metrics.append(token_accuracy.TokenAccuracy("next_sentence_accuracy"))
+            metrics.append(keras.metrics.Mean(name="next_sentence_loss"))
         return metrics
 
     @override
@@ -226,8 +246,11 @@ class MaskedLMTask(base_task.Task):
             labels["masked_lm_ids"], model_outputs["mlm_logits"], weights
         )
         if "next_sentence_accuracy" in by_name and "next_sentence_labels" in labels:
-            by_name["next_sentence_accuracy"].update_state(
-                labels["next_sentence_labels"], model_outputs["next_sentence"]
+            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
+            logits = model_outputs["next_sentence"]
+            by_name["next_sentence_accuracy"].update_state(labels["next_sentence_labels"], logits)
+            by_name["next_sentence_loss"].update_state(
+                padded_cross_entropy.smoothed_cross_entropy(logits, sentences)
             )
 
     @override

@@ -27,7 +27,7 @@ from quintain.nlp.data import bert_inputs, data_loader_factory, sentence_predict
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import classification_scores
 from quintain.nlp.modeling.models import bert_classifier
-from quintain.nlp.tasks import pretrained, sentence_predictor, vocabulary
+from quintain.nlp.tasks import prediction_serving, pretrained, sentence_predictor, vocabulary
 from quintain.orbit import values
 
 DUMMY_PATH: Final = "dummy"
@@ -35,12 +35,13 @@ DUMMY_PATH: Final = "dummy"
 
 ModelConfig = config_module.ModelConfig
 SentencePredictionConfig = config_module.SentencePredictionConfig
+METRIC_TYPES = config_module.METRIC_TYPES
 TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
 predict = sentence_predictor.predict
 
 
 @task_factory.register_task_cls(SentencePredictionConfig)
-class SentencePredictionTask(base_task.Task):
+class SentencePredictionTask(prediction_serving.ServesPredictions):
     """Predicts a class, or a number, of a text or of a pair of texts.
 
     Source:
@@ -72,16 +73,6 @@ class SentencePredictionTask(base_task.Task):
     def task_config(self) -> SentencePredictionConfig:
         """The config this task was built from."""
         return self._task_config
-
-    @classmethod
-    @override
-    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
-        """Returns the commands that predict the class, or the number, of texts."""
-        del params
-        return {
-            "predict": f"quintain predict --model_dir={model_dir} < texts.txt",
-            "serve": f"quintain serve-model --model_dir={model_dir}",
-        }
 
     @property
     def metric_type(self) -> str:
@@ -127,14 +118,14 @@ class SentencePredictionTask(base_task.Task):
         self._check_vocabulary()
         encoder_config = config.encoder.get() if config.encoder.type else None
         stddev = getattr(encoder_config, "initializer_range", 0.02)
-        model = bert_classifier.BertClassifier(
-            network=encoders.build_task_encoder(config.encoder, self.task_config),
+        return bert_classifier.BertClassifier(
+            network=encoders.build_task_encoder(
+                config.encoder, self.task_config, uses_pooler=config.use_encoder_pooler
+            ),
             num_classes=self.num_classes,
             initializer=keras.initializers.TruncatedNormal(stddev=stddev),
             use_encoder_pooler=config.use_encoder_pooler,
         )
-        model.build()
-        return model
 
     def _check_vocabulary(self) -> None:
         if isinstance(self.task_config.train_data, TextConfig) and self._text_config.vocab_file:
@@ -252,7 +243,7 @@ class SentencePredictionTask(base_task.Task):
         return labels[self.label_field] if isinstance(labels, Mapping) else labels
 
     @override
-    def build_metrics(self, training: bool | None = True) -> list[keras.metrics.Metric]:
+    def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         """Returns accuracy, with the area under precision and recall of two classes; or errors."""
         del training
         if self.is_regression:

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_paths
+from quintain import errors, file_paths, reference_names
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import translation as config_module
@@ -28,11 +28,16 @@ from quintain.nlp.metrics import perplexity, token_accuracy
 from quintain.nlp.modeling import growth
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
-from quintain.nlp.tasks import reference_checkpoint, translation_report, vocabulary
+from quintain.nlp.tasks import (
+    reference_checkpoint,
+    translation_report,
+    translation_serving,
+    vocabulary,
+)
 from quintain.orbit import cluster, values
 
+__getattr__ = reference_names.refusing(__name__)
 PAD_ID = 0
-
 EncDecoder = config_module.EncDecoder
 ModelConfig = config_module.ModelConfig
 TranslationConfig = config_module.TranslationConfig
@@ -41,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 
 @task_factory.register_task_cls(TranslationConfig)
-class TranslationTask(base_task.Task):
+class TranslationTask(translation_serving.ServesTranslations):
     """A single-replica view of training, evaluating and decoding a translation model.
 
     The vocabulary comes from `sentencepiece_model_path`, or is trained from the training data the
@@ -104,18 +109,6 @@ class TranslationTask(base_task.Task):
             model_dir=self.logging_dir,
             side=side,
         )
-
-    @classmethod
-    @override
-    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
-        """Returns the commands that translate a sentence, one of the corpus of the package."""
-        path = params.validation_data.input_path
-        is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
-        sentence = "Sunday, the twenty-second of March" if is_bundled else "..."
-        return {
-            "translate": f'quintain translate --model_dir={model_dir} "{sentence}"',
-            "serve": f"quintain serve-model --model_dir={model_dir}",
-        }
 
     @override
     def initialize(self, model: keras.Model) -> None:
@@ -194,6 +187,7 @@ class TranslationTask(base_task.Task):
                 f"params: got a {type(params).__name__}, expected a WMTDataConfig."
             )
         params = params.replace(
+            batch_by=params.batch_by or "pairs",
             sentencepiece_model_path=self.vocabulary_path,
             target_sentencepiece_model_path=(
                 "" if self.task_config.share_vocabulary else self.target_vocabulary_path

@@ -9,41 +9,11 @@ from quintain.optimization.configs import choices, optimizer_config
 from quintain.optimization.configs.ranges import (
     Finite,
     Fraction,
-    Negative,
     NonNegative,
     NonPositive,
     Positive,
     Steps,
 )
-
-
-@dataclasses.dataclass
-class AdafactorKerasConfig(optimizer_config.BaseOptimizerConfig):
-    """Adafactor, as Keras has it."""
-
-    name: str = "Adafactor"
-    """Name of the optimizer."""
-
-    beta_2_decay: Negative = -0.8
-    """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
-
-    epsilon_1: Positive = 1e-30
-    """Added to squared gradients."""
-
-    epsilon_2: Positive = 1e-3
-    """Least size of a weight."""
-
-    clip_threshold: Positive = 1.0
-    """Largest root mean square of an update."""
-
-    relative_step: bool = True
-    """Whether the learning rate is at most `1 / sqrt(t)` in update `t`."""
-
-    weight_decay: NonNegative | None = None
-    """Fraction of a weight that is subtracted at each update, times the learning rate."""
-
-    exclude_from_weight_decay: list[str] | None = None
-    """Regular expressions searched for in a variable's path; a match does not decay."""
 
 
 @dataclasses.dataclass
@@ -207,8 +177,8 @@ class MuonConfig(optimizer_config.BaseOptimizerConfig):
 class OptimizerConfig(optimizer_config.ReferenceOptimizerConfig):
     """The optimizer, chosen by `type`."""
 
-    adafactor_keras: AdafactorKerasConfig = choices.choice(
-        AdafactorKerasConfig, "adafactor.AdafactorKeras"
+    adafactor_keras: optimizer_config.AdafactorKerasConfig = choices.choice(
+        optimizer_config.AdafactorKerasConfig, "adafactor.AdafactorKeras"
     )
     """Adafactor, as Keras 3 has it."""
 
@@ -229,6 +199,12 @@ class OptimizerConfig(optimizer_config.ReferenceOptimizerConfig):
 
     ftrl: FtrlConfig = choices.choice(FtrlConfig, "ftrl.Ftrl")
     """Follow the regularised leader, for sparse linear models."""
+
+    @override
+    def choices(self) -> list[str]:
+        """Returns the names that `type` may take; `slide` only where a subclass describes it."""
+        is_described = type(self.slide) is not optimizer_config.SLIDEConfig
+        return [name for name in super().choices() if name != "slide" or is_described]
 
     @override
     def check(self) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,9 @@
 """Configs of optimizers. The rules they follow are in the modules of the same names."""
 
 import dataclasses
-import re
-from collections.abc import Iterator
 
-from typing_extensions import override
-
-from quintain import errors
 from quintain.config import base_config, one_of
-from quintain.optimization.configs import choices
+from quintain.optimization.configs import adafactor_config, base_optimizer_config, choices
 from quintain.optimization.configs.ranges import (
     Fraction,
     NonNegative,
@@ -16,54 +11,9 @@ from quintain.optimization.configs.ranges import (
     Steps,
 )
 
-_PATTERN_FIELDS = (
-    "include_in_weight_decay",
-    "exclude_from_weight_decay",
-    "exclude_from_layer_adaptation",
-    "exclude_layers",
-)
-
-
-@dataclasses.dataclass
-class BaseOptimizerConfig(base_config.Config):
-    """Gradient clipping, which all optimizers share.
-
-    Gradients are clipped after they have been summed over the replicas, so that the same batch
-    gives the same update on any number of devices. `clipvalue` comes first;
-    `clipnorm` and `global_clipnorm` exclude each other.
-    """
-
-    clipnorm: Positive | None = None
-    """Largest L2 norm of one variable's gradient. None for no limit."""
-
-    clipvalue: Positive | None = None
-    """Largest absolute value of one number in a gradient. None for no limit."""
-
-    global_clipnorm: Positive | None = None
-    """Largest L2 norm of all gradients together. None for no limit."""
-
-    @override
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields a problem if both norms are limited, and for what is not a regular expression."""
-        yield from self._check_patterns()
-        if self.clipnorm is not None and self.global_clipnorm is not None:
-            yield (
-                "clipnorm",
-                f"got {errors.show(self.clipnorm)} together with "
-                f"global_clipnorm={errors.show(self.global_clipnorm)}, "
-                "expected at most one of them. Leave one out.",
-            )
-
-    def _check_patterns(self) -> Iterator[tuple[str, str]]:
-        for name in _PATTERN_FIELDS:
-            for pattern in self.as_dict().get(name) or ():
-                try:
-                    re.compile(pattern)
-                except re.error as error:
-                    yield (
-                        name,
-                        (f"got {errors.show(pattern)}, expected a regular expression: {error}."),
-                    )
+BaseOptimizerConfig = base_optimizer_config.BaseOptimizerConfig
+AdafactorConfig = adafactor_config.AdafactorConfig
+AdafactorKerasConfig = adafactor_config.AdafactorKerasConfig
 
 
 @dataclasses.dataclass
@@ -263,44 +213,47 @@ class LARSConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class AdafactorConfig(BaseOptimizerConfig):
-    """Adafactor, as T5 was trained with."""
+class SLIDEConfig(BaseOptimizerConfig):
+    """Fields of an optimizer whose rule was never published: they are read, and have no effect."""
 
-    name: str = "Adafactor"
+    name: str = "SLIDE"
     """Name of the optimizer."""
 
-    factored: bool = True
-    """Whether averages of large matrices are kept by rows and columns."""
+    beta_1: Fraction = 0.9
+    """Decay of the mean of gradients."""
 
-    multiply_by_parameter_scale: bool = True
-    """Whether steps are relative to the size of a weight."""
+    beta_2: Fraction = 0.999
+    """Decay of the mean of squared gradients."""
 
-    beta1: Fraction | None = None
-    """Decay of the mean of updates, in `[0, 1)`. None for no momentum."""
+    epsilon: NonNegative = 1e-6
+    """Added to a divisor."""
 
-    decay_rate: Positive = 0.8
-    """How fast the averages come to rest: their decay in update `t` is `1 - t ** -decay_rate`."""
+    weight_decay_rate: NonNegative = 0.0
+    """Strength of the decay of weights."""
 
-    step_offset: Steps = 0
-    """Updates that were done before, when a training is continued by another."""
+    weight_decay_type: str = "inner"
+    """Place of the decay."""
 
-    clipping_threshold: NonNegative = 1.0
-    """Largest root mean square of an update; 0 for no limit."""
+    exclude_from_weight_decay: list[str] | None = None
+    """Regular expressions of paths that do not decay."""
 
-    min_dim_size_to_factor: Steps = 128
-    """Least size of both axes of a weight that is factored."""
+    exclude_from_layer_adaptation: list[str] | None = None
+    """Regular expressions of paths that are not adapted."""
 
-    epsilon1: Positive = 1e-30
-    """Added to squared gradients."""
+    include_in_sparse_layer_adaptation: list[str] | None = None
+    """Regular expressions of paths of sparse layers."""
 
-    epsilon2: Positive = 1e-3
-    """Least size of a weight, for `multiply_by_parameter_scale`."""
+    sparse_layer_learning_rate: Positive = 0.1
+    """Learning rate of sparse layers."""
 
-    weight_decay: NonNegative | None = None
-    """Fraction of a weight that is subtracted at each update, times the learning rate."""
+    do_gradient_rescaling: bool = True
+    """Whether gradients are scaled."""
 
-    include_in_weight_decay: list[str] | None = None
-    """Regular expressions of the only paths that decay. None for all."""
+    norm_type: str = "layer"
+    """What norms are taken of."""
+
+    ratio_clip_norm: Positive = 1e5
+    """Largest ratio of norms."""
 
 
 _CLIPPED_BY_THE_OPTIMIZER = "Gradients are clipped by the optimizer: set it in optimizer.<type>."
@@ -310,13 +263,13 @@ _CLIPPED_BY_THE_OPTIMIZER = "Gradients are clipped by the optimizer: set it in o
 class EMAConfig(base_config.Config):
     """Exponential moving average of the weights."""
 
-    clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    clipnorm: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
-    clipvalue: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    clipvalue: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
-    global_clipnorm: float | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
+    global_clipnorm: Positive | None = base_config.unused(None, _CLIPPED_BY_THE_OPTIMIZER)
     """Kept for configs of the reference."""
 
     name: str = "ExponentialMovingAverage"
@@ -376,3 +329,6 @@ class ReferenceOptimizerConfig(one_of.OneOfConfig):
 
     adafactor: AdafactorConfig = choices.choice(AdafactorConfig, "adafactor.Adafactor")
     """Adafactor, as T5 was trained with."""
+
+    slide: SLIDEConfig = dataclasses.field(default_factory=SLIDEConfig)
+    """Can't be chosen: its rule was never published."""

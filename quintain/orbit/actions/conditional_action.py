@@ -3,6 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+Condition = Callable[[Any], Any]
+"""Takes the output and returns whether to act."""
+
 
 class ConditionalAction:
     """Runs an action, or several in order, if a condition holds for the output.
@@ -16,7 +19,7 @@ class ConditionalAction:
 
     def __init__(
         self,
-        condition: Callable[[Any], Any],
+        condition: Condition,
         action: Callable[[Any], Any] | Sequence[Callable[[Any], Any]],
     ) -> None:
         """Stores the condition and the action.

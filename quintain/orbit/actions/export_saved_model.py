@@ -10,6 +10,8 @@ import tensorflow as tf
 from quintain import file_io, file_paths
 from quintain.orbit import saved_model_files
 
+safe_normpath = file_paths.normal
+
 
 class ExportFileManager:
     """Names exports `{base_name}-{id}` and deletes the oldest ones.

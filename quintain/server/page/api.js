@@ -71,5 +71,3 @@ async function ask(url, options = {}) {
   const { kind, message } = told?.error ?? plain;
   throw new ApiError(kind, message, answer.status);
 }
-
-export { subscribe, watchConnection } from "./events.js";

@@ -1,7 +1,8 @@
 // @ts-check
 // The frame of the page: what is always there, and the view that the address names.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
-import { post, subscribe, watchConnection } from "./api.js";
+import { post } from "./api.js";
+import { subscribe, watchConnection } from "./events.js";
 import { useKeys, KeyHelp } from "./keys.js";
 import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";

@@ -29,6 +29,11 @@ export function colorOf(trialId, isDark = readTheme().isDark) {
   return colors[wrap(trialId - 1, colors.length)];
 }
 
+/** Returns colours by which a few kinds of things are told apart. @param {boolean} isDark */
+export function listHues(isDark) {
+  return isDark ? DARK : LIGHT;
+}
+
 /**
  * Returns the dashes of a trial's line: trials of one colour differ in them.
  * @param {number} trialId

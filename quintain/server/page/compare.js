@@ -14,8 +14,6 @@ import { sortByMetric } from "./rank.js";
 import { html, useMemo } from "./vendor/preact.js";
 import { Badge, Button, Empty, Problem } from "./widgets.js";
 
-export { CompareExperimentsView } from "./compare_experiments.js";
-
 const MAX_COLUMNS = 20;
 const NUM_BEST = 5;
 /** @type {[string, string][]} */

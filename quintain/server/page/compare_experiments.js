@@ -1,6 +1,7 @@
 // @ts-check
 /** Experiments side by side: their searches, the settings that differ, and how soon each became good. */
-import { get, getBuffer, subscribe } from "./api.js";
+import { get, getBuffer } from "./api.js";
+import { subscribe } from "./events.js";
 import { Chart } from "./chart.js";
 import { Swatch } from "./chart_parts.js";
 import { brief } from "./chart_table.js";

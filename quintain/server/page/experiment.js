@@ -1,7 +1,8 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { get, getBuffer, subscribe, watchConnection } from "./api.js";
+import { get, getBuffer } from "./api.js";
+import { subscribe, watchConnection } from "./events.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
 import { ExperimentData } from "./experiment_data.js";
@@ -39,7 +40,8 @@ const TABS = {
 export function ExperimentView({ experimentId, route, status }) {
   const { data, version, error, load } = useExperimentData(experimentId);
   const { query, setQuery } = route;
-  const selection = useMemo(() => new Set(parseIds(query.sel)), [query.sel]);
+  // A link may name trials that another experiment has, or had.
+  const selection = useMemo(() => new Set(parseIds(query.sel).filter((id) => data.rowOf(id) >= 0)), [data, query.sel, data.numRows]);
   const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
   const lastGood = useRef(() => true);
   const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
@@ -112,7 +114,7 @@ function Header({ experiment, data, version, status, props }) {
     </dl>
     ${experiment.description && format.short(experiment.description) !== nameOf(experiment) && html`
       <p class="description muted"><bdi>${clean(shorten(experiment.description))}</bdi></p>`}
-    ${experiment.reason && html`<div class="problem reason">${clean(shorten(experiment.reason))}</div>`}
+    ${experiment.reason && html`<div class=${experiment.state === "ERROR" ? "problem reason" : "muted reason"}>${clean(shorten(experiment.reason))}</div>`}
   </div>`;
 }
 

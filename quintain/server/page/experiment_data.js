@@ -33,6 +33,9 @@ const TRIAL_COLUMNS = [
 const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
 const MANY_IDS = 200;
 
+/** Of all experiments, so that what was made of one is not taken for another's. */
+let numVersions = 0;
+
 export class ExperimentData {
   /** @param {number} id @param {Source} source */
   constructor(id, source) {
@@ -187,7 +190,7 @@ export class ExperimentData {
   }
 
   #changed() {
-    this.version += 1;
+    this.version = ++numVersions;
     for (const listener of [...this.listeners]) listener();
   }
 

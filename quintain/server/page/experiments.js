@@ -1,7 +1,8 @@
 // @ts-check
 // The list of experiments.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { get, subscribe } from "./api.js";
+import { get } from "./api.js";
+import { subscribe } from "./events.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";

@@ -225,7 +225,7 @@ function toText(value) {
 function describeUnknown(name, known) {
   const names = [...new Set([...known].map(shortenName))].sort();
   const near = findNearest(name, names);
-  const hint = near ? ` Did you mean '${near}'?` : ` There are: ${names.slice(0, 20).join(", ")}.`;
+  const hint = near ? ` Did you mean '${near}'?` : ` There are: ${names.slice(0, 20).join(", ")}${names.length > 20 ? ` and ${names.length - 20} more` : ""}.`;
   return `got ${show(name)}, expected a hyperparameter, metric or column.${hint}`;
 }
 

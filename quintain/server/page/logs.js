@@ -1,7 +1,8 @@
 // @ts-check
 // What trials wrote: from the newest line backwards, and on as it comes.
 import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
-import { get, subscribe } from "./api.js";
+import { get } from "./api.js";
+import { subscribe } from "./events.js";
 import { bytes, time } from "./format.js";
 import { SHORT_CHARACTERS, clean, joinLines, levelOf, shorten, splitFound, toBlocks } from "./log_lines.js";
 import { useRoute } from "./route.js";

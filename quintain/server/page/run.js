@@ -6,10 +6,9 @@ import { RunCharts } from "./run_charts.js";
 import { RunConfig, RunEnvironment } from "./run_config.js";
 import { useRecords, usePolled } from "./run_live.js";
 import { RunSamples } from "./run_samples.js";
-import { Steps } from "./runs.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html, useEffect, useMemo } from "./vendor/preact.js";
-import { Badge, Empty, Loading, Problem, Tabs } from "./widgets.js";
+import { Badge, Empty, Loading, Problem, Steps, Tabs } from "./widgets.js";
 
 const MOST_ROWS = 200;
 

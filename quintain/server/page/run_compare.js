@@ -5,10 +5,9 @@ import * as format from "./format.js";
 import { RunCharts } from "./run_charts.js";
 import { findDifferences } from "./run_data.js";
 import { useRecords } from "./run_live.js";
-import { Steps } from "./runs.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html, useEffect, useState } from "./vendor/preact.js";
-import { Badge, Button, Loading, Problem } from "./widgets.js";
+import { Badge, Button, Loading, Problem, Steps } from "./widgets.js";
 
 /** @param {{runs: any[], route: import("./route.js").Route}} props */
 export function RunCompare({ runs, route }) {

@@ -6,7 +6,7 @@ import { sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html } from "./vendor/preact.js";
-import { Badge, Button, Empty, Loading, Problem, Progress } from "./widgets.js";
+import { Badge, Button, Empty, Loading, Problem, Steps } from "./widgets.js";
 
 const MOST_COMPARED = 8; // There are as many colours.
 const COMMAND = "quintain train --experiment=translation/local --model_dir=runs/local";
@@ -72,14 +72,6 @@ function RunTable({ runs, chosen, route }) {
       <td class="number">${format.number(run.metrics[metric])}</td>
       <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`)}</tbody></table></div>
     ${!shown.length && html`<p class="muted">No run has “${find}” in its name.</p>`}`;
-}
-
-/** How far a run is. @param {{run: any}} props */
-export function Steps({ run }) {
-  if (run.state !== "running" || !run.train_steps) {
-    return html`${format.number(run.step)}${run.train_steps ? html`<span class="muted"> of ${format.number(run.train_steps)}</span>` : null}`;
-  }
-  return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
 }
 
 function NoRuns() {

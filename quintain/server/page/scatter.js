@@ -1,9 +1,11 @@
 // @ts-check
 /** Slices and scatter plots: hyperparameters against the metric, or against each other. */
 import { useSame, useVersion } from "./chart_data.js";
-import { Check, Choice, ShadeLegend, TrialTip } from "./chart_parts.js";
+import { Check, Choice, ShadeLegend, Swatch, TrialTip } from "./chart_parts.js";
+import { listCategories } from "./axes.js";
+import { nameOf } from "./brush.js";
 import { ChartTable } from "./chart_table.js";
-import { listShades, shadeOf, useTheme } from "./colors.js";
+import { listHues, listShades, shadeOf, useTheme } from "./colors.js";
 import { readRange, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
 import { Plot } from "./plot.js";
@@ -36,9 +38,9 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
   const isMetric = data.column(y)?.source !== "hparam";
   const isPaired = x !== "" && !isMetric;
   const isNumeric = (/** @type {string} */ key) => data.column(key) !== undefined && data.get(key) instanceof Float64Array;
-  const color = isNumeric(query.sc) ? query.sc : query.sc !== "none" && isPaired ? metricKey(data) : "";
+  const color = data.column(query.sc) ? query.sc : query.sc !== "none" && isPaired ? metricKey(data) : "";
   const shading = useMemo(() => shade(data, color, theme), [data, version, color, theme]);
-  const rows = useMemo(() => (color ? sortByMetric(/** @type {Float64Array} */ (data.get(color)), shown, isSmallerBetter(data, color)).reverse() : Array.from(shown)),
+  const rows = useMemo(() => (isNumeric(color) ? sortByMetric(/** @type {Float64Array} */ (data.get(color)), shown, isSmallerBetter(data, color)).reverse() : Array.from(shown)),
     [data, version, shown, color]);
   const pick = (/** @type {number} */ row) => {
     const next = new Set(selection);
@@ -50,7 +52,8 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
   const shared = { data, version, rows, y, color, shading, selection, theme, pick, route };
   return html`<section class="scatter">
     <${Controls} data=${data} varying=${varying} x=${x} y=${y} color=${color} isMetric=${isMetric} route=${route} />
-    ${color && html`<${ShadeLegend} label=${data.column(color)?.label ?? color} ...${shading} />`}
+    ${color && (shading.names ? html`<${NameLegend} label=${data.column(color)?.label ?? color} ...${shading} />`
+      : html`<${ShadeLegend} label=${data.column(color)?.label ?? color} ...${shading} />`)}
     ${!rows.length && html`<${Empty} title="No trial passes the filter"><p>Widen the filter to see points.</p><//>`}
     ${rows.length > 0 && !across.length && html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters. Choose what is across above.</p><//>`}
     ${!x && html`<${Hidden} count=${countHidden(data.get(y), rows)} />`}
@@ -66,14 +69,14 @@ function Controls({ data, varying, x, y, color, isMetric, route }) {
   const { query, setQuery } = route;
   const option = (/** @type {any} */ column) => /** @type {[string, string]} */ ([column.key, column.label]);
   const others = data.columns.filter((/** @type {any} */ column) => column.source !== "hparam" && data.get(column.key) instanceof Float64Array);
-  const numeric = data.columns.filter((/** @type {any} */ column) => data.get(column.key) instanceof Float64Array);
+  const colors = data.columns.filter((/** @type {any} */ column) => data.get(column.key) instanceof Float64Array || column.source === "hparam" || column.key === "state");
   const isLog = (/** @type {"x" | "y"} */ name) => isLogAxis(data, name === "x" ? x : y, query, name);
   return html`<div class="chart-controls">
     <${Choice} label="Across" value=${x} options=${[["", "each hyperparameter"], ...varying.map(option), ...others.map(option)]}
       onChange=${(/** @type {string} */ key) => setQuery({ sx: key || null, sxlog: null, sz: null })} />
     <${Choice} label="Up" value=${y} options=${[...others.map(option), ...varying.map(option)]}
       onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} />
-    <${Choice} label="Colour" value=${color || "none"} options=${[["none", "none"], ...numeric.map(option)]}
+    <${Choice} label="Colour" value=${color || "none"} options=${[["none", "none"], ...colors.map(option)]}
       onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} />
     ${x && html`<${Check} label="log across" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
     <${Check} label="log up" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
@@ -162,9 +165,22 @@ function isLogAxis(data, key, query, name) {
   return said === undefined ? data.column(key)?.log === true : said === "1";
 }
 
+/** The colours of names; those without a colour of their own are together. @param {{label: string, names: string[], shades: string[]}} props */
+function NameLegend({ label, names, shades }) {
+  return html`<div class="name-legend" role="img" aria-label=${`Colours of ${label}`}><span>${label}</span>
+    ${shades.map((color, i) => html`<span class="nowrap"><${Swatch} color=${color} dash=${[]} /> <bdi>${names[i]}</bdi></span>`)}
+    ${names.length > shades.length && html`<span class="muted">and ${names.length - shades.length} more in grey</span>`}</div>`;
+}
+
 /** @param {any} data @param {string} key @param {import("./colors.js").Theme} theme */
 function shade(data, key, theme) {
   const values = key ? data.get(key) : new Float64Array(0);
+  if (!(values instanceof Float64Array)) {
+    const names = listCategories(values);
+    const shades = listHues(theme.isDark).slice(0, names.length);
+    const places = new Map(names.slice(0, shades.length).map((name, i) => [name, i]));
+    return { lo: 0, hi: 1, names, shades, rowShades: Int16Array.from(values, (/** @type {unknown} */ value) => places.get(nameOf(value)) ?? -1) };
+  }
   const [lo, hi] = findUsualExtent([values], false) ?? [0, 1];
   const { toUnit } = buildScale(lo, hi);
   return { lo, hi, shades: listShades(theme.isDark, isSmallerBetter(data, key)), rowShades: Int16Array.from(values, (value) => shadeOf(toUnit(value))) };

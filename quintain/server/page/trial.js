@@ -2,7 +2,8 @@
 // One trial: what it is, how it goes, what it left.
 import { html, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
 import { TrialActions } from "./actions.js";
-import { get, getBuffer, subscribe } from "./api.js";
+import { get, getBuffer } from "./api.js";
+import { subscribe } from "./events.js";
 import { ConfigView, Fields } from "./config_view.js";
 import { duration, number, time } from "./format.js";
 import { flatten, readSpace } from "./hparams.js";

@@ -39,7 +39,7 @@ function Row({ checkpoint, isLatest, onDelete }) {
       <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
       <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
       <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
-        <${ExportModel} uuid=${uuid} /> <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
+        ${" "}<${ExportModel} uuid=${uuid} /> <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
     ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
       <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"
         ? html`<a href=${fileAddress(uuid, name)} download>${clean(name)}</a>` : clean(name)} <span class="muted">${bytes(/** @type {number} */ (size))}</span></li>`)}</ul></td></tr>`}`;

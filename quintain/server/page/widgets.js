@@ -1,7 +1,7 @@
 // @ts-check
 // Small parts that every view uses.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { percent } from "./format.js";
+import { number, percent } from "./format.js";
 
 /** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
  *   label?: string, pressed?: boolean, type?: string, children?: any}} props */
@@ -23,6 +23,14 @@ export function Progress({ share, label = "progress" }) {
       aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.floor(width * 100)}>
     <span class="progress-track"><span class="progress-bar" style=${{ width: `${width * 100}%` }}></span></span>
     <span class="progress-text">${percent(width)}</span></span>`;
+}
+
+/** How far a run is. @param {{run: any}} props */
+export function Steps({ run }) {
+  if (run.state !== "running" || !run.train_steps) {
+    return html`${number(run.step)}${run.train_steps ? html`<span class="muted"> of ${number(run.train_steps)}</span>` : null}`;
+  }
+  return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;
 }
 
 /** Says what is not there, and what to do next. @param {{title: string, children?: any}} props */

@@ -93,7 +93,7 @@ def read_page(
     level: log_levels.LogLevel = log_levels.LogLevel.INFO,
 ) -> log_pages.Page:
     """Returns which lines a request asks for."""
-    return log_pages.Page(after, before, limit, last, source, contains, level)
+    return log_pages.Page(after, before, limit, last, source, contains, level=level)
 
 
 def read_selection(

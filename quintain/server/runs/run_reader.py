@@ -33,17 +33,26 @@ _CHECKPOINT_FILE: Final = re.compile(
 _FORMER_FILE: Final = re.compile(rf"{re.escape(run_index.PARAMS_FILE)}\.\d{{1,6}}")
 
 
+_BRIEF: Final = re.compile(
+    # As `quintain train` writes it: a name, and a number directly below `trainer`.
+    r"^(?P<name>experiment: [A-Za-z][\w./-]*)$"
+    r"|^(?P<steps>trainer:\n(?:  .*\n)*?  train_steps: \d{1,15})$",
+    re.MULTILINE,
+)
+
+
 class RunReader:
     """Reads runs. Settings are kept until their file changes, for they are slow to read."""
 
     def __init__(self) -> None:
         self._settings: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
+        self._briefs: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
         self._lock = threading.Lock()
 
     def summarize(self, found: run_index.FoundRun) -> training_run.TrainingRun:
         """Returns what a list shows of a run."""
         directory = found.path
-        settings, problem = self._read_settings(directory)
+        settings, problem = self._read_settings(directory, is_brief=True)
         training = run_lines.read_last(directory / TRAINING_FILE)
         evaluation = run_lines.read_last(directory / EVALUATIONS_FILE)
         lasts = [entry for entry in (training, evaluation) if entry is not None]
@@ -118,10 +127,19 @@ class RunReader:
         """Forgets the settings of runs that are not listed any more."""
         kept = set(paths)
         with self._lock:
-            self._settings = {path: known for path, known in self._settings.items() if path in kept}
+            for settings in (self._settings, self._briefs):
+                for path in settings.keys() - kept:
+                    del settings[path]
 
-    def _read_settings(self, directory: pathlib.Path) -> tuple[dict[str, Any], str]:
-        """Returns the settings of a run, and why they can't be read, if so."""
+    def _read_settings(
+        self, directory: pathlib.Path, *, is_brief: bool = False
+    ) -> tuple[dict[str, Any], str]:
+        """Returns the settings of a run, and why they can't be read, if so.
+
+        Args:
+            directory: The run.
+            is_brief: Whether what a list shows of them is enough, which is there much sooner.
+        """
         path = directory / run_index.PARAMS_FILE
         try:
             found = path.lstat()
@@ -129,11 +147,13 @@ class RunReader:
             return {}, f"{run_index.PARAMS_FILE}: {error.strerror}."
         mark = (found.st_mtime_ns, found.st_size, found.st_ino)
         with self._lock:
-            known = self._settings.get(directory)
+            kept = [self._settings, *([self._briefs] if is_brief else [])]
+            known = next((one for each in kept if (one := each.get(directory))), None)
         if known is None or known[0] != mark:
-            known = (mark, *_parse_settings(path))
+            brief = _find_brief(path) if is_brief else None
+            known = (mark, *((brief, "") if brief else _parse_settings(path)))
             with self._lock:
-                self._settings[directory] = known
+                (self._briefs if brief else self._settings)[directory] = known
         return known[1], known[2]
 
 
@@ -148,6 +168,23 @@ def _parse_settings(path: pathlib.Path) -> tuple[dict[str, Any], str]:
     if not isinstance(content, dict):
         return {}, f"{path.name}: expected names with values."
     return content, ""
+
+
+def _find_brief(path: pathlib.Path) -> dict[str, Any] | None:
+    """Returns what a list shows of settings, or None if they are not as `quintain train` writes.
+
+    To parse them all takes fifty times as long, which counts where there are many runs.
+    """
+    found = run_lines.read_text(path, _MAX_PARAMS_BYTES)
+    if found is None or found[1] or not found[0].endswith("\n"):
+        return None
+    parts = {match.lastgroup: match[0] for match in _BRIEF.finditer(found[0])}
+    if parts.keys() != {"name", "steps"}:
+        return None
+    return {
+        "experiment": parts["name"].partition(" ")[2],
+        "trainer": {"train_steps": int(parts["steps"].rpartition(" ")[2])},
+    }
 
 
 def _find_train_steps(settings: Mapping[str, Any]) -> int | None:

@@ -10,6 +10,10 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
+
+__getattr__ = reference_names.refusing(__name__)
+
 logger = logging.getLogger(__name__)
 
 

@@ -78,11 +78,13 @@ class MockTask(base_task.Task):
         return tf.data.Dataset.from_tensors((tf.zeros([2, 2]), tf.zeros([2, 1], tf.int32))).repeat()
 
     def aggregate_logs(
-        self, state: dict[str, list[Any]] | None = None, step_logs: Mapping[str, Any] | None = None
+        self,
+        state: dict[str, list[Any]] | None = None,
+        step_outputs: Mapping[str, Any] | None = None,
     ) -> dict[str, list[Any]]:
         """Keeps the numbers of all batches."""
         state = {} if state is None else state
-        for name, parts in (step_logs or {}).items():
+        for name, parts in (step_outputs or {}).items():
             state.setdefault(name, []).append(np.stack([np.asarray(part) for part in parts]))
         return state
 

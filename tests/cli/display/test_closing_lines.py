@@ -35,7 +35,7 @@ def test_a_finished_run_shows_its_metrics_and_how_to_use_it(capsys):
         "  serve:          quintain serve-model --model_dir='my runs'",
         "  train longer:   quintain train --model_dir='my runs' --set trainer.train_steps=16",
         "  evaluate:       quintain train --mode=eval --model_dir='my runs'",
-        "  look at curves: tensorboard --logdir='my runs'",
+        "  look at curves: quintain tensorboard --run='my runs'",
     ]
 
 
@@ -48,7 +48,7 @@ def test_a_run_that_was_stopped_can_be_gone_on_with(capsys):
     assert lines[4:] == [
         "  resume:         quintain train --model_dir='my runs' --import=mine "
         "--set trainer.early_stopping.patience=N",
-        "  look at curves: tensorboard --logdir='my runs'",
+        "  look at curves: quintain tensorboard --run='my runs'",
     ]
 
 

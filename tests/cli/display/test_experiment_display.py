@@ -4,7 +4,8 @@ import io
 import pytest
 from rich import console
 
-from quintain.cli.display import experiment_display, screens, snapshot
+from quintain.cli.display import experiment_display, snapshot
+from quintain.terminal import screens
 
 
 @pytest.fixture

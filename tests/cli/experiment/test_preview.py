@@ -144,6 +144,20 @@ def test_all_mistakes_are_shown_at_once_with_file_and_line(quintain, write):
     assert f"{path}:5: hyperparameters.lr.maxval: got -9" in stderr
 
 
+def test_a_config_may_be_laid_over_a_template(quintain, write, tmp_path):
+    templates = tmp_path / "home" / "templates"
+    templates.mkdir(parents=True)
+    (templates / "team.yaml").write_text(ASHA)
+    path = write("searcher: {max_trials: 4}\n")
+
+    for template in ("team", templates / "team.yaml"):
+        code, stdout, _ = quintain("experiment", "preview", path, "--template", template, "--json")
+        assert (code, json.loads(stdout)["num_trials"]) == (0, 4)
+    code, _, stderr = quintain("experiment", "preview", path, "--template", "taem")
+    assert code == 2
+    assert "There are: team. Did you mean 'team'?" in stderr
+
+
 def test_a_grid_that_is_too_large_is_refused(quintain, write):
     path = write(
         "searcher: {name: grid, metric: a, max_steps: 1}\n"

@@ -44,6 +44,14 @@ def test_only_a_strictly_better_evaluation_replaces_the_best(tmp_path):
     assert exporter.best_ckpt_path == str(tmp_path / "best_ckpt-40")
 
 
+def test_numbers_are_written_without_arrays(tmp_path):
+    logs = {"score": tf.constant([1.0]), "image": tf.zeros([2, 2]), "per_class": [1.0, 2.0]}
+
+    make(tmp_path).maybe_export_checkpoint(tf.train.Checkpoint(), {**logs, "a": logs}, 5)
+
+    assert read_info(tmp_path) == {"score": 1.0, "a": {"score": 1.0}, "best_ckpt_global_step": 5}
+
+
 def test_lower_is_better_if_the_config_says_so(tmp_path):
     assert export(make(tmp_path, comp="lower"), [1.0, 2.0, 0.5]) == [True, False, True]
 

@@ -6,14 +6,14 @@ from quintain import errors
 from quintain.nlp.data import pretrain_dynamic_dataloader as loaders
 
 
-def write(path, lengths, num_masked=2):
+def write(path, lengths, num_masked=2, padding=0):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for number, length in enumerate(lengths):
             integers = {
-                "input_word_ids": [number + 1] * length,
-                "input_mask": [1] * length,
-                "input_type_ids": [0] * length,
-                "position_ids": list(range(length)),
+                "input_word_ids": [number + 1] * length + [0] * (padding - length),
+                "input_mask": [1] * length + [0] * (padding - length),
+                "input_type_ids": [0] * max(length, padding),
+                "position_ids": list(range(max(length, padding))),
                 "masked_lm_positions": [1, 0],
                 "masked_lm_ids": [9, -1],
                 "next_sentence_labels": [number % 2],
@@ -45,8 +45,9 @@ def load(params, *context):
 
 
 @pytest.mark.slow
-def test_sequences_are_padded_to_the_shortest_length_that_holds_them(tmp_path):
-    path = write(tmp_path / "a.tfrecord", [3, 4, 5, 8, 9, 12, 1])
+@pytest.mark.parametrize("padding", [0, 12])
+def test_sequences_are_padded_to_the_shortest_length_that_holds_them(tmp_path, padding):
+    path = write(tmp_path / "a.tfrecord", [3, 4, 5, 8, 9, 12, 1], padding=padding)
 
     batches = list(load(make_params(path, is_training=False)))
 

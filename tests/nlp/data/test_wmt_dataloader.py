@@ -63,6 +63,7 @@ def make_params(vocabulary, tsv):
             "input_path": tsv,
             "is_training": True,
             "global_batch_size": 640,
+            "batch_by": "pairs",
             "max_seq_length": 64,
             "sentencepiece_model_path": vocabulary,
             "seed": 3,
@@ -364,6 +365,23 @@ def test_static_batches_of_records_have_one_shape(make_params, records):
     batches = _take(iter(_load(params)), 55)
 
     assert {batch[name].shape for batch in batches for name in batch} == {(10, 64)}
+
+
+def test_evaluation_by_tokens_gives_the_batches_of_the_reference(make_params, tmp_path):
+    pairs = [("1 " * n, "2") for n in (3, 1, 3, 2, 1, 1)]
+    path = _write_records(tmp_path / "e.tfrecord", pairs, unique_ids=range(6))
+    params = _record_params(
+        make_params, path, is_training=False, batch_by=None, max_seq_length=10,
+        global_batch_size=24, has_unique_id=True,
+    )  # fmt: skip
+
+    batches = _take(iter(_load(params)), 10)
+
+    # Pairs of less than 8 tokens by three, whatever is left at the end.
+    assert [batch["unique_id"].tolist() for batch in batches] == [[0, 1, 2], [3, 4, 5]]
+    assert batches[0]["unique_id"].dtype == np.int32
+    with pytest.raises(errors.ConfigError, match="token budget is too small"):
+        _load(params.replace(global_batch_size=10))
 
 
 def test_records_for_evaluation_are_ordered_by_their_unique_id(make_params, tmp_path):

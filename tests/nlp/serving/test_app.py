@@ -10,18 +10,26 @@ from quintain.nlp.serving import app, served_model
 
 
 def check(texts):
+    served_model.check_texts(texts, 1, served_model.MAX_TEXT_BYTES)
     for number, text in enumerate(texts, start=1):
         if "long" in text:
             raise errors.DataError(f"text {number}: has 9 tokens, expected at most 5.")
+    return texts
 
 
 def translate(texts):
     return [{"text": text.upper(), "score": -1.0} for text in texts]
 
 
+def build_model(run, check):
+    return served_model.ServedModel(
+        "translation", run, check, example="a", path="/translate", result="translations"
+    )
+
+
 @pytest.fixture
 def client():
-    model = served_model.ServedModel("translation", translate, check)
+    model = build_model(translate, check)
     with testclient.TestClient(app.build_app(model)) as opened:
         yield opened
 
@@ -65,9 +73,11 @@ def test_pairs_of_texts_are_predicted():
     def predict(texts):
         return [{"label": "same" if first == second else "other"} for first, second in texts]
 
-    model = served_model.ServedModel(
-        "sentence_prediction", predict, lambda texts: None, num_fields=2
-    )
+    def check_pairs(texts):
+        served_model.check_texts(texts, 2, 100)
+        return texts
+
+    model = served_model.ServedModel("sentence_prediction", predict, check_pairs, example=["a"] * 2)
     with testclient.TestClient(app.build_app(model)) as client:
         answer = client.post("/predict", json={"texts": [["a", "a"], ["a", "b"]]})
         assert answer.json() == {"predictions": [{"label": "same"}, {"label": "other"}]}
@@ -84,7 +94,7 @@ def test_a_full_queue_is_told_to_come_again_and_a_late_answer_is_given_up():
         assert is_open.wait(60)
         return translate(texts)
 
-    model = served_model.ServedModel("translation", wait, check)
+    model = build_model(wait, check)
     served = app.build_app(model, max_queue=1, timeout_secs=0.2)
     with testclient.TestClient(served) as client:
         late = client.post("/translate", json={"texts": ["a"]})
@@ -107,7 +117,7 @@ def test_health_and_metrics_say_what_happens(client):
 
 
 def serve(run, **settings):
-    model = served_model.ServedModel("translation", run, check)
+    model = build_model(run, check)
     return testclient.TestClient(app.build_app(model, **settings))
 
 
@@ -207,7 +217,7 @@ def test_json_may_be_called_a_form_and_nothing_else(client, kind, status):
 )
 @pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
 def test_pages_of_other_sites_can_not_ask(headers, status, kind):
-    model = served_model.ServedModel("translation", translate, check)
+    model = build_model(translate, check)
     with testclient.TestClient(app.build_app(model, hosts=["a.example"])) as client:
         headers = {**headers, "Content-Type": kind}
         answer = client.post("/translate", content=b'{"texts": ["a"]}', headers=headers)
@@ -217,9 +227,10 @@ def test_pages_of_other_sites_can_not_ask(headers, status, kind):
 
 def test_a_text_that_is_too_long_for_certain_is_not_cut_into_tokens():
     def fail_to_check(texts):
+        served_model.check_texts(texts, 1, 100)
         pytest.fail("it is looked at")
 
-    model = served_model.ServedModel("translation", translate, fail_to_check, max_text_bytes=100)
+    model = build_model(translate, fail_to_check)
     with testclient.TestClient(app.build_app(model)) as client:
         answer = client.post("/translate", json={"texts": ["a", "ä" * 51]})
         assert answer.status_code == 422
@@ -255,7 +266,7 @@ def test_what_a_client_did_not_wait_for_is_not_run():
         assert is_open.wait(60)
         return translate(texts)
 
-    model = served_model.ServedModel("translation", wait, check)
+    model = build_model(wait, check)
     served = app.build_app(model, max_batch_size=1)
 
     async def post(text, *, leaves):

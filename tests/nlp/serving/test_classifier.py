@@ -125,9 +125,9 @@ def test_a_batch_size_below_one_is_an_error(run):
 
 
 def test_what_is_for_translation_only_is_refused(classifier_dir, tmp_path):
-    with pytest.raises(errors.ConfigError, match="beam_size, max_source_length: options of transl"):
+    with pytest.raises(errors.ConfigError, match=r"beam_size, max_source_length: .* takes no"):
         served_model.load(classifier_dir, beam_size=2, max_source_length=3)
-    with pytest.raises(errors.ConfigError, match="max_source_length: options of translation"):
+    with pytest.raises(errors.ConfigError, match=r"max_source_length: .* takes no opt"):
         exporter.export_run(classifier_dir, str(tmp_path / "x"), max_source_length=3)
     assert list(tmp_path.iterdir()) == []
 

@@ -29,7 +29,11 @@ def ask(caplog):
         assert all(isinstance(text, str) for row in texts for text in row)
         return [{"label": "a"} for _ in texts]
 
-    model = served_model.ServedModel("sentence_prediction", predict, lambda _: None, num_fields=2)
+    def check(texts):
+        served_model.check_texts(texts, 2, served_model.MAX_TEXT_BYTES)
+        return texts
+
+    model = served_model.ServedModel("sentence_prediction", predict, check, example=["a", "b"])
     served = app.build_app(model, max_queue=200)
     with testclient.TestClient(served, raise_server_exceptions=False) as client:
 

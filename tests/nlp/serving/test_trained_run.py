@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from quintain import errors
-from quintain.nlp.serving import exporter, trained_run
+from quintain.nlp.serving import servable, trained_run
 from quintain.nlp.tasks import sentence_prediction, translation
 
 
@@ -13,7 +13,7 @@ def copy(model_dir, tmp_path):
 
 
 def load(directory, **arguments):
-    return trained_run.load(str(directory), exporter.KINDS, **arguments)
+    return trained_run.load(str(directory), **arguments)
 
 
 @pytest.mark.slow
@@ -78,12 +78,15 @@ def test_a_checkpoint_of_another_architecture_is_an_error(model_dir, classifier_
     assert "Traceback" not in str(caught.value)
 
 
-def test_a_run_without_text_is_an_error_of_its_data(make_classifier_run, tmp_path):
-    directory = make_classifier_run(text_fields=[], label_names=["de", "en", "fr"])
+@pytest.mark.slow
+def test_a_run_on_records_serves_their_token_ids(make_classifier_run):
+    data = {"input_path": "dummy", "seq_length": 16}
+    names = ["de", "en", "fr"]
+    directory = make_classifier_run(text_fields=[], label_names=names, validation_data=data)
 
-    with pytest.raises(errors.ConfigError, match="train_data: got a SentencePredictionDataConfig"):
-        exporter.export_run(directory, str(tmp_path / "export"))
-    assert list(tmp_path.iterdir()) == []
+    module = servable.load(directory).module
+
+    assert sorted(module.input_spec) == ["input_mask", "input_type_ids", "input_word_ids"]
 
 
 def test_other_kinds_of_runs_are_named(model_dir):

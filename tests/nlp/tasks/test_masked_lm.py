@@ -122,11 +122,10 @@ def test_yaml_gives_sizes_and_gin_gives_internals():
 
     model = task_factory.get_task(parsed.params.task).build_model()
 
-    assert len(model.encoder.blocks) == 2
-    for block in model.encoder.blocks:
-        assert isinstance(block.attention, talking_heads_attention.TalkingHeadsAttention)
-        assert block.attention.init_stddev == 0.01
-        assert isinstance(block.feed_forward, gated_feedforward.GatedFeedforward)
+    assert len(model.encoder_network.hidden_layers) == 2
+    for block in model.encoder_network.hidden_layers:
+        assert isinstance(block.self_attention, talking_heads_attention.TalkingHeadsAttention)
+        assert isinstance(block.feedforward_block, gated_feedforward.GatedFeedforward)
 
 
 @pytest.mark.slow
@@ -137,7 +136,7 @@ def test_the_example_of_yaml_and_gin_trains(tmp_path, capsys):
 
     assert code == 0, capsys.readouterr().err
     assert (
-        "TalkingHeadsAttention.init_stddev"
+        "GatedFeedforward.use_gate"
         in (tmp_path / "operative_config.train_and_eval.gin").read_text()
     )
 

@@ -154,7 +154,11 @@ def shard(packed: PackedPairs, *, num_shards: int, index: int) -> PackedPairs:
 
 
 def build_evaluation_dataset(
-    packed: PackedPairs, *, batch_size: int, padded_length: int | None
+    packed: PackedPairs,
+    *,
+    batch_size: int,
+    padded_length: int | None,
+    has_unique_id: bool = True,
 ) -> tf.data.Dataset:
     """Returns every pair once, in order; the last batch may be smaller.
 
@@ -162,13 +166,26 @@ def build_evaluation_dataset(
         packed: The pairs.
         batch_size: Pairs in a batch.
         padded_length: Length to pad both sides to. None: the longest of the batch.
+        has_unique_id: Whether batches have the numbers of their pairs.
 
     Returns:
-        `inputs` `[B, S]` int32, `targets` `[B, T]` int32, `unique_id` `[B]` int64.
+        `inputs` `[B, S]` int32, `targets` `[B, T]` int32, and `unique_id` `[B]` int32 if asked for.
     """
-    gather = _Gather(packed, padded_length, has_unique_id=True)
+    gather = _Gather(packed, padded_length, has_unique_id=has_unique_id)
     dataset = tf.data.Dataset.range(len(packed.unique_ids)).batch(batch_size)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def build_evaluation_examples(packed: PackedPairs, has_unique_id: bool) -> tf.data.Dataset:
+    """Returns every pair once, in order, one by one: `inputs` `[S]` and `targets` `[T]`, int32.
+
+    Args:
+        packed: The pairs.
+        has_unique_id: Whether they have their number, `unique_id` int32.
+    """
+    return build_evaluation_dataset(
+        packed, batch_size=1, padded_length=None, has_unique_id=has_unique_id
+    ).unbatch()
 
 
 def build_static_training_dataset(
@@ -302,7 +319,7 @@ class _Gather:
         self._shape = [None, padded_length]
         self._has_unique_id = has_unique_id
         with tf.device("CPU:0"):
-            self._unique_ids = tf.constant(packed.unique_ids)
+            self._unique_ids = tf.constant(packed.unique_ids, tf.int32)
 
     def __call__(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the batch of pairs `rows`, `[B]` integer."""

@@ -1,4 +1,4 @@
-"""Multi-head attention with fused projections.
+"""Multi-head attention: Keras' own, one with a cache, and one with fused projections.
 
 Shapes:
     B  examples in the batch
@@ -10,93 +10,123 @@ Shapes:
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import MutableMapping
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
+from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import dropout, packed_rows
+from quintain.modeling import tf_utils
+from quintain.nlp.modeling.layers import dropout, layer_arguments, packed_rows, projection
 
-MASKED_SCORE = -1e4
+MultiHeadAttention = keras.layers.MultiHeadAttention
+EinsumDense = keras.layers.EinsumDense
+
+MASKED_SCORE: Final = -1e4
 """Added to the scores of masked positions: far below any score, and finite in float16."""
 
 
-class Projection(keras.layers.Layer):
-    """A dense layer computed as one matrix product over all positions."""
+def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
+    """Returns what a mask adds to the scores.
 
-    def __init__(
-        self, width: int, *, num_parts: int = 1, use_bias: bool, gain: float = 1.0, **kwargs: Any
-    ) -> None:
-        """Stores the sizes.
+    Args:
+        mask: `[B, Q, K]`, any type: 1 where a position may be attended to, 0 where not. `Q` may be
+            1, and `B` too, where all are the same.
+        dtype: Float type of the scores.
+
+    Returns:
+        `[B, 1, Q, K]`: 0, or so little that nothing else counts, even where all is masked.
+    """
+    dtype = tf.as_dtype(dtype)
+    lowest = -3e4 if dtype == tf.float16 else -1e9
+    return ((1.0 - tf.cast(mask, dtype)) * tf.constant(lowest, dtype))[:, tf.newaxis]
+
+
+def update_cache(
+    key: tf.Tensor, value: tf.Tensor, cache: MutableMapping[str, tf.Tensor], step: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Puts the keys and values of new positions into a cache, and returns those of all.
+
+    Args:
+        key: `[B, Q, H, D / H]`, of the new positions.
+        value: Likewise.
+        cache: `key` and `value`, `[B, K, H, D / H]`; it is changed.
+        step: Place of the one new position in a cache of fixed length, which is 0 there; None
+            appends to the cache.
+    """
+    new = {"key": key, "value": value}
+    for name, entries in new.items():
+        former = tf.cast(cache[name], entries.dtype)
+        if step is None:
+            cache[name] = tf.concat([former, entries], axis=1)
+        else:
+            place = tf.one_hot(step, tf.shape(former)[1], dtype=entries.dtype)  # [K]
+            cache[name] = former + entries * tf.reshape(place, [1, -1, 1, 1])
+    return cache["key"], cache["value"]
+
+
+@keras.saving.register_keras_serializable(package="Text")
+class CachedAttention(keras.layers.MultiHeadAttention):
+    """Keras' attention, with a cache of keys and values for decoding one position at a time."""
+
+    @override
+    def call(
+        self,
+        query: tf.Tensor,
+        value: tf.Tensor,
+        key: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        cache: MutableMapping[str, tf.Tensor] | None = None,
+        decode_loop_step: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Any, ...]:
+        """Attends, and puts the keys and values into the cache.
 
         Args:
-            width: Output width of each part.
-            num_parts: Projections computed at once and returned side by side.
-            use_bias: Whether to add a bias.
-            gain: Factor of the Glorot-uniform limits of the initial weights.
-            **kwargs: Arguments of a Keras layer.
+            query: `[B, Q, D]`.
+            value: `[B, K, D]`.
+            key: `[B, K, D]`; None for `value`.
+            attention_mask: `[B, Q, K]`, with all positions of the cache; 0 where attention is not
+                allowed.
+            cache: `key` and `value`, `[B, K, H, D / H]`; None or empty for no cache.
+            decode_loop_step: Place of the new position in a cache of fixed length.
+            return_attention_scores: Whether to return the attention's weights, too.
+            training: Whether to apply dropout.
+
+        Returns:
+            The output `[B, Q, D]`, then the weights if they are asked for, and the cache.
         """
-        super().__init__(**kwargs)
-        self.width = width
-        self.num_parts = num_parts
-        self.use_bias = use_bias
-        self.gain = gain
-
-    def build(self, input_shape: Any) -> None:
-        """Creates the weights; each part starts as a layer of its own would."""
-        limit = self.gain * math.sqrt(6.0 / (input_shape[-1] + self.width))
-        width = self.width * self.num_parts
-        self.kernel = self.add_weight(
-            shape=(input_shape[-1], width),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
-            name="kernel",
+        key = value if key is None else key
+        queries = self._query_dense(query) * (1.0 / math.sqrt(self._key_dim))  # [B, Q, H, D / H]
+        keys, values = self._key_dense(key), self._value_dense(value)
+        if cache:
+            keys, values = update_cache(keys, values, cache, decode_loop_step)
+        scores = tf.einsum(self._dot_product_equation, keys, queries)  # [B, H, Q, K]
+        weights = self._dropout_layer(
+            self._masked_softmax(scores, attention_mask), training=training
         )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Projects `[B, Q, D]` to `[B, Q, num_parts * width]`, or `[N, D]` likewise."""
-        kernel = tf.convert_to_tensor(self.kernel)
-        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N, D]
-        if self.bias is None:
-            outputs = tf.matmul(flat, kernel)  # [N, num_parts * width]
-        else:
-            outputs = _multiply_and_add(flat, kernel, tf.convert_to_tensor(self.bias))
-        if inputs.shape.rank == 2:
-            return outputs
-        shape = tf.shape(inputs)
-        return tf.reshape(outputs, [shape[0], shape[1], kernel.shape[-1]])
-
-
-@tf.custom_gradient
-def _multiply_and_add(
-    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
-) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-    """Returns `inputs @ kernel + bias`, for `[N, D]` inputs.
-
-    Sums the bias's gradient as a matrix product, which is faster on CPUs than a reduction.
-    """
-
-    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)  # [1, N]
-        return (
-            tf.matmul(upstream, kernel, transpose_b=True),  # [N, D]
-            tf.matmul(inputs, upstream, transpose_a=True),  # [D, width]
-            tf.squeeze(tf.matmul(ones, upstream), 0),  # [width]
-        )
-
-    return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), backward
+        output = self._output_dense(tf.einsum(self._combine_equation, weights, values))
+        return (output, weights, cache) if return_attention_scores else (output, cache)
 
 
 class _Attention(keras.layers.Layer):
     """What self-attention and attention to a memory share."""
 
     def __init__(
-        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
+        self,
+        num_heads: int,
+        width: int,
+        *,
+        dropout_rate: float,
+        use_bias: bool,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
     ) -> None:
+        given = locals()
         super().__init__(**kwargs)
         if width % num_heads:
             raise errors.ConfigError(
@@ -104,8 +134,27 @@ class _Attention(keras.layers.Layer):
             )
         self.num_heads = num_heads
         self.width = width
-        self.output_projection = Projection(width, use_bias=use_bias, name="output")
+        self._given = layer_arguments.LayerArguments(given)
+        self.output_projection = self._project("output", is_joining=True)
         self.dropout = dropout.Dropout(dropout_rate)
+
+    def _project(
+        self, name: str, num_parts: int = 1, *, is_joining: bool = False
+    ) -> projection.Projection:
+        """Returns a dense layer from the width to heads, or from heads to the width."""
+        given = self._given
+        heads = (self.num_heads, self.width // self.num_heads)
+        by_heads = (*heads, self.width) if is_joining else (self.width, *heads)
+        initializer = tf_utils.clone_initializer(given.kernel_initializer)
+        return projection.Projection(
+            self.width,
+            num_parts=num_parts,
+            use_bias=given.use_bias,
+            kernel_initializer=initializer or "glorot_uniform",
+            bias_initializer=given.bias_initializer,
+            drawn_shape=None if initializer is None else by_heads,
+            name=name,
+        )
 
     def split_heads(
         self, x: tf.Tensor, num_parts: int = 1, rows: packed_rows.PackedRows | None = None
@@ -151,7 +200,7 @@ class _Attention(keras.layers.Layer):
 
 
 class SelfAttention(_Attention):
-    """Attention of a sequence to itself."""
+    """Attention of a sequence to itself, or of its beginning to all of it."""
 
     def __init__(
         self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
@@ -163,15 +212,15 @@ class SelfAttention(_Attention):
             width: Width of inputs and outputs.
             dropout_rate: Share of the attention weights that training drops.
             use_bias: Whether projections have biases.
-            **kwargs: Arguments of a Keras layer.
+            **kwargs: `kernel_initializer`, which draws kernels split by heads as Keras' attention
+                does; None draws whole matrices by Glorot. `bias_initializer`. Arguments of a Keras
+                layer.
 
         Raises:
             ConfigError: If `num_heads` does not divide `width`.
         """
         super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
-        self.query_key_value = Projection(
-            width, num_parts=3, use_bias=use_bias, name="query_key_value"
-        )
+        self.query_key_value = self._project("query_key_value", 3)
 
     def build(self, input_shape: Any) -> None:
         """Builds the projections."""
@@ -184,20 +233,50 @@ class SelfAttention(_Attention):
         bias: tf.Tensor | None = None,
         training: bool = False,
         rows: packed_rows.PackedRows | None = None,
+        memory: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Attends from all positions to all positions of a sequence, as `bias` allows.
 
         Args:
             inputs: `[B, Q, D]`; or `[N, D]`, the tokens alone.
-            bias: Added to the scores, broadcast to `[B, H, Q, Q]`; has to mask padding.
+            bias: Added to the scores, broadcast to `[B, H, Q, K]`; has to mask padding.
             training: Whether to apply dropout.
             rows: Where the tokens are, if `inputs` are tokens alone.
+            memory: `[B, K, D]`, where other positions than the inputs' are attended to; or tokens
+                alone, in the same `rows`.
 
         Returns:
             Shaped as `inputs`.
         """
-        queries, keys, values = self.split_heads(self.query_key_value(inputs), 3, rows)
+        if memory is None:
+            queries, keys, values = self.split_heads(self.query_key_value(inputs), 3, rows)
+        else:
+            (queries,) = self.split_heads(self.query_key_value(inputs, parts=(0, 1)), 1, rows)
+            keys, values = self.split_heads(self.query_key_value(memory, parts=(1, 3)), 2, rows)
         return self.merge(self.attend(queries, keys, values, bias, training), rows)
+
+    def continue_from(
+        self,
+        inputs: tf.Tensor,
+        bias: tf.Tensor | None,
+        cache: MutableMapping[str, tf.Tensor],
+        decode_loop_step: Any,
+        training: bool,
+    ) -> tf.Tensor:
+        """Attends from new positions `[B, Q, D]` to those of a cache and to themselves.
+
+        Args:
+            inputs: The new positions.
+            bias: Added to the scores, broadcast to `[B, H, Q, K]`.
+            cache: Keys and values of the others, see `update_cache`; it is changed.
+            decode_loop_step: Place of the new position in a cache of fixed length.
+            training: Whether to apply dropout.
+        """
+        queries, *new = self.split_heads(self.query_key_value(inputs), 3)
+        key, value = (tf.transpose(part, [0, 2, 1, 3]) for part in new)  # [B, Q, H, D / H]
+        held = update_cache(key, value, cache, decode_loop_step)
+        keys, values = (tf.transpose(part, [0, 2, 1, 3]) for part in held)
+        return self.merge(self.attend(queries, keys, values, bias, training), None)
 
 
 class CrossAttention(_Attention):
@@ -213,14 +292,14 @@ class CrossAttention(_Attention):
             width: Width of inputs, memory and outputs.
             dropout_rate: Share of the attention weights that training drops.
             use_bias: Whether projections have biases.
-            **kwargs: Arguments of a Keras layer.
+            **kwargs: As for `SelfAttention`.
 
         Raises:
             ConfigError: If `num_heads` does not divide `width`.
         """
         super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
-        self.query = Projection(width, use_bias=use_bias, name="query")
-        self.key_value = Projection(width, num_parts=2, use_bias=use_bias, name="key_value")
+        self.query = self._project("query")
+        self.key_value = self._project("key_value", 2)
 
     def build(self, input_shape: Any) -> None:
         """Builds the projections."""

@@ -2,9 +2,9 @@
 
 Shapes:
     B  examples in the batch
-    S  positions
+    Q  query positions
+    K  key positions
     H  attention heads
-    D  width of the model
 """
 
 from typing import Any
@@ -14,81 +14,52 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling.layers import attention
+from quintain.modeling import tf_utils
+from quintain.nlp.modeling.layers import einsum_attention
 
 
+@keras.saving.register_keras_serializable(package="Text")
 @gin_io.configurable
-class TalkingHeadsAttention(attention.SelfAttention):
-    """Self-attention with a linear map over the heads before and after the softmax.
+class TalkingHeadsAttention(einsum_attention.EinsumAttention):
+    """Keras' attention with a linear map over the heads before and after the softmax.
 
-    With `L` and `W` the `[H, H]` maps, `J` scores and `A` weights of shape `[B, H, S, S]`:
+    With `L` and `W` the `[H, H]` maps, `J` scores and `A` weights of shape `[B, H, Q, K]`:
 
         A = softmax(sum_h J[:, h] L[h, :] + bias);  weights = sum_h A[:, h] W[h, :]
-
-    Both maps start near the identity, so that training starts as with ordinary heads.
 
     Source:
         Shazeer et al., 2020 (https://arxiv.org/abs/2003.02436).
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        width: int,
-        *,
-        dropout_rate: float = 0.0,
-        use_bias: bool = True,
-        init_stddev: float = 0.02,
-        **kwargs: Any,
-    ) -> None:
-        """Stores the sizes.
-
-        Args:
-            num_heads: Attention heads; must divide `width`.
-            width: Width of inputs and outputs.
-            dropout_rate: Share of the attention weights that training drops.
-            use_bias: Whether projections have biases.
-            init_stddev: Standard deviation of what is added to the identity at the start.
-            **kwargs: Arguments of a Keras layer.
-
-        Raises:
-            ConfigError: If `num_heads` does not divide `width`.
-        """
-        super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
-        self.init_stddev = init_stddev
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
+        super().__init__(*args, **kwargs)
 
     @override
-    def build(self, input_shape: Any) -> None:
-        super().build(input_shape)
-        self.before_softmax = self._add_map("before_softmax")
-        self.after_softmax = self._add_map("after_softmax")
+    def _build_attention(self, rank: int) -> None:
+        super()._build_attention(rank)
+        self._pre_softmax_weight = self._add_map("pre_softmax_weight")
+        self._post_softmax_weight = self._add_map("post_softmax_weight")
 
     def _add_map(self, name: str) -> keras.Variable:
-        initializer = keras.initializers.RandomNormal(stddev=self.init_stddev)
         return self.add_weight(
-            shape=(self.num_heads, self.num_heads), initializer=initializer, name=name
+            shape=(self._num_heads, self._num_heads),
+            initializer=tf_utils.clone_initializer(self._kernel_initializer),
+            regularizer=self._kernel_regularizer,
+            constraint=self._kernel_constraint,
+            name=name,
         )
 
     @override
-    def attend(
-        self,
-        queries: tf.Tensor,
-        keys: tf.Tensor,
-        values: tf.Tensor,
-        bias: tf.Tensor | None,
-        training: bool,
-    ) -> tf.Tensor:
-        """Mixes `values`; arguments as for ordinary attention."""
-        scale = tf.cast((self.width // self.num_heads) ** -0.5, queries.dtype)
-        scores = _talk(tf.matmul(queries * scale, keys, transpose_b=True), self.before_softmax)
-        if bias is not None:
-            scores += tf.cast(bias, scores.dtype)
-        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, S, S]
-        weights = _talk(weights, self.after_softmax)
-        return tf.matmul(self.dropout(weights, training=training), values)
+    def map_scores(self, scores: tf.Tensor) -> tf.Tensor:
+        return self._talk(scores, self._pre_softmax_weight)
 
+    @override
+    def map_weights(self, weights: tf.Tensor) -> tf.Tensor:
+        return self._talk(weights, self._post_softmax_weight)
 
-def _talk(heads: tf.Tensor, weights: keras.Variable) -> tf.Tensor:
-    """Maps `[B, H, S, S]` over the heads by the identity and what was learnt beside it."""
-    mapping = tf.cast(tf.convert_to_tensor(weights), heads.dtype)  # [H, H]
-    return heads + tf.einsum("bhqk,hg->bgqk", heads, mapping)  # [B, H, S, S]
+    def _talk(self, x: tf.Tensor, weights: keras.Variable) -> tf.Tensor:
+        """Maps the dimension of the heads, which is before those of queries and keys."""
+        after = "xyzuvw"[: 2 * len(self._attention_axes)]
+        mapping = tf.convert_to_tensor(weights)  # [H, H]
+        return tf.einsum(f"...h{after},hg->...g{after}", x, tf.cast(mapping, x.dtype))

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.layers import attention, layer_normalization, transformer_blocks
+from quintain.nlp.modeling.layers import attention, layer_normalization, projection, transformer
 from quintain.nlp.modeling.ops import candidate_loop
 
 _VOCAB_MULTIPLE: Final = 64
@@ -56,7 +56,7 @@ class Dense(NamedTuple):
     bias: tf.Tensor | None
 
     @classmethod
-    def read(cls, layer: attention.Projection, dtype: tf.DType) -> "Dense":
+    def read(cls, layer: projection.Projection, dtype: tf.DType) -> "Dense":
         """Reads a layer's weights once, for all steps."""
         bias = None if layer.bias is None else tf.cast(tf.convert_to_tensor(layer.bias), dtype)
         return cls(tf.cast(tf.convert_to_tensor(layer.kernel), dtype), bias)
@@ -113,7 +113,7 @@ class _Block:
 
     def __init__(
         self,
-        block: transformer_blocks.TransformerDecoderBlock,
+        block: transformer.TransformerDecoderBlock,
         dtype: tf.DType,
         *,
         is_compiled: bool,
@@ -183,7 +183,7 @@ class CachedDecoder(candidate_loop.Predictor):
         self._blocks = [
             _Block(block, self._dtype, is_compiled=model.padded_decode) for block in decoder.blocks
         ]
-        self._norm = None if decoder.output_norm is None else _Norm.read(decoder.output_norm)
+        self._norm = _Norm.read(decoder.output_normalization)
         self._logits = _read_logits(model.output_embedding)
 
     @override
@@ -191,10 +191,10 @@ class CachedDecoder(candidate_loop.Predictor):
         """Returns empty pools.
 
         Args:
-            cache: The encoder's output `[b, S, D]`, and the mask of its padding `[b, 1, 1, S]`.
+            cache: The encoder's output `[b, S, D]`, and the mask of its padding `[b, 1, S]`.
             num_candidates: Candidates of each example.
         """
-        memory, memory_bias = cache
+        memory, memory_mask = cache
         memories = [
             tuple(tf.cast(part, self._dtype) for part in pair)
             for pair in self._model.decoder.start(memory)
@@ -209,7 +209,7 @@ class CachedDecoder(candidate_loop.Predictor):
             values=[empty for _ in blocks],
             ancestors=tf.zeros([size, num_candidates, 0], tf.int32),
             memories=memories,
-            memory_bias=tf.cast(memory_bias, tf.float32),
+            memory_bias=attention.to_bias(memory_mask, tf.float32),
         )
 
     @override
@@ -258,8 +258,7 @@ class CachedDecoder(candidate_loop.Predictor):
             x, new_keys, new_values = block.step(x, index, bias, cache, number)
             keys.append(new_keys)
             values.append(new_values)
-        if self._norm is not None:
-            x = self._norm.apply(x)
+        x = self._norm.apply(x)
         logits = self._logits.apply(tf.ensure_shape(x, [None, width]))
         logits = tf.reshape(logits, [-1, num_candidates, self._logits.kernel.shape[1]])
         return logits, cache._replace(keys=keys, values=values)

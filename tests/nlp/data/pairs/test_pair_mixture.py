@@ -76,6 +76,7 @@ def make_params(directory, mixture):
             "mixture": mixture,
             "is_training": True,
             "global_batch_size": 640,
+            "batch_by": "pairs",
             "max_seq_length": 40,
             "sentencepiece_model_path": str(directory / "v.model"),
             "seed": 3,

@@ -42,6 +42,7 @@ def make_params(directory):
         defaults = {
             "is_training": True,
             "global_batch_size": 640,
+            "batch_by": "pairs",
             "sentencepiece_model_path": str(directory / "v.model"),
             "seed": 3,
         }

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers import projection
 
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_outputs_and_gradients_are_those_of_a_product_and_a_sum(use_bias):
-    layer = attention.Projection(4, num_parts=2, use_bias=use_bias)
+    layer = projection.Projection(4, num_parts=2, use_bias=use_bias)
     layer.build((None, None, 3))
     if use_bias:
         layer.bias.assign(np.arange(8.0))

@@ -1,0 +1,153 @@
+"""Lets a trial's own process take code that was written for Keras 2 or TensorFlow 1.
+
+Everything here adds: names that Keras 3 and TensorFlow 2 have are left as they are. Nothing can be
+undone, so that it is called in processes of trials only.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+from keras.src.optimizers import base_optimizer
+
+_COMPLETE: Final = "keras._tf_keras.keras"
+"""Keras with the names that it keeps only as `tf.keras`."""
+
+_PARTS: Final = (
+    "backend",
+    "layers",
+    "losses",
+    "metrics",
+    "preprocessing.image",
+    "preprocessing.sequence",
+    "preprocessing.text",
+)
+
+_HOMES: Final = {
+    "keras.callbacks.callbacks": "keras.callbacks",
+    "keras.engine": "keras.layers",
+    "keras.engine.base_layer": "keras.layers",
+    "keras.engine.topology": "keras.layers",
+    "keras.engine.training": "keras.models",
+    "keras.layers.advanced_activations": "keras.layers",
+    "keras.layers.convolutional": "keras.layers",
+    "keras.layers.core": "keras.layers",
+    "keras.layers.embeddings": "keras.layers",
+    "keras.layers.merge": "keras.layers",
+    "keras.layers.normalization": "keras.layers",
+    "keras.layers.pooling": "keras.layers",
+    "keras.layers.recurrent": "keras.layers",
+    "keras.layers.wrappers": "keras.layers",
+    "keras.preprocessing.text": f"{_COMPLETE}.preprocessing.text",
+    "keras.utils.data_utils": "keras.utils",
+    "keras.utils.generic_utils": "keras.utils",
+    "keras.utils.io_utils": "keras.utils",
+    "keras.utils.np_utils": "keras.utils",
+    "keras.utils.vis_utils": "keras.utils",
+}
+"""Modules of Keras 2, and where their names are today. `tensorflow.keras` has the same."""
+
+_ROOTS: Final = ("keras.", "tensorflow.keras.", "tensorflow.python.keras.")
+
+
+@functools.cache
+def enable() -> None:
+    """Adds the names of Keras 2 to Keras, and those of TensorFlow 1 to TensorFlow."""
+    for part in _PARTS:
+        try:
+            present = importlib.import_module(f"keras.{part}")
+        except ModuleNotFoundError:
+            continue
+        _add_names(present, importlib.import_module(f"{_COMPLETE}.{part}"))
+    _add_version_1(tf, tf.compat.v1)
+    base_optimizer.BaseOptimizer.__init__ = _take_former_arguments(
+        base_optimizer.BaseOptimizer.__init__
+    )
+    sys.meta_path.append(_Finder())
+
+
+def _add_names(target: types.ModuleType, source: types.ModuleType) -> None:
+    for name in dir(source):
+        if not name.startswith("_") and not hasattr(target, name):
+            vars(target)[name] = getattr(source, name)
+
+
+def _add_version_1(target: Any, source: Any) -> None:
+    """Adds what TensorFlow 1 has and 2 does not, also to modules that both have."""
+    for name in dir(source):
+        if name.startswith("_") or name in ("compat", "estimator", "keras", "v1", "v2"):
+            continue
+        former, present = getattr(source, name, None), vars(target).get(name)
+        if present is None and former is not None:
+            vars(target).setdefault(name, former)
+        elif present is not former and isinstance(present, types.ModuleType):
+            _add_version_1(present, former)
+
+
+def _take_former_arguments(init: Any) -> Any:
+    """Returns the `__init__` of optimizers that also takes `lr` and `decay`."""
+
+    @functools.wraps(init)
+    def take(self: Any, *args: Any, **kwargs: Any) -> None:
+        former, decay = kwargs.pop("lr", None), kwargs.pop("decay", None)
+        if former is not None or decay:
+            names = ("learning_rate",)  # The first that all optimizers give on.
+            kwargs |= dict(zip(names, args, strict=False))
+            args = args[1:]
+            rate = kwargs["learning_rate"] if former is None else former
+            kwargs["learning_rate"] = _decayed(rate, decay) if decay else rate
+        init(self, *args, **kwargs)
+
+    return take
+
+
+def _decayed(rate: Any, decay: float) -> Any:
+    """Returns the schedule that `decay` meant: the rate divided by `1 + decay * step`."""
+    return keras.optimizers.schedules.InverseTimeDecay(float(rate), 1, decay)
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the module that has the names today."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = types.ModuleType(spec.name)
+        home = importlib.import_module(self._home)
+        _add_names(module, home)
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []  # What was below it is found by this finder, too.
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Answers for modules of Keras 2 that nobody else has."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        root = next((each for each in _ROOTS if fullname.startswith(each)), None)
+        if root is None:
+            return None
+        inner = fullname.removeprefix(root)
+        home = _HOMES.get(f"keras.{inner}") or _find_inside(inner)
+        return importlib.util.spec_from_loader(fullname, _Loader(home)) if home else None
+
+
+def _find_inside(path: str) -> str | None:
+    """Returns the module of that path which Keras has and does not offer; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(f"keras.src.{path}")
+    except ModuleNotFoundError:
+        return None
+    return None if spec is None else spec.name

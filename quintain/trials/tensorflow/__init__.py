@@ -1,0 +1,9 @@
+"""What trials of TensorFlow name: `pedl.frameworks.tensorflow`."""
+
+from quintain.trials import estimator, tensorflow_trial, trial_context
+
+TensorFlowTrial = tensorflow_trial.TensorFlowTrial
+EstimatorTrial = estimator.EstimatorTrial
+ServingInputReceiverFn = estimator.ServingInputReceiverFn
+wrap_dataset = trial_context.wrap_dataset
+wrap_optimizer = trial_context.wrap_optimizer

@@ -1,0 +1,67 @@
+"""Runs a trial of each directory that is named, one after the other, in this process.
+
+It prints what each said last, and then what older code finds in Keras.
+"""
+
+import json
+import pathlib
+import sys
+
+from quintain.cli.experiment import file as experiment_file
+from quintain.trials import local
+
+
+def run(directory):
+    modules, path = set(sys.modules), list(sys.path)
+    told = []
+    config = experiment_file.load(str(directory / "const.yaml")).config
+    local.run_locally(config, directory, test=True, tell=told.append)
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if getattr(sys.modules[name], "__file__", None) and str(directory) in str(
+            sys.modules[name].__file__
+        ):
+            del sys.modules[name]
+    return told
+
+
+def describe_older_keras():
+    import keras
+    import tensorflow as tf
+    from keras.layers.core import Dense
+    from keras.preprocessing.image import ImageDataGenerator
+    from keras.utils.data_utils import Sequence
+    from tensorflow.keras.utils.np_utils import to_categorical
+    from tensorflow.python.keras.datasets.cifar import load_batch
+
+    optimizer = keras.optimizers.SGD(lr=0.1, decay=0.5)
+    optimizer.build([tf.Variable(1.0)])
+    rates = [float(optimizer.learning_rate)]
+    optimizer.iterations.assign(2)
+    rates.append(float(optimizer.learning_rate))
+    try:
+        keras.optimizers.Adam(0.1, unknown=1)
+        refused = ""
+    except ValueError as error:
+        refused = str(error)
+    return {
+        "same": [
+            Dense is keras.layers.Dense,
+            issubclass(Sequence, keras.utils.PyDataset),
+            callable(load_batch),
+            to_categorical is keras.utils.to_categorical,
+            len(ImageDataGenerator().flow(to_categorical([0] * 8).reshape(8, 1, 1, 1))) == 1,
+        ],
+        "rates": rates,
+        "plain": float(keras.optimizers.Adam(0.2).learning_rate),
+        "refused": refused,
+        "tensorflow": [hasattr(tf, "ConfigProto"), tf.executing_eagerly(), tf.abs is tf.math.abs],
+    }
+
+
+if __name__ == "__main__":
+    directories = [pathlib.Path(name) for name in sys.argv[2:]]
+    results = {directory.name: run(directory) for directory in directories}
+    if sys.argv[1] == "keras":
+        results["older_keras"] = describe_older_keras()
+    sys.stdout.write("\n" + json.dumps(results))
