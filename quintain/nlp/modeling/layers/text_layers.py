@@ -14,7 +14,7 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import bert_tokenizer
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_io
 
 _BERT_TOKENS: Final = {
     "start_of_sequence_id": "[CLS]",
@@ -30,7 +30,7 @@ _TRIMMERS: Final = {
 
 
 def _read_lines(path: str) -> list[str]:
-    with tf.io.gfile.GFile(path) as file:
+    with file_io.open(path) as file:
         return [line.rstrip("\r\n") for line in file]
 
 
@@ -224,7 +224,7 @@ class SentencepieceTokenizer(_Tokenizer):
                 "accents have other offsets."
             )
         if model_file_path:
-            with tf.io.gfile.GFile(model_file_path, "rb") as file:
+            with file_io.open(model_file_path, "rb") as file:
                 model_serialized_proto = file.read()
         self._lower_case = lower_case
         self._strip_diacritics = strip_diacritics
