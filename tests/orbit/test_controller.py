@@ -257,7 +257,7 @@ def line_trainer():
 
         def read(self):
             values = [*self.optimizer.variables, *self.model.trainable_variables]
-            return [np.array(value) for value in values]
+            return [value.numpy() for value in values]
 
     return Line()
 
