@@ -108,7 +108,9 @@ DATA = {
 
 
 @pytest.fixture
-def build(tmp_path):
+def build(tmp_path, monkeypatch):
+    monkeypatch.setattr(trial_context, "_current", [])
+
     def build_trial(trial_class, make=DATA["sequence"], **fields):
         spec = trial.TrialSpec(
             experiment_id=1,
