@@ -70,7 +70,7 @@ class History:
         return to_html(self)
 
 
-def read(model_dir: str) -> History:
+def read_history(model_dir: str) -> History:
     """Returns what the run in a directory has recorded, that of a running one included.
 
     Args:

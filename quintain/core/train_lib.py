@@ -139,7 +139,7 @@ def run_experiment(
         if is_kept and cluster.is_chief(distribution_strategy):
             _describe_run(params, task, str(model_dir))
         model, logs = runner.run()
-    return model, history.Logs(logs, history.read(model_dir) if model_dir else None)
+    return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
 
 
 def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir: str) -> None:

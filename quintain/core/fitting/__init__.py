@@ -1,0 +1,1 @@
+"""Training of Keras models that come without a task."""

@@ -1,0 +1,283 @@
+"""Runs are compared to the bit: one that is stopped and gone on with, and one that is not."""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import quintain
+from quintain import errors
+from quintain.cli import main
+from quintain.core.fitting import keras_data, keras_task
+
+X = np.random.RandomState(0).normal(size=[24, 3]).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+WEIGHTS = np.linspace(0.0, 2.0, 24).astype("float32")
+
+
+def build_model(**options):
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential(
+        [keras.Input([3]), keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
+    )
+    model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], **options)
+    return model
+
+
+def read_weights(model):
+    return [value.numpy() for value in [*model.variables, *model.optimizer.variables]]
+
+
+class Stop:
+    """Ends a run as a kill does, at a step between two checkpoints."""
+
+    def __init__(self, step):
+        self.left = step
+
+    def __call__(self, output):
+        self.left -= 1
+        if not self.left:
+            raise KeyError("killed")
+
+
+def check_exact(build, train, tmp_path, **options):
+    """Compares a run of three epochs with one that is killed in the second."""
+    options = {"epochs": 3, "trainer": {"steps_per_loop": 1}, **options}
+    whole, first, second = build(), build(), build()
+    quintain.fit(whole, train, model_dir=str(tmp_path / "whole"), **options)
+    with pytest.raises(KeyError):
+        quintain.fit(
+            first, train, model_dir=str(tmp_path / "run"), train_actions=[Stop(5)], **options
+        )
+    history = quintain.fit(second, train, model_dir=str(tmp_path / "run"), **options)
+
+    for expected, found in zip(read_weights(whole), read_weights(second), strict=True):
+        np.testing.assert_array_equal(expected, found)
+    assert history.steps == int(second.optimizer.iterations)
+    return history
+
+
+@pytest.mark.slow
+def test_a_killed_run_on_arrays_goes_on_to_the_bit(tmp_path):
+    history = check_exact(build_model, (X, Y, WEIGHTS), tmp_path, batch_size=8)
+
+    assert len(history.history["loss"]) == 9
+    assert (tmp_path / "run" / "environment.json").exists()
+
+
+class Batches(keras.utils.PyDataset):
+    """Changes its order with each epoch, as a function of the epoch alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.epoch = 0
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, number):
+        start = 8 * ((number + self.epoch) % 3)
+        return X[start : start + 8], Y[start : start + 8]
+
+    def on_epoch_end(self):
+        self.epoch += 1
+
+
+class OwnSteps(keras.Model):
+    """Trains and evaluates by steps of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.loss_tracker = keras.metrics.Mean("loss")
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(y - self(x, training=True)))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.loss_tracker.update_state(loss)
+        return {"loss": self.loss_tracker.result()}
+
+    def test_step(self, data):
+        x, y = data
+        self.loss_tracker.update_state(tf.reduce_mean(tf.square(y - self(x, training=False))))
+        return {"loss": self.loss_tracker.result()}
+
+
+def build_own_steps():
+    keras.utils.set_random_seed(7)
+    model = OwnSteps()
+    model.compile(keras.optimizers.SGD(0.01))
+    return model
+
+
+@pytest.mark.slow
+def test_a_model_with_steps_of_its_own_and_data_of_python_go_on_to_the_bit(tmp_path):
+    history = check_exact(build_own_steps, Batches, tmp_path)
+
+    losses = history.history["loss"]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+def test_losses_and_weights_are_those_of_keras(tmp_path):
+    """Several inputs and outputs in mappings, weights of examples, and a last batch of its own."""
+    data = (
+        {"left": X[:, :2], "right": X[:, 2:]},
+        {"sum": Y, "sign": (Y > 0).astype("int32")},
+        {"sum": WEIGHTS, "sign": 1 - WEIGHTS / 2},
+    )
+    dataset = tf.data.Dataset.from_tensor_slices(data).batch(10)
+
+    def build():
+        keras.utils.set_random_seed(7)
+        left, right = keras.Input([2], name="left"), keras.Input([1], name="right")
+        hidden = keras.layers.Concatenate()([left, right])
+        outputs = {
+            "sum": keras.layers.Dense(1, name="sum")(hidden),
+            "sign": keras.layers.Dense(1, activation="sigmoid", name="sign")(hidden),
+        }
+        model = keras.Model({"left": left, "right": right}, outputs)
+        model.compile(
+            keras.optimizers.SGD(0.1),
+            {"sum": "mse", "sign": "binary_crossentropy"},
+            loss_weights={"sum": 0.5, "sign": 2.0},
+            weighted_metrics={"sum": ["mae"]},
+        )
+        return model
+
+    expected, found = build(), build()
+    theirs = expected.fit(dataset, epochs=2, validation_data=dataset, verbose=0, shuffle=False)
+    ours = quintain.fit(found, dataset, dataset, model_dir=str(tmp_path / "run"), epochs=2)
+
+    for one, other in zip(read_weights(expected), read_weights(found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert ours.history["val_loss"] == pytest.approx(theirs.history["val_loss"], rel=1e-5)
+    assert ours.history["val_sum_mae"] == pytest.approx(theirs.history["val_sum_mae"], rel=1e-5)
+
+
+MODULE = """
+import keras, numpy as np, quintain
+
+@keras.saving.register_keras_serializable("tests")
+class Twice(keras.layers.Layer):
+    def call(self, inputs):
+        return 2.0 * inputs
+
+def build():
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input([2]), Twice(), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    return model
+
+def train():
+    x = np.ones([8, 2], "float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+def validation():
+    return train()
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's in a directory where commands are not started."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "own_model_of_fit.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "project"), *sys.path])
+    yield __import__("own_model_of_fit")
+    sys.modules.pop("own_model_of_fit")
+
+
+@pytest.mark.slow
+def test_commands_know_the_run_of_a_module(module, tmp_path, capsys, monkeypatch):
+    run = str(tmp_path / "run")
+    model = module.build()
+    history = quintain.fit(
+        model, module.train, module.validation, model_dir=run, epochs=2, batch_size=4
+    )
+    sys.modules.pop("own_model_of_fit")
+    monkeypatch.setattr(sys, "path", sys.path[1:])
+    keras.saving.get_custom_objects().clear()
+
+    assert main.run(["train", "--mode=eval", f"--model_dir={run}", "--json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["validation_loss"] == pytest.approx(history.history["val_loss"][-1])
+    more = ["train", f"--model_dir={run}", "--set", "trainer.train_steps=6", "--json"]
+    assert main.run(more) == 0
+    assert json.loads(capsys.readouterr().out)["step"] == 6
+    (tmp_path / "x.jsonl").write_text("[1, 1]\n")
+    assert main.run(["predict", f"--model_dir={run}", f"--input={tmp_path}/x.jsonl"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["outputs"]
+
+
+@pytest.mark.slow
+def test_training_ends_early_and_the_best_is_kept(tmp_path):
+    model = build_model()
+    seen = []
+
+    history = quintain.fit(
+        model,
+        (X, Y),
+        (X, -Y),
+        model_dir=str(tmp_path / "run"),
+        epochs=50,
+        optimizer=keras.optimizers.SGD(0.05),
+        monitor="val_mae",
+        patience=2,
+        eval_actions=[seen.append],
+    )
+
+    assert 0 < len(history.history["val_mae"]) < 50
+    assert len(seen) == len(history.history["val_mae"])
+    best = json.loads((tmp_path / "run" / "best" / "info.json").read_text())
+    assert best["mae"] == pytest.approx(min(history.history["val_mae"]))
+    assert "polyline" in history._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"callbacks": [keras.callbacks.EarlyStopping()]}, "EarlyStopping: give `patience`"),
+        ({"callbacks": [keras.callbacks.LambdaCallback()]}, "LambdaCallback: give `train_actions`"),
+        ({"train": X}, "train: got ndarray, expected a tf.data.Dataset of batches"),
+        ({"train": tf.data.Dataset.from_tensors(1.0)}, r"expected batches; call .batch\(...\)"),
+        ({"train": tf.data.Dataset.from_tensors((X, Y)).repeat()}, "steps_per_epoch: missing"),
+        ({"patience": 2}, "patience: got 2, but there is no `validation`"),
+        ({"runtime": {"distribution_strategy": "mirrored"}}, "give a function that builds"),
+        ({"model": keras.Sequential([keras.layers.Dense(1)])}, "model: it is not compiled"),
+        ({"model": 5}, "model: got 5, expected a keras.Model"),
+        ({"trainer": {"train_stepss": 1}}, "Did you mean 'train_steps'"),
+    ],
+)
+def test_mistakes_are_told(tmp_path, options, words):
+    model = options.pop("model", None) or build_model()
+    train = options.pop("train", (X, Y))
+
+    with pytest.raises(errors.ConfigError, match=words):
+        quintain.fit(model, train, model_dir=str(tmp_path / "run"), **options)
+    assert not (tmp_path / "run").exists() or list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_step_that_says_no_loss_is_refused():
+    class Silent(keras.Model):
+        def train_step(self, data):
+            return {}
+
+    with pytest.raises(errors.ConfigError, match=r"Silent.train_step returned nothing, expected"):
+        keras_task._run_step(Silent(), Silent().train_step, None)
+
+
+def test_specs_of_batches_survive_as_text():
+    spec = keras_data.find_spec(({"a": X}, Y, WEIGHTS), "train")
+
+    assert keras_data.from_text(keras_data.to_text(spec)) == spec
+    assert spec[0]["a"].shape.as_list() == [None, 3]
