@@ -96,7 +96,8 @@ def fit(
         callbacks: Refused, with what to use instead; for programs that move.
 
     Returns:
-        What the run has measured, from its start; `history` of it is what Keras' `fit` returns.
+        What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
+        `model` the trained model.
 
     Raises:
         ConfigError: If model, data and options do not fit together, or the directory belongs to
@@ -155,7 +156,9 @@ def fit(
                 on_start=remember,
             ),
         )
-    return history.read_history(model_dir)
+    found = history.read_history(model_dir)
+    found.model = parts.built[-1]
+    return found
 
 
 def _refuse_callbacks(callbacks: Sequence[Any]) -> None:
