@@ -5,12 +5,12 @@
 `tfm.hyperparams`. They load when they are first used.
 """
 
-from quintain import lazy_modules, quiet_tensorflow, reference_names
+from quintain import lazy_modules, quiet_tensorflow, reference_imports
 
 __version__ = "0.1.0"
 
 quiet_tensorflow.install()
-reference_names.install()
+reference_imports.install()
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,

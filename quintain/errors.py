@@ -226,4 +226,4 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if len(name) > _MAX_SHOWN:
         return ""
     nearest = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.55)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f" Did you mean {str(nearest[0])!r}?" if nearest else ""

@@ -10,13 +10,7 @@ Paths are written without the leading `quintain.`; a row holds for everything be
 """
 
 import functools
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, ModuleType
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 _PACKAGE: Final = __name__.partition(".")[0]
@@ -67,7 +61,7 @@ MOVED: Final[dict[str, str]] = {
     "trials.trial": "trials.trial_context",
     "trials.util": "trials.trial_context",
 }
-"""Our homes of the reference's modules, a row a line, sorted."""
+"""Our homes of the reference's modules, and of modules that had another path here, sorted."""
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
@@ -90,6 +84,38 @@ _DATA_SETS: Final = (
     "texts with labels from TSV files, records and TensorFlow Datasets (docs/bert.md)."
 )
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
+
+_SPARSE: Final = (
+    "Attention to blocks of positions is not offered. `layers.KernelAttention` takes time that "
+    "grows with the length alone."
+)
+_UNCERTAINTY: Final = (
+    "Heads of Gaussian processes are not offered. Use `layers.ClassificationHead`; "
+    "`keras.layers.SpectralNormalization` is there for the dense layers of your own."
+)
+_MOBILE: Final = (
+    "MobileBERT is not offered. Its task is that of a small BERT: `layers.TransformerEncoderBlock` "
+    "with a small width, or `networks.AlbertEncoder`."
+)
+_EXPERTS: Final = (
+    "Mixtures of experts are not offered. A layer of your own is the `feedforward_cls` of a "
+    "`layers.TransformerScaffold`."
+)
+_TENSOR_NETWORKS: Final = (
+    "Tensor networks are not offered. `layers.BlockDiagFeedforward` has few weights as well."
+)
+_XL: Final = (
+    "Transformer-XL is not offered. Its attention is: `layers.MultiHeadRelativeAttention` and "
+    "`layers.TwoStreamRelativeAttention`."
+)
+
+_T5: Final = (
+    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` (docs/translation.md)."
+)
+_ENCODERS: Final = (
+    "This encoder is not offered. BERT, ALBERT, FNet, and BERT with kernel or reused attention are "
+    "(docs/bert.md)."
+)
 
 REFUSED: Final[dict[str, str]] = {
     "common.streamz_counters": ("Nothing is counted there. Metrics are in the summaries of a run."),
@@ -127,6 +153,52 @@ REFUSED: Final[dict[str, str]] = {
         "Its command line is `quintain data sentencepiece`; in programs, call "
         "`train_sentencepiece.train`."
     ),
+    "nlp.modeling.layers.BigBirdAttention": _SPARSE,
+    "nlp.modeling.layers.BigBirdMasks": _SPARSE,
+    "nlp.modeling.layers.BlockSparseAttention": _SPARSE,
+    "nlp.modeling.layers.ExpertsChooseMaskedRouter": _EXPERTS,
+    "nlp.modeling.layers.FeedForwardExperts": _EXPERTS,
+    "nlp.modeling.layers.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.MobileBertEmbedding": _MOBILE,
+    "nlp.modeling.layers.MobileBertMaskedLM": _MOBILE,
+    "nlp.modeling.layers.MobileBertTransformer": _MOBILE,
+    "nlp.modeling.layers.MoeLayer": _EXPERTS,
+    "nlp.modeling.layers.MoeLayerWithBackbone": _EXPERTS,
+    "nlp.modeling.layers.RandomFeatureGaussianProcess": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalization": _UNCERTAINTY,
+    "nlp.modeling.layers.SpectralNormalizationConv2D": _UNCERTAINTY,
+    "nlp.modeling.layers.TNTransformerExpandCondense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.TransformerXL": _XL,
+    "nlp.modeling.layers.TransformerXLBlock": _XL,
+    "nlp.modeling.layers.bigbird_attention": _SPARSE,
+    "nlp.modeling.layers.block_sparse_attention": _SPARSE,
+    "nlp.modeling.layers.cls_head.GaussianProcessClassificationHead": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.cls_head.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_gp_layer_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.extract_spec_norm_kwargs": _UNCERTAINTY,
+    "nlp.modeling.layers.gaussian_process": _UNCERTAINTY,
+    "nlp.modeling.layers.mobile_bert_layers": _MOBILE,
+    "nlp.modeling.layers.moe": _EXPERTS,
+    "nlp.modeling.layers.spectral_normalization": _UNCERTAINTY,
+    "nlp.modeling.layers.tn_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.tn_transformer_expand_condense": _TENSOR_NETWORKS,
+    "nlp.modeling.layers.transformer_xl": _XL,
+    "nlp.modeling.models.T5Transformer": _T5,
+    "nlp.modeling.models.T5TransformerParams": _T5,
+    "nlp.modeling.models.XLNetClassifier": _XLNET,
+    "nlp.modeling.models.XLNetPretrainer": _XLNET,
+    "nlp.modeling.models.XLNetSpanLabeler": _XLNET,
+    "nlp.modeling.models.t5": _T5,
+    "nlp.modeling.models.xlnet": _XLNET,
+    "nlp.modeling.networks.FunnelTransformerEncoder": _ENCODERS,
+    "nlp.modeling.networks.MobileBERTEncoder": _ENCODERS,
+    "nlp.modeling.networks.SparseMixer": _ENCODERS,
+    "nlp.modeling.networks.XLNetBase": _XLNET,
+    "nlp.modeling.networks.funnel_transformer": _ENCODERS,
+    "nlp.modeling.networks.mobile_bert_encoder": _ENCODERS,
+    "nlp.modeling.networks.sparse_mixer": _ENCODERS,
+    "nlp.modeling.networks.xlnet_base": _XLNET,
     "nlp.serving.serving_modules.QuestionAnswering": (
         "There is no task of question answering. Derive an export module from "
         "`export_base.ExportModule` for a task of your own."
@@ -200,6 +272,12 @@ def find_home(path: str) -> str | None:
     return None if home == path else f"{_PACKAGE}.{home}"
 
 
+def names_in(path: str) -> list[str]:
+    """Returns the names of modules that moved, in the package `quintain.<path>`, `""` being all."""
+    places = (place.rpartition(".") for place in _find_moved())
+    return sorted(name for parent, _, name in places if parent == path)
+
+
 def find_refusal(path: str) -> str | None:
     """Returns why `quintain.<path>` is not offered, and what to use instead; None if it may be."""
     asked, path, refused = path, _follow(path, _find_moved()), _find_refused()
@@ -247,58 +325,3 @@ def _find_moved() -> Mapping[str, str]:
 def _find_refused() -> Mapping[str, str]:
     """Returns what is refused by our paths."""
     return {_follow(path, _find_moved()): reason for path, reason in REFUSED.items()}
-
-
-class _Loader(importlib.abc.InspectLoader):
-    """Gives a module that has another name, as it is."""
-
-    def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Initializes the loader.
-
-        Args:
-            spec: Of the module, by its own name.
-        """
-        assert isinstance(spec.loader, importlib.abc.InspectLoader), spec
-        self._name, self._loader = spec.name, spec.loader
-        self._spec: importlib.machinery.ModuleSpec | None = None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._name)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The import system gave it the spec of the other name: with its own it can be reloaded.
-        module.__spec__ = self._spec
-
-    def is_package(self, fullname: str) -> bool:
-        return self._loader.is_package(self._name)
-
-    def get_source(self, fullname: str) -> str | None:
-        return self._loader.get_source(self._name)
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        """Returns what `python -m` runs."""
-        return self._loader.get_code(self._name)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Answers for the paths of the tables, before files are looked for."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        package, _, inner = fullname.partition(".")
-        if package != _PACKAGE or not inner:
-            return None
-        if refusal := find_refusal(inner):
-            raise ImportError(refusal, name=fullname)
-        home = find_home(inner)
-        spec = importlib.util.find_spec(home) if home else None
-        return spec and importlib.util.spec_from_loader(fullname, _Loader(spec))
-
-
-def install() -> None:
-    """Lets imports find the modules of `MOVED`, once."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())

@@ -56,6 +56,17 @@ def test_what_is_refused_says_why_and_what_to_use():
     assert not hasattr(quintain, "vision")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(reference_names.REFUSED))
+def test_every_refusal_is_shown_where_the_name_is_asked_for(path):
+    *packages, name = f"quintain.{path}".split(".")
+
+    with pytest.raises(ImportError, match="is not offered") as caught:
+        exec(f"from {'.'.join(packages)} import {name}")
+
+    assert reference_names.REFUSED[path] in str(caught.value)
+
+
 def test_an_unknown_module_is_not_found():
     with pytest.raises(ModuleNotFoundError, match=r"quintain\.modeling\.hyperparams\.nothing"):
         importlib.import_module("quintain.modeling.hyperparams.nothing")

@@ -38,24 +38,24 @@ class StepTask(masked_lm.MaskedLMTask):
 
 def name_weights(model: keras.Model) -> quintain_peer.Parts:
     """Returns the weights by the names that all peers use."""
-    parts, encoder = quintain_peer.Parts(), model.encoder
-    parts.add(encoder.word_table, "words/embeddings")
-    parts.add(encoder.position_table, "positions/embeddings")
-    parts.add(encoder.type_table, "types/embeddings")
-    parts.add_norm(encoder.embedding_norm, "embedding_norm")
-    for number, block in enumerate(encoder.blocks):
-        attention, part = block.attention, f"block_{number}"
+    parts, encoder = quintain_peer.Parts(), model.encoder_network
+    parts.add(encoder.get_embedding_table(), "words/embeddings")
+    parts.add(encoder._position_embedding_layer.embeddings, "positions/embeddings")
+    parts.add(encoder._type_embedding_layer.embeddings, "types/embeddings")
+    parts.add_norm(encoder._embedding_norm_layer, "embedding_norm")
+    for number, block in enumerate(encoder.transformer_layers):
+        attention, part = block.self_attention, f"block_{number}"
         inputs = (f"{part}_attention/{name}" for name in ("query", "key", "value"))
         parts.add_dense(attention.query_key_value, *inputs)
         parts.add_dense(attention.output_projection, f"{part}_attention/attention_output")
-        parts.add_norm(block.attention_norm, f"{part}_attention_norm")
+        parts.add_norm(block.self_attention_norm, f"{part}_attention_norm")
         parts.add_dense(block.feed_forward.expand, f"{part}_expand")
         parts.add_dense(block.feed_forward.contract, f"{part}_contract")
         parts.add_norm(block.feed_forward_norm, f"{part}_feed_forward_norm")
-    parts.add_dense(encoder.pooler, "pooler")
-    parts.add_dense(model.transform, "transform")
-    parts.add_norm(model.transform_norm, "transform_norm")
-    parts.add(model.output_bias, "masked_lm/bias")
+    parts.add_dense(encoder.pooler_layer, "pooler")
+    parts.add_dense(model.masked_lm.dense, "transform")
+    parts.add_norm(model.masked_lm.layer_norm, "transform_norm")
+    parts.add(model.masked_lm.bias, "masked_lm/bias")
     parts.add_dense(model.next_sentence_head.out_proj, "next_sentence")
     return parts
 

@@ -54,7 +54,7 @@ def name_weights(model: keras.Model) -> quintain_peer.Parts:
     parts = quintain_peer.Parts()
     parts.add(model.embedding, "embedding/table")
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        parts.add_norm(stack.output_norm, f"{side}_norm")
+        parts.add_norm(stack.output_normalization, f"{side}_norm")
         for number, block in enumerate(stack.blocks):
             part = f"{side}_{number}"
             own = f"{part}_self"

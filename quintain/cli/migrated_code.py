@@ -138,6 +138,12 @@ def _check_from(node: ast.ImportFrom) -> Iterator[Note]:
 
 def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
     """Yields attributes of moved modules that are not there, such as `det.pytorch`."""
+    rebound = {
+        node.arg if isinstance(node, ast.arg) else node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and _is_stored(node))
+    }
+    aliases = {name: module for name, module in aliases.items() if name not in rebound}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
@@ -150,6 +156,10 @@ def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
         problem = _find_missing(module, path[0]) if module and len(path) == 1 else None
         if problem is not None:
             yield Note(node.lineno, problem)
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 @functools.cache

@@ -87,6 +87,11 @@ class Follower:
         """How far the run was sent."""
         return self._cursor
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the logger has begun."""
+        return self._is_open
+
     def send(self, points: Iterable[metric_logger.Point], *, is_last: bool = False) -> None:
         """Sends what was not sent yet; after an outage not before a while.
 

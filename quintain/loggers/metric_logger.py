@@ -153,7 +153,14 @@ def build_named(
     ]
     if missing:
         raise errors.ConfigError(f"{path}.{missing[0]}: missing; {name!r} needs it.")
-    return build_one(**arguments)
+    try:
+        return build_one(**arguments)
+    except errors.QuintainError:
+        raise
+    except Exception as error:
+        place = user_errors.explain(error).place
+        where = f"\n  {place}" if place else ""
+        raise errors.ConfigError(f"{path}: {name!r} can't be built: {error!r}{where}") from error
 
 
 def _find(name: str, path: str) -> Any:

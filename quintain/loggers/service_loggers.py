@@ -80,7 +80,7 @@ class TrackioLogger(metric_logger.MetricLogger):
     @override
     def log(self, points: Sequence[metric_logger.Point]) -> None:
         for point in points:
-            self._run.log(metrics={**point.by_full_name, "time": point.time}, step=point.step)
+            self._run.log(metrics=point.by_full_name, step=point.step)
 
     @override
     def close(self, ending: metric_logger.Ending) -> None:

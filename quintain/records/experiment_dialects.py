@@ -102,20 +102,20 @@ PERIOD_FIELDS: Final = ("min_validation_period", "min_checkpoint_period")
 
 
 def find_unused_fields(content: Mapping[str, Any]) -> list[str]:
-    """Returns the dotted names of fields that say something, and that have no effect.
+    """Returns the dotted names of fields that are set, and that have no effect.
 
     Args:
         content: What a file says, in either dialect.
 
     Example:
         >>> find_unused_fields({"bind_mounts": [], "slurm": None, "environment": {"image": "tf"}})
-        ['environment.image']
+        ['bind_mounts', 'environment.image']
     """
-    found = [name for name in UNUSED_SECTIONS if content.get(name)]
+    found = [name for name in UNUSED_SECTIONS if content.get(name) is not None]
     for section, names in UNUSED_FIELDS.items():
         given = content.get(section)
         if isinstance(given, Mapping):
-            found += [f"{section}.{name}" for name in names if given.get(name)]
+            found += [f"{section}.{name}" for name in names if given.get(name) is not None]
     return found
 
 

@@ -119,6 +119,10 @@ class ExperimentSpec(base_config.Config):
     log_policies: list[sections.LogPolicyConfig] = dataclasses.field(default_factory=list)
     """What is done about trials that fail, by what their logs say."""
 
+    loggers: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Where metrics of trials are sent besides the store: `{type: mlflow, ...}`; also `csv`,
+    `wandb` and `trackio`."""
+
     debug: bool = False
     """Whether trials log more."""
 

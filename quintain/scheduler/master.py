@@ -19,6 +19,7 @@ from quintain.scheduler import (
     commands,
     eta,
     launch_tokens,
+    metric_sending,
     recovery,
     scheduling,
     usage_sampling,
@@ -88,6 +89,7 @@ class Master:
         )
         self.commands = commands.Commands(self._core, self._processes)
         self._usage = usage_sampling.UsageSampler(self._core, slots)
+        self._metrics = metric_sending.MetricSending(self._core)
         self._accept_new_database = accept_new_database
         self._threads: list[threading.Thread] = []
         self._is_stopped = threading.Event()
@@ -107,6 +109,7 @@ class Master:
             ("scheduler", self._run),
             ("deletions", self._run_deletions),
             ("usage", self._run_usage),
+            ("metrics", self._run_metrics),
         ):
             thread = threading.Thread(target=work, name=f"quintain-{name}", daemon=True)
             self._threads.append(thread)
@@ -189,6 +192,17 @@ class Master:
             except Exception:
                 # Trials go on without it.
                 logger.exception("What trials use could not be noted.")
+
+    def _run_metrics(self) -> None:
+        """Sends metrics to loggers; it may take long, and nobody waits for it."""
+        is_last = False
+        while not is_last:
+            is_last = self._is_stopped.wait(metric_sending.TICK_SECS)
+            try:
+                self._metrics.send(is_last=is_last)
+            except Exception:
+                # They stay in the store, and are sent the next time.
+                logger.exception("Metrics of trials could not be sent.")
 
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""

@@ -21,7 +21,7 @@ from quintain.records import (
     trial,
 )
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, experiment_machine, faults, model_files
+from quintain.scheduler import entries, experiment_machine, faults, metric_sending, model_files
 from quintain.search import search_factory
 from quintain.store import session as session_lib
 
@@ -82,6 +82,7 @@ def create(
         trial_seed: Seed of all trials, or None if each draws its own.
         origin: Where it comes from, which is kept beside the code; None if nobody said it.
     """
+    metric_sending.check(config.loggers)
     with faults.explaining_search():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(

@@ -5,6 +5,7 @@ What they do imports TensorFlow, or lasts; the master does neither.
 
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Sequence
 from typing import IO, Final
@@ -46,5 +47,6 @@ def explain(problems: IO[bytes], exit_code: int, doing: str) -> errors.QuintainE
     problems.seek(max(size - _MAX_PROBLEM, 0))
     text = problems.read().decode("utf-8", errors="replace").strip()
     if exit_code == _BAD_INPUT:
-        return errors.ConfigError(text.removeprefix("Error: "))
+        told = re.search(r"^Error: ", text, re.MULTILINE)  # Warnings may stand before it.
+        return errors.ConfigError(text[told.end() :] if told else text)
     return errors.ClusterError(f"{doing}: {text}")

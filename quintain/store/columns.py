@@ -22,6 +22,7 @@ from quintain.records import (
     log,
     metric,
     run,
+    sent_metrics,
     trial,
 )
 
@@ -36,10 +37,11 @@ TABLES: Final[dict[type[Any], str]] = {
     run.Span: "spans",
     change.Change: "changes",
     deletion.Deletion: "deletions",
+    sent_metrics.SentMetrics: "sent_metrics",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0004"
+REVISION: Final = "0005"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

@@ -14,6 +14,7 @@ from quintain.records import (
     log,
     metric,
     run,
+    sent_metrics,
     states,
     trial,
 )
@@ -255,6 +256,16 @@ class Reader(table_reading.TableReader):
         if since is not None:
             where.add("(end_time IS NULL OR end_time > :since)", since=since)
         return self._list(run.Span, where, "ORDER BY start_time, launch_id")
+
+    # Loggers
+
+    def list_sent_metrics(self, experiment_id: int) -> list[sent_metrics.SentMetrics]:
+        """Returns how far the metrics of an experiment's trials were sent to loggers."""
+        where = queries.Where()
+        where.add(
+            "trial_id IN (SELECT id FROM trials WHERE experiment_id = :owner)", owner=experiment_id
+        )
+        return self._list(sent_metrics.SentMetrics, where, "ORDER BY trial_id, logger")
 
     # Changes
 

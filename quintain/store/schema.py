@@ -168,6 +168,15 @@ CHANGES: Final = sa.Table(
     sqlite_autoincrement=True,
 )
 
+SENT_METRICS: Final = sa.Table(
+    "sent_metrics",
+    METADATA,
+    sa.Column("trial_id", sa.Integer, _owner("trials"), primary_key=True),
+    sa.Column("logger", sa.String(128), primary_key=True),
+    sa.Column("cursor", sa.Text, nullable=False),
+    sa.Column("is_closed", sa.Boolean, nullable=False),
+)
+
 HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", sa.String(64), primary_key=True))
 """One row: the home whose database this is."""
 

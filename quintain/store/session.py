@@ -16,6 +16,7 @@ from quintain.records import (
     log,
     metric,
     run,
+    sent_metrics,
     states,
     trial,
 )
@@ -243,6 +244,12 @@ class Session(reading.Reader):
                 now=time.time(),
             )
             self._note(change.ChangeKind.RUN, experiment_id, trial_id)
+
+    # Loggers
+
+    def save_sent_metrics(self, record: sent_metrics.SentMetrics) -> None:
+        """Notes how far the metrics of a trial were sent to a logger."""
+        self._run(statements.save(sent_metrics.SentMetrics), **self._to_row(record))
 
     # The home, and what is to be deleted in it
 

@@ -13,8 +13,11 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from quintain import errors
-from quintain.trials import trial_loader
+from quintain.search import space as space_lib
+from quintain.trials import trial_context, trial_loader
 
 
 def find_problems(config: Mapping[str, Any], model_dir: str | None) -> list[errors.Problem]:
@@ -29,6 +32,7 @@ def find_problems(config: Mapping[str, Any], model_dir: str | None) -> list[erro
         if entrypoint is not None and entrypoint.startswith(trial_loader.EXPERIMENT_PREFIX):
             importlib.import_module("quintain.trials.task_trial").check(config, model_dir)
         else:
+            _offer_context(config)
             loaded = trial_loader.load_trial(model_dir or "", entrypoint, experiment_config=config)
             importlib.import_module(loaded.controller_module)
     except errors.ConfigError as error:
@@ -38,6 +42,15 @@ def find_problems(config: Mapping[str, Any], model_dir: str | None) -> list[erro
     except Exception as error:  # noqa: BLE001 - user code raises what it likes
         return [errors.Problem("entrypoint", f"{type(error).__name__}: {error}")]
     return []
+
+
+def _offer_context(config: Mapping[str, Any]) -> None:
+    """Lets code that asks for hyperparameters while it is imported find some of the space."""
+    space = space_lib.Space.parse(config.get("hyperparameters") or {})
+    context = trial_context.TrialContext.from_config(config)
+    context.spec.hparams.clear()
+    context.spec.hparams.update(space.sample(np.random.RandomState(0)))
+    trial_context.set_current_context(context)
 
 
 def _to_problem(message: str) -> errors.Problem:

@@ -139,5 +139,15 @@ class _Finder(importlib.abc.MetaPathFinder):
         root = next((each for each in _ROOTS if fullname.startswith(each)), None)
         if root is None:
             return None
-        home = _HOMES.get(f"keras.{fullname.removeprefix(root)}")
+        inner = fullname.removeprefix(root)
+        home = _HOMES.get(f"keras.{inner}") or _find_inside(inner)
         return importlib.util.spec_from_loader(fullname, _Loader(home)) if home else None
+
+
+def _find_inside(path: str) -> str | None:
+    """Returns the module of that path which Keras has and does not offer; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(f"keras.src.{path}")
+    except ModuleNotFoundError:
+        return None
+    return None if spec is None else spec.name

@@ -37,6 +37,11 @@ _ALIASES: Final = {
 """Hyperparameters that other kinds of trials have, and what they mean here."""
 
 _SPACE: Final = "hyperparameters"
+_OPTIMIZATIONS: Final = (
+    ("aggregation_frequency", 1, "trainer.optimizer_config.gradient_accumulation_steps"),
+    ("mixed_precision", "O0", "runtime.mixed_precision_dtype"),
+)
+"""Settings of the platform, their defaults, and what an experiment's own config calls them."""
 _TIMES: Final = ("_ms", "_per_second", "_gb")
 """Ends of the names of logs that differ each time."""
 
@@ -62,6 +67,7 @@ def check(config: Mapping[str, Any], model_dir: str | None = None) -> None:
     try:
         base = _find_experiment(config, model_dir)
         _require_one_task(base)
+        _refuse_optimizations(config)
     except errors.QuintainError as error:
         problem = errors.Problem("entrypoint", str(error))
         raise errors.ConfigError.from_problems([problem]) from error
@@ -96,6 +102,7 @@ def build_params(
     """
     base = _find_experiment(config, model_dir)
     _require_one_task(base)
+    _refuse_optimizations(config)
     params = _apply(base, _flatten(hparams))
     params.validate()
     params.lock()
@@ -119,6 +126,17 @@ def import_experiments(directory: pathlib.Path) -> None:
     for path in sorted(directory.glob("*.py")):
         if source_names.find_used(path, {"register_config_factory"}):
             importlib.import_module(path.stem)
+
+
+def _refuse_optimizations(config: Mapping[str, Any]) -> None:
+    """Checks that gradients and types are left to the experiment's own config."""
+    given = config.get("optimizations") or {}
+    for name, default, setting in _OPTIMIZATIONS:
+        if (given.get(name) or default) != default:
+            raise errors.ConfigError(
+                f"got optimizations.{name}: {given[name]}; a registered experiment says it itself. "
+                f"Set {setting} among the hyperparameters."
+            )
 
 
 def _require_one_task(params: cfg.ExperimentConfig) -> None:

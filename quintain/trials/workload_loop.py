@@ -122,6 +122,8 @@ def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
         TrialError: If there is no trial, or it can't be used.
     """
     random_state.set_seed(spec.seed)
+    # Code may ask for hyperparameters while it is imported.
+    trial_context.set_current_context(trial_context.TrialContext(spec))
     loaded = trial_loader.load_trial(
         spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
     )

@@ -1,3 +1,6 @@
+import types
+
+import gin
 import pytest
 import yaml
 
@@ -263,3 +266,47 @@ def test_the_line_of_a_module_that_can_t_import_something_is_named(tmp_path, mon
 def test_a_file_in_place_of_a_module_is_explained():
     with pytest.raises(errors.ConfigError, match=r"the name of a module, such as 'my_tasks',"):
         experiment_parser.import_modules(["./my_tasks.py"])
+
+
+def test_overrides_may_be_dictionaries():
+    override = {"trainer": {"train_steps": 9}}
+
+    parsed = [
+        parse(experiment="test/line", params_override=given) for given in (override, [override])
+    ]
+
+    assert [one.params.trainer.train_steps for one in parsed] == [9, 9]
+
+
+def test_the_steps_of_parsing_can_be_changed_one_by_one(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("trainer: {train_steps: 5, steps_per_loop: 5}\n")
+
+    class Doubled(experiment_parser.ExperimentParser):
+        def parse_config_file(self, params):
+            params = super().parse_config_file(params)
+            params.trainer.train_steps *= 2
+            return params
+
+    options = experiment_parser.ParseConfigOptions(
+        "test/line",
+        [str(path)],
+        tf_data_service="host:1",
+        params_override="trainer.steps_per_loop=1",
+    )
+    params = Doubled(options).parse()
+
+    assert (params.trainer.train_steps, params.trainer.steps_per_loop) == (10, 1)
+    assert params.task.train_data.tf_data_service_address == "host:1"
+
+
+def test_gin_that_the_program_has_read_is_not_read_again():
+    flags = types.SimpleNamespace(
+        experiment="test/line", gin_params=["create_trainer.train = True"]
+    )
+    gin.parse_config_files_and_bindings(None, flags.gin_params)
+    try:
+        assert gin_io.is_bound()
+        assert experiment_parser.parse_configuration(flags).trainer is not None
+    finally:
+        gin_io.clear()

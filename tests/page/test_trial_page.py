@@ -1,5 +1,6 @@
 """A trial, logs, slots and actions on the page, in a real browser over a real master."""
 
+import dataclasses
 import json
 import tarfile
 
@@ -8,6 +9,7 @@ import pytest
 from quintain.client import home as home_lib
 from quintain.records import (
     checkpoint,
+    checkpoint_manifest,
     codec,
     experiment,
     log,
@@ -179,6 +181,27 @@ def test_a_trial_shows_all_that_it_left(server, visit, tmp_path):
     visit.wait("c0ffee")
     visit.wait(f"+{SHOWN}")
     visit.wait("1 packages")
+
+
+def test_a_trial_is_noted_and_its_model_exported(server, visit):
+    page = visit.page
+    directory = server.master._core.home / "checkpoints" / UUID
+    manifest = checkpoint_manifest.Manifest(1, "KerasTrialController", 100, 1, 2, 1, {})
+    (directory / "metadata.json").write_text(json.dumps(dataclasses.asdict(manifest)))
+    (directory / "model.keras").write_text("model")
+    visit.open(server.sign_in.build_link(), "/trials/2?tab=checkpoints")
+
+    page.get_by_role("button", name="Note …").click()
+    page.get_by_role("textbox").fill(HOSTILE)
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Note", exact=True).get_by_text(SHOWN, exact=True).wait_for()
+    page.get_by_role("button", name="Export", exact=True).click()
+    page.get_by_role("link", name="Download the model").wait_for()
+
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download the model").click()
+    with tarfile.open(started.value.path()) as archive:
+        assert archive.getnames() == [f"export-{UUID}/model.keras"]
 
 
 def test_slots_are_shown_over_time_and_lead_to_trials(server, visit):

@@ -32,6 +32,7 @@ def describe_older_keras():
     from keras.preprocessing.image import ImageDataGenerator
     from keras.utils.data_utils import Sequence
     from tensorflow.keras.utils.np_utils import to_categorical
+    from tensorflow.python.keras.datasets.cifar import load_batch
 
     optimizer = keras.optimizers.SGD(lr=0.1, decay=0.5)
     optimizer.build([tf.Variable(1.0)])
@@ -47,6 +48,7 @@ def describe_older_keras():
         "same": [
             Dense is keras.layers.Dense,
             issubclass(Sequence, keras.utils.PyDataset),
+            callable(load_batch),
             to_categorical is keras.utils.to_categorical,
             len(ImageDataGenerator().flow(to_categorical([0] * 8).reshape(8, 1, 1, 1))) == 1,
         ],

@@ -150,7 +150,7 @@ def test_exported_configs_are_read_as_they_are():
         ("told", None),
     ]
     assert {"integrations", "slurm", "workspace", "preemption_timeout"} < set(unused)
-    assert "bind_mounts" not in unused  # It says nothing.
+    assert "internal" not in unused  # It says nothing.
     assert experiment_spec.parse(config.as_dict()) == config
 
 

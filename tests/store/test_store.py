@@ -46,7 +46,7 @@ def make_older(path):
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(
             "DROP TABLE spans; DROP TABLE curves; DROP TABLE changes;"
-            "ALTER TABLE trials DROP COLUMN note;"
+            "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics;"
             "UPDATE alembic_version SET version_num = '0002'"
         )
 

@@ -6,7 +6,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "migration" / "pedl" / "after"
-KINDS = {"graphs": ["graph", "estimator"], "keras": ["keras", "determined_keras"]}
+KINDS = {
+    "graphs": ["digits_graph", "digits_estimator"],
+    "keras": ["digits_keras", "digits_determined_keras"],
+}
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +33,15 @@ def test_metrics_have_the_names_of_pedl(results):
     def told(name, start):
         return next(line for line in results[name] if line.startswith(start))
 
-    assert "error" in told("graph", "Validated on 360 examples")
-    assert "accuracy" in told("estimator", "Validated on 360 examples")
-    assert "validation_error" in told("keras", "Validated on 360 examples")
-    assert "val_accuracy" in told("determined_keras", "Validated on 360 examples")
+    assert "error" in told("digits_graph", "Validated on 360 examples")
+    assert "accuracy" in told("digits_estimator", "Validated on 360 examples")
+    assert "validation_error" in told("digits_keras", "Validated on 360 examples")
+    assert "val_accuracy" in told("digits_determined_keras", "Validated on 360 examples")
 
 
 def test_code_for_keras_2_finds_its_names(results):
     found = results["older_keras"]
-    assert found["same"] == [True] * 4
+    assert found["same"] == [True] * 5
     # The rate at a step is the first one, divided by 1 + decay * step.
     assert found["rates"] == pytest.approx([0.1, 0.1 / (1 + 0.5 * 2)])
     assert found["plain"] == pytest.approx(0.2)

@@ -187,3 +187,15 @@ def test_files_that_only_speak_of_experiments_are_not_imported(spec, tmp_path):
     params = task_trial.build_params(spec.experiment_config, spec.hparams, str(tmp_path))
 
     assert params.task.units == 6
+
+
+@pytest.mark.parametrize(
+    ("optimizations", "setting"),
+    [
+        ({"aggregation_frequency": 2}, "gradient_accumulation_steps"),
+        ({"mixed_precision": "O2"}, "mixed_precision_dtype"),
+    ],
+)
+def test_what_an_experiment_says_itself_is_refused_in_the_config(tmp_path, optimizations, setting):
+    with pytest.raises(errors.ConfigError, match=rf"got optimizations.*{setting}"):
+        task_trial.check(config() | {"optimizations": optimizations}, str(tmp_path))

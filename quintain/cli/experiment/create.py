@@ -154,8 +154,8 @@ def _load(
     file = experiment_file.load(config_file, assignments, template)
     if file.unused_fields:
         click.echo(
-            "Without effect, as trials are processes of this machine and no containers of a "
-            f"cluster: {', '.join(file.unused_fields)}.",
+            "Without effect, as trials are processes of this machine and no containers: "
+            f"{', '.join(file.unused_fields)}.",
             err=True,
         )
     return file

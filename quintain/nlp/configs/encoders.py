@@ -1,64 +1,42 @@
 """Encoders by config: sizes come from YAML, internals may come from gin."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import keras
+import tensorflow as tf
+from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
 from quintain.core import config_definitions as cfg
+from quintain.nlp.configs import encoder_sizes, unbuilt_encoders
 from quintain.nlp.data.masked import bert_vocabulary
+from quintain.nlp.modeling import activations, layers, networks
+
+Size = encoder_sizes.Size
+Rate = encoder_sizes.Rate
+
+AlbertEncoderConfig = encoder_sizes.AlbertEncoderConfig
+BertEncoderConfig = encoder_sizes.BertEncoderConfig
+BigBirdEncoderConfig = unbuilt_encoders.BigBirdEncoderConfig
+FNetEncoderConfig = encoder_sizes.FNetEncoderConfig
+FunnelEncoderConfig = unbuilt_encoders.FunnelEncoderConfig
+KernelEncoderConfig = encoder_sizes.KernelEncoderConfig
+MobileBertEncoderConfig = unbuilt_encoders.MobileBertEncoderConfig
+QueryBertConfig = encoder_sizes.QueryBertConfig
+ReuseEncoderConfig = encoder_sizes.ReuseEncoderConfig
+SparseMixerEncoderConfig = unbuilt_encoders.SparseMixerEncoderConfig
+XLNetEncoderConfig = unbuilt_encoders.XLNetEncoderConfig
 
 # What gin files name as parts of an encoder has to be imported before they are read.
-from quintain.nlp.modeling.layers import gated_feedforward as gated_feedforward
-from quintain.nlp.modeling.layers import talking_heads_attention as talking_heads_attention
-from quintain.nlp.modeling.networks import encoder_scaffold
-from quintain.optimization.configs import ranges
-
-Size = ranges.Size
-Rate = ranges.Fraction
-
-
-@dataclasses.dataclass
-class BertEncoderConfig(base_config.Config):
-    """Sizes of a BERT encoder."""
-
-    vocab_size: Size = 30522
-    """Word ids; 0 is padding."""
-
-    hidden_size: Size = 768
-    """Width of the model."""
-
-    num_layers: Size = 12
-    """Blocks."""
-
-    num_attention_heads: Size = 12
-    """Attention heads; must divide `hidden_size`."""
-
-    hidden_activation: str = "gelu"
-    """Keras' name of the activation in the feed-forward parts."""
-
-    intermediate_size: Size = 3072
-    """Width inside the feed-forward parts."""
-
-    dropout_rate: Rate = 0.1
-    """Share of values that training drops."""
-
-    attention_dropout_rate: Rate = 0.1
-    """Share of attention weights that training drops."""
-
-    max_position_embeddings: Size = 512
-    """Longest sequence."""
-
-    type_vocab_size: Size = 2
-    """Type ids, such as first and second sentence."""
-
-    initializer_range: ranges.Positive = 0.02
-    """Standard deviation of the initial embeddings."""
-
-    norm_first: bool = False
-    """Whether inputs of a block's parts are normalised, instead of outputs."""
+_GIN_PARTS: Final = (
+    layers.GatedFeedforward,
+    layers.TalkingHeadsAttention,
+    layers.TransformerScaffold,
+    networks.EncoderScaffold,
+)
 
 
 @dataclasses.dataclass
@@ -68,11 +46,59 @@ class EncoderConfig(one_of.OneOfConfig):
     type: str | None = "bert"
     """Which of the encoders below."""
 
+    albert: AlbertEncoderConfig = dataclasses.field(default_factory=AlbertEncoderConfig)
+    """ALBERT, whose blocks share their weights."""
+
     bert: BertEncoderConfig = dataclasses.field(default_factory=BertEncoderConfig)
     """BERT, whose blocks gin may replace."""
 
+    bert_v2: BertEncoderConfig = dataclasses.field(default_factory=BertEncoderConfig)
+    """The same, under the name of its newer class."""
+
+    bigbird: BigBirdEncoderConfig = dataclasses.field(default_factory=BigBirdEncoderConfig)
+    """BigBird. Not built."""
+
+    funnel: FunnelEncoderConfig = dataclasses.field(default_factory=FunnelEncoderConfig)
+    """The funnel Transformer. Not built."""
+
+    kernel: KernelEncoderConfig = dataclasses.field(default_factory=KernelEncoderConfig)
+    """BERT whose attention is approximated by a kernel."""
+
+    mobilebert: MobileBertEncoderConfig = dataclasses.field(default_factory=MobileBertEncoderConfig)
+    """MobileBERT. Not built."""
+
+    reuse: ReuseEncoderConfig = dataclasses.field(default_factory=ReuseEncoderConfig)
+    """BERT whose blocks reuse attention scores of those before them."""
+
+    xlnet: XLNetEncoderConfig = dataclasses.field(default_factory=XLNetEncoderConfig)
+    """XLNet. Not built."""
+
+    query_bert: QueryBertConfig = dataclasses.field(default_factory=QueryBertConfig)
+    """BERT whose words are embedded in two steps."""
+
+    fnet: FNetEncoderConfig = dataclasses.field(default_factory=FNetEncoderConfig)
+    """FNet, which mixes words by Fourier transforms. All sequences have `max_sequence_length`."""
+
+    sparse_mixer: SparseMixerEncoderConfig = dataclasses.field(
+        default_factory=SparseMixerEncoderConfig
+    )
+    """The sparse mixer. Not built."""
+
     any: base_config.Config = dataclasses.field(default_factory=base_config.Config)
     """A config of your own, with a builder bound to its class by `bind`."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem if `type` is none of the choices, or is not built."""
+        yield from super().check()
+        if self.type in unbuilt_encoders.NOT_BUILT:
+            built = [one for one in self.choices() if one not in unbuilt_encoders.NOT_BUILT]
+            yield (
+                "type",
+                f"got {self.type!r}, which is not built here: "
+                f"{unbuilt_encoders.NOT_BUILT[self.type]}. Expected one of {', '.join(built)}; "
+                "`any` takes an encoder of your own.",
+            )
 
 
 def check_vocabulary(
@@ -103,39 +129,237 @@ def check_vocabulary(
 @gin_io.configurable
 def build_encoder(
     config: EncoderConfig,
-    encoder_cls: Callable[..., keras.Model] | None = None,
-) -> keras.Model:
+    embedding_layer: keras.layers.Layer | None = None,
+    encoder_cls: Callable[..., Any] | None = None,
+    bypass_config: bool = False,
+) -> Any:
     """Builds the encoder that a config chooses.
 
     Args:
         config: The encoder.
-        encoder_cls: Builds it from the fields of its config. None takes `EncoderScaffold`.
+        embedding_layer: Embeds the words, in place of a new one.
+        encoder_cls: `EncoderScaffold`, whose parts gin may replace: gets the sizes of the config.
+            None takes the class of the encoder.
+        bypass_config: Whether to call `encoder_cls` without sizes.
 
     Raises:
-        ConfigError: If no encoder is chosen, or `any` has no builder.
+        ConfigError: If no encoder is chosen, it is not built, or `any` has no builder.
     """
+    if bypass_config:
+        if encoder_cls is None:
+            raise errors.ConfigError("bypass_config: got true without an encoder_cls to call.")
+        return encoder_cls()
     if config.type is None:
         raise errors.ConfigError(
             f"encoder.type: got None, expected one of {', '.join(config.choices())}."
         )
     chosen = config.get()
     if config.type == "any":
-        if type(chosen).BUILDER is None:
-            raise errors.ConfigError(
-                "encoder.any: got a config without a builder; assign one whose class has one, made "
-                "by `quintain.config.bind`."
-            )
-        return chosen.BUILDER(chosen)
-    encoder_cls = encoder_cls or encoder_scaffold.EncoderScaffold
-    return encoder_cls(**chosen.as_dict())
+        return _build_any(chosen)
+    if encoder_cls is not None:
+        return encoder_cls(**_list_scaffold_arguments(chosen))
+    return _BUILDERS[config.type](chosen, embedding_layer)
 
 
-def build_task_encoder(config: EncoderConfig, task_config: cfg.TaskConfig) -> keras.Model:
+def _build_any(config: Any) -> Any:
+    if type(config).BUILDER is None:
+        raise errors.ConfigError(
+            "encoder.any: got a config without a builder; assign one whose class has one, made "
+            "by `quintain.config.bind`."
+        )
+    encoder = config.BUILDER(config)
+    if not isinstance(encoder, tf.Module | keras.layers.Layer):
+        raise errors.ConfigError(
+            f"encoder.any: its builder returned a {type(encoder).__name__}, expected a Keras model "
+            "or layer, or a tf.Module."
+        )
+    return encoder
+
+
+def _list_scaffold_arguments(config: Any) -> dict[str, Any]:
+    """Returns the arguments of `EncoderScaffold` for the sizes of a BERT encoder."""
+    initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+    return {
+        "embedding_cfg": {
+            "vocab_size": config.vocab_size,
+            "type_vocab_size": config.type_vocab_size,
+            "hidden_size": config.hidden_size,
+            "max_seq_length": config.max_position_embeddings,
+            "initializer": initializer,
+            "dropout_rate": config.dropout_rate,
+        },
+        "hidden_cfg": {
+            "num_attention_heads": config.num_attention_heads,
+            "intermediate_size": config.intermediate_size,
+            "intermediate_activation": activations.get_approximate(config.hidden_activation),
+            "dropout_rate": config.dropout_rate,
+            "attention_dropout_rate": config.attention_dropout_rate,
+            "kernel_initializer": initializer,
+            # Parts of one's own need not know it.
+            **({"norm_first": True} if config.norm_first else {}),
+        },
+        "num_hidden_instances": config.num_layers,
+        "pooled_output_dim": config.hidden_size,
+        "pooler_layer_initializer": initializer,
+        "dict_outputs": True,
+    }
+
+
+def _list_bert_arguments(config: Any) -> dict[str, Any]:
+    """Returns what encoders of BERT's sizes take, but for their embeddings."""
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "num_layers": config.num_layers,
+        "num_attention_heads": config.num_attention_heads,
+        "intermediate_size": config.intermediate_size,
+        "activation": activations.get_approximate(config.hidden_activation),
+        "dropout_rate": config.dropout_rate,
+        "attention_dropout_rate": config.attention_dropout_rate,
+        "max_sequence_length": config.max_position_embeddings,
+        "type_vocab_size": config.type_vocab_size,
+        "initializer": keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        "dict_outputs": True,
+    }
+
+
+def _build_albert(config: Any, embedding_layer: Any) -> Any:
+    _refuse_layer(config, embedding_layer)
+    return networks.AlbertEncoder(
+        embedding_width=config.embedding_width, **_list_bert_arguments(config)
+    )
+
+
+def _build_bert(config: Any, embedding_layer: Any, encoder_cls: Any = networks.BertEncoder) -> Any:
+    return encoder_cls(
+        **_list_bert_arguments(config),
+        output_range=config.output_range,
+        embedding_width=config.embedding_size,
+        embedding_layer=embedding_layer,
+        return_all_encoder_outputs=config.return_all_encoder_outputs,
+        return_attention_scores=config.return_attention_scores,
+        return_word_embeddings=config.return_word_embeddings,
+        norm_first=config.norm_first,
+    )
+
+
+def _build_query_bert(config: Any, embedding_layer: Any) -> Any:
+    embedding_layer = embedding_layer or layers.FactorizedEmbedding(
+        vocab_size=config.vocab_size,
+        embedding_width=config.embedding_size or config.hidden_size,
+        output_dim=config.hidden_size,
+        initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        name="word_embeddings",
+    )
+    whole = config.replace(embedding_size=None)
+    return _build_bert(whole, embedding_layer, networks.BertEncoderV2)
+
+
+def _build_kernel(config: Any, embedding_layer: Any) -> Any:
+    _refuse_layer(config, embedding_layer)
+    arguments = _list_scaffold_arguments(config)
+    arguments["hidden_cfg"] |= {
+        "norm_first": config.norm_first,
+        "attention_cls": layers.KernelAttention,
+        "attention_cfg": {
+            "num_heads": config.num_attention_heads,
+            "key_dim": config.hidden_size // config.num_attention_heads,
+            "kernel_initializer": arguments["pooler_layer_initializer"],
+            "feature_transform": config.feature_transform,
+            "num_random_features": config.num_random_features,
+            "redraw": config.redraw,
+            "is_short_seq": config.is_short_seq,
+            "begin_kernel": config.begin_kernel,
+            "scale": config.scale,
+        },
+    }
+    return networks.EncoderScaffold(
+        **arguments,
+        hidden_cls=layers.TransformerScaffold,
+        mask_cls=layers.KernelMask,
+        layer_idx_as_attention_seed=True,
+    )
+
+
+def _build_reuse(config: Any, embedding_layer: Any) -> Any:
+    _refuse_layer(config, embedding_layer)
+    arguments = _list_scaffold_arguments(config)
+    given = arguments["hidden_cfg"]
+    arguments["hidden_cfg"] = {
+        "num_attention_heads": config.num_attention_heads,
+        "inner_dim": config.intermediate_size,
+        "inner_activation": given["intermediate_activation"],
+        "output_dropout": config.dropout_rate,
+        "attention_dropout": config.attention_dropout_rate,
+        "norm_first": config.norm_first,
+        "kernel_initializer": given["kernel_initializer"],
+        "reuse_attention": config.reuse_attention,
+        "use_relative_pe": config.use_relative_pe,
+        "pe_max_seq_length": config.pe_max_seq_length,
+        "max_reuse_layer_idx": config.max_reuse_layer_idx,
+    }
+    return networks.EncoderScaffold(
+        **arguments, hidden_cls=layers.ReuseTransformer, feed_layer_idx=True, recursive=True
+    )
+
+
+def _refuse_layer(config: Any, embedding_layer: Any) -> None:
+    if embedding_layer is not None:
+        raise errors.ConfigError(
+            f"embedding_layer: got one, but an encoder of {type(config).__name__} has "
+            "embeddings of its own."
+        )
+
+
+def _build_fnet(config: Any, embedding_layer: Any) -> Any:
+    return networks.FNet(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        num_attention_heads=config.num_attention_heads,
+        inner_dim=config.inner_dim,
+        inner_activation=activations.get_approximate(config.inner_activation),
+        output_dropout=config.output_dropout,
+        attention_dropout=config.attention_dropout,
+        max_sequence_length=config.max_sequence_length,
+        type_vocab_size=config.type_vocab_size,
+        initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        output_range=config.output_range,
+        embedding_width=config.embedding_width,
+        embedding_layer=embedding_layer,
+        norm_first=config.norm_first,
+        use_fft=config.use_fft,
+        attention_layers=config.attention_layers,
+    )
+
+
+_BUILDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "albert": _build_albert,
+    "bert": _build_bert,
+    "bert_v2": lambda config, layer: _build_bert(config, layer, networks.BertEncoderV2),
+    "fnet": _build_fnet,
+    "kernel": _build_kernel,
+    "query_bert": _build_query_bert,
+    "reuse": _build_reuse,
+}
+
+
+def build_task_encoder(
+    config: EncoderConfig, task_config: cfg.TaskConfig, *, uses_pooler: bool
+) -> Any:
     """Builds the encoder of a task, which does not compute padding in training.
 
     Private training looks at one example at a time and needs fixed shapes.
+
+    Args:
+        config: The encoder.
+        task_config: The task.
+        uses_pooler: Whether something uses the pooled output; otherwise its layer is not trained.
     """
     encoder = build_encoder(config)
-    if isinstance(encoder, encoder_scaffold.EncoderScaffold):
+    pooler = getattr(encoder, "pooler_layer", None)
+    if not uses_pooler and isinstance(pooler, keras.layers.Layer):
+        pooler.trainable = False
+    if isinstance(encoder, networks.TextEncoder):
         encoder.skip_padding = task_config.differential_privacy_config is None
     return encoder

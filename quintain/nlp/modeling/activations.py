@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+import keras
 import tensorflow as tf
 
-from quintain.modeling import tf_utils
+from quintain.modeling import activations, tf_utils
 
 Activation = Callable[..., Any]
 
@@ -21,6 +22,14 @@ def get_approximate(identifier: Any) -> Activation:
     return tf_utils.get_activation(identifier)
 
 
+def get_name(activation: Activation) -> Any:
+    """Returns the name of an activation; its config where it has none."""
+    if activation in (approximate_gelu, activations.gelu):
+        return "gelu"
+    return keras.activations.serialize(activation)
+
+
+@keras.saving.register_keras_serializable("quintain")
 def approximate_gelu(x: tf.Tensor) -> tf.Tensor:
     """Multiplies each number by about the share of a standard normal distribution below it.
 

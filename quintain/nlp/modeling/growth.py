@@ -63,7 +63,7 @@ def grow(
         new_table.assign(np.tile(old_table.numpy(), (1, factor)) / factor**0.5)
     grower.write_stack(old.encoder, new.encoder, "encoder")
     grower.write_stack(old.decoder, new.decoder, "decoder")
-    last = new.decoder.output_norm or new.decoder.blocks[-1].feed_forward_norm
+    last = new.decoder.output_normalization
     for variable in (last.gamma, last.beta):
         variable.assign(variable.numpy() / factor**0.5)
 
@@ -116,8 +116,7 @@ class _Grower:
             if source == former:
                 _silence(block)
             former = source
-        if old.output_norm is not None:
-            self._write_norm(old.output_norm, new.output_norm)
+        self._write_norm(old.output_normalization, new.output_normalization)
 
     def _check_stack(self, old: Any, new: Any, name: str) -> None:
         before, after = old.block_arguments, new.block_arguments

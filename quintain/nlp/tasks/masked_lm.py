@@ -24,6 +24,7 @@ from quintain.nlp.data import (
 )
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import cls_head
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import bert_pretrainer
@@ -97,13 +98,17 @@ class MaskedLMTask(base_task.Task):
             params: Its config; None takes `task.model`.
         """
         config = params or self._model_config
-        model = bert_pretrainer.BertPretrainer(
-            encoders.build_task_encoder(config.encoder, self.task_config),
-            cls_heads=[cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads],
-            mlm_activation=config.mlm_activation,
+        heads = [cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads]
+        return bert_pretrainer.BertPretrainerV2(
+            encoders.build_task_encoder(
+                config.encoder,
+                self.task_config,
+                uses_pooler=not all(head.inner_dim for head in config.cls_heads),
+            ),
+            mlm_activation=activations.get_approximate(config.mlm_activation),
+            mlm_initializer=keras.initializers.TruncatedNormal(stddev=config.mlm_initializer_range),
+            classification_heads=heads,
         )
-        model.build()
-        return model
 
     @override
     def initialize(self, model: keras.Model) -> None:

@@ -13,7 +13,7 @@ from quintain.config import yaml_io
 from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.nlp.modeling import reference_layout
 
-_MARK: Final = "/_query_dense/kernel/"
+_MARK: Final = "/_intermediate_dense/kernel/"
 """In a key of every Transformer of the reference; no layer of ours has weights of that name."""
 
 _FIRST_RELEASE_MARK: Final = "bert/embeddings/word_embeddings"
@@ -303,11 +303,13 @@ def _compare_settings(parts: Sequence[reference_layout.Part], path: str) -> Iter
         return
     for part in parts:
         for name, value in part.settings.items():
-            found: Any = params
+            found, steps = params, []
             for step in ("task", "model", *name.split(".")):
-                found = found.get(step) if isinstance(found, Mapping) else None
+                found = found if isinstance(found, Mapping) else {}
+                steps.append(str(found.get("type", "bert")) if step == "*" else step)
+                found = found.get(steps[-1])
             if found is not None and found != value:
-                yield f"task.model.{name}: got {value!r}, but {params_path} says {found!r}"
+                yield f"{'.'.join(steps)}: got {value!r}, but {params_path} says {found!r}"
 
 
 def _is_state(key: str) -> bool:

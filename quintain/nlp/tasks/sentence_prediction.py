@@ -118,14 +118,14 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
         self._check_vocabulary()
         encoder_config = config.encoder.get() if config.encoder.type else None
         stddev = getattr(encoder_config, "initializer_range", 0.02)
-        model = bert_classifier.BertClassifier(
-            network=encoders.build_task_encoder(config.encoder, self.task_config),
+        return bert_classifier.BertClassifier(
+            network=encoders.build_task_encoder(
+                config.encoder, self.task_config, uses_pooler=config.use_encoder_pooler
+            ),
             num_classes=self.num_classes,
             initializer=keras.initializers.TruncatedNormal(stddev=stddev),
             use_encoder_pooler=config.use_encoder_pooler,
         )
-        model.build()
-        return model
 
     def _check_vocabulary(self) -> None:
         if isinstance(self.task_config.train_data, TextConfig) and self._text_config.vocab_file:

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import train_lib
+from quintain.core import task_factory, train_lib
 from quintain.core.devices import distribution
-from quintain.core.multitask import configs, multitask
+from quintain.core.multitask import configs, multitask, test_utils
 from quintain.core.multitask import train_lib as multitask_train_lib
 
 
@@ -196,3 +196,39 @@ def test_times_and_norms_are_logged_as_for_one_task(tmp_path, experiment, traine
     assert logs["host_memory_gb"] > 0.1
     assert logs["gradient_norm"] > 0
     assert logs["update_norm"] > 0
+
+
+@pytest.mark.slow
+def test_actions_of_an_evaluation_of_several_tasks_come_from_factories(tmp_path):
+    strategy, calls = tf.distribute.get_strategy(), []
+    routines = tuple(
+        configs.TaskRoutine(task_name=name, task_config=config_cls(), eval_steps=2)
+        for name, config_cls in (("foo", test_utils.FooConfig), ("bar", test_utils.BarConfig))
+    )
+    params = configs.MultiEvalExperimentConfig(task=test_utils.FooConfig(), eval_tasks=routines)
+    optimizer = {"optimizer": {"type": "sgd"}, "learning_rate": {"type": "constant"}}
+    params.trainer.override(
+        {"train_steps": 2, "validation_steps": 1, "optimizer_config": optimizer}
+    )
+    for field in ("steps_per_loop", "summary_interval", "checkpoint_interval"):
+        params.trainer.override({field: 2, "validation_interval": 2})
+
+    _, logs = multitask_train_lib.run_experiment_with_multitask_eval(
+        distribution_strategy=strategy,
+        train_task=task_factory.get_task(params.task),
+        eval_tasks=[task_factory.get_task(one.task_config, name=one.name) for one in routines],
+        mode="train_and_eval",
+        params=params,
+        model_dir=str(tmp_path),
+        run_post_eval=True,
+        train_actions_factory=lambda params, trainer, model_dir, manager: [
+            lambda output: calls.append((trainer.global_step.numpy(), manager.directory))
+        ],
+        eval_actions_factory=lambda params, evaluator, model_dir: [
+            lambda output: calls.append(sorted({"foo", "bar"} & set(output)))
+        ],
+    )
+
+    assert calls[0] == (2, str(tmp_path))
+    assert calls[1] == ["bar", "foo"]
+    assert {"foo", "bar"} <= set(logs)

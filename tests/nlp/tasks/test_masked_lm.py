@@ -122,8 +122,8 @@ def test_yaml_gives_sizes_and_gin_gives_internals():
 
     model = task_factory.get_task(parsed.params.task).build_model()
 
-    assert len(model.encoder.blocks) == 2
-    for block in model.encoder.blocks:
+    assert len(model.encoder_network.hidden_layers) == 2
+    for block in model.encoder_network.hidden_layers:
         assert isinstance(block.self_attention, talking_heads_attention.TalkingHeadsAttention)
         assert isinstance(block.feedforward_block, gated_feedforward.GatedFeedforward)
 

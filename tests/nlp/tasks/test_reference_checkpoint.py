@@ -9,18 +9,13 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.saving import checkpoint_fit
-from quintain.nlp.modeling.layers import (
-    cls_head,
-    talking_heads_attention,
-    transformer_scaffold,
-)
+from quintain.nlp.modeling import activations, layers, models, networks
 from quintain.nlp.modeling.models import (
     bert_classifier,
     bert_pretrainer,
     seq2seq_transformer,
     transformer_stacks,
 )
-from quintain.nlp.modeling.networks import encoder_scaffold
 from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import masked_lm, pretrained, reference_checkpoint
 
@@ -35,25 +30,51 @@ def build_encoder(**changes):
         "hidden_size": 16,
         "num_layers": 2,
         "num_attention_heads": 4,
-        "intermediate_size": 24,
-        "max_position_embeddings": 10,
+        "inner_dim": 24,
+        "max_sequence_length": 10,
+        "type_vocab_size": 2,
     }
-    return encoder_scaffold.EncoderScaffold(**{**sizes, **changes})
+    if "attention_cls" in changes:
+        return build_scaffold(hidden_cls=layers.TransformerScaffold, **changes)
+    return networks.BertEncoderV2(**{**sizes, **changes})
+
+
+def build_scaffold(hidden_cls, **changes):
+    return networks.EncoderScaffold(
+        16,
+        embedding_cfg={
+            "vocab_size": 24,
+            "type_vocab_size": 2,
+            "hidden_size": 16,
+            "max_seq_length": 10,
+            "initializer": "glorot_uniform",
+            "dropout_rate": 0.1,
+        },
+        num_hidden_instances=2,
+        hidden_cls=hidden_cls,
+        hidden_cfg={
+            "num_attention_heads": 4,
+            "intermediate_size": 24,
+            "intermediate_activation": activations.approximate_gelu,
+            **changes,
+        },
+        dict_outputs=True,
+    )
 
 
 def build_pretrainer(heads=("next_sentence",), **changes):
-    layers = [cls_head.ClassificationHead(16, 2, name=name) for name in heads]
-    model = bert_pretrainer.BertPretrainer(build_encoder(**changes), cls_heads=layers)
-    model.build()
-    return model
+    heads = [layers.ClassificationHead(16, 2, name=name) for name in heads]
+    return bert_pretrainer.BertPretrainerV2(
+        build_encoder(**changes),
+        mlm_activation=activations.approximate_gelu,
+        classification_heads=heads,
+    )
 
 
 def build_classifier(*, use_encoder_pooler=True, **changes):
-    model = bert_classifier.BertClassifier(
+    return bert_classifier.BertClassifier(
         build_encoder(**changes), num_classes=3, use_encoder_pooler=use_encoder_pooler
     )
-    model.build()
-    return model
 
 
 def build_translation(*, use_bias=False, embed_start=True, num_attention_heads=4, **options):
@@ -118,6 +139,78 @@ def test_a_classifier_computes_what_the_reference_computed(name, use_encoder_poo
     np.testing.assert_allclose(model(make_batch(results)), results["logits"], **TOLERANCE)
 
 
+SIZES = {"vocab_size": 24, "hidden_size": 16, "num_layers": 2, "num_attention_heads": 4}
+OTHERS = {
+    "albert": lambda: networks.AlbertEncoder(
+        **SIZES,
+        embedding_width=6,
+        max_sequence_length=10,
+        type_vocab_size=2,
+        intermediate_size=24,
+        dict_outputs=True,
+    ),
+    "fnet": lambda: networks.FNet(
+        **SIZES, max_sequence_length=8, type_vocab_size=2, inner_dim=24, attention_layers=[1]
+    ),
+    "fnet_linear": lambda: networks.FNet(
+        **SIZES,
+        max_sequence_length=8,
+        type_vocab_size=2,
+        inner_dim=24,
+        mixing_mechanism="linear",
+        norm_first=True,
+    ),
+    "bert_factorized": lambda: build_encoder(embedding_width=6, inner_activation="relu"),
+    "pretrainer_v1_encoder": lambda: build_scaffold(layers.Transformer),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_encoders_compute_what_the_references_computed(name):
+    encoder = OTHERS[name]()
+    report = reference_checkpoint.load_parts({"encoder": encoder}, str(DATA / name), FIELD)
+    assert report.unused == ()
+    assert len(report.loaded) == len(encoder.weights)
+    results = read_results(name.removesuffix("_encoder"))
+    outputs = encoder(make_batch(results))
+    is_word = results["input_mask"].astype(bool)
+    np.testing.assert_allclose(
+        outputs["sequence_output"].numpy()[is_word],
+        results["sequence_output"][is_word],
+        **TOLERANCE,
+    )
+    np.testing.assert_allclose(outputs["pooled_output"], results["pooled_output"], **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "model_cls", "options"),
+    [
+        ("token_classifier", models.BertTokenClassifier, {"num_classes": 3}),
+        ("span_labeler", models.BertSpanLabeler, {}),
+        (
+            "pretrainer_model_v1",
+            models.BertPretrainer,
+            {"num_classes": 2, "num_token_predictions": 2},
+        ),
+    ],
+)
+def test_models_with_other_heads_compute_what_the_references_computed(name, model_cls, options):
+    output = "logits" if name == "span_labeler" else "predictions"
+    model = model_cls(build_encoder(), **options, output=output)
+    report = load(model, name)
+    assert report.new == {}
+    assert len(report.loaded) == len(model.weights)
+    results = read_results(name)
+    outputs = model(make_batch(results))
+    if isinstance(outputs, dict) and "masked_lm" in outputs:
+        for key, value in outputs.items():
+            np.testing.assert_allclose(value, results[key], **TOLERANCE)
+        return
+    is_word = results["input_mask"].astype(bool)
+    for ours, theirs in zip(tf.nest.flatten(outputs), results["outputs"], strict=True):
+        np.testing.assert_allclose(ours.numpy()[is_word], theirs[is_word], **TOLERANCE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "use_bias"), [("translation", False), ("translation_bias", True)])
 def test_a_translation_model_computes_and_finds_what_the_reference_did(name, use_bias):
@@ -159,18 +252,18 @@ def test_a_report_names_where_each_weight_came_from(name):
     reader = tf.train.load_checkpoint(str(DATA / name))
     kernels = [reader.get_tensor(f"{one}/.ATTRIBUTES/VARIABLE_VALUE") for one in sources]
     np.testing.assert_array_equal(
-        model.encoder.block_1.self_attention.query_key_value.kernel,
+        model.encoder_network.block_1.self_attention.query_key_value.kernel,
         np.concatenate([kernel.reshape(16, 16) for kernel in kernels], axis=1),
     )
 
 
 def test_parts_that_a_checkpoint_lacks_stay_new_and_are_reported(caplog):
     model = build_pretrainer()
-    bias = model.output_bias.numpy()
+    bias = model.masked_lm.bias.numpy()
     report = load(model, "pretrainer_v2_encoder", required=["encoder"])
     assert list(report.new) == ["masked_lm", "next_sentence"]
-    assert "output_bias" in report.new["masked_lm"]
-    np.testing.assert_array_equal(model.output_bias, bias)
+    assert "masked_lm.bias" in report.new["masked_lm"]
+    np.testing.assert_array_equal(model.masked_lm.bias, bias)
     assert "new weights: masked_lm (5), next_sentence (4)" in caplog.text
     assert report.as_dict()["new"]["masked_lm"] == list(report.new["masked_lm"])
 
@@ -203,17 +296,13 @@ def test_a_classifier_of_another_name_is_not_taken():
         ({"num_layers": 1}, r"_transformer_layers/1/.* in the checkpoint .*, not in the model"),
         ({"num_layers": 3}, r"block_2.* no encoder/_transformer_layers/2/.* in the checkpoint"),
         (
-            {
-                "hidden_cls": transformer_scaffold.TransformerScaffold,
-                "hidden_cfg": {"attention_cls": talking_heads_attention.TalkingHeadsAttention},
-            },
-            "TalkingHeadsAttention.* only those of BERT's own blocks",
+            {"attention_cls": layers.TalkingHeadsAttention},
+            "TalkingHeadsAttention.* only those",
         ),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_an_error_and_nothing_is_loaded(changes, message):
     encoder = build_encoder(**changes)
-    encoder.build()
     before = [weight.numpy() for weight in encoder.weights]
     with pytest.raises(errors.CheckpointError, match=f"(?s)^task.init_checkpoint.*{message}"):
         pretrained.restore_parts({"encoder": encoder}, str(DATA / "pretrainer_v2"), FIELD)
@@ -225,7 +314,6 @@ def test_an_encoder_that_does_not_fit_is_an_error_and_nothing_is_loaded(changes,
     ("changes", "message"),
     [
         ({"embed_start": False}, "task.model.embed_start: got false"),
-        ({"norm_first": False}, "task.model.encoder.norm_first: got false"),
         ({"num_attention_heads": 8}, r"as \[16, 8, 2\], in the checkpoint \[16, 4, 4\]"),
         ({"use_bias": True}, "query_key_value.bias: no model/encoder_layer"),
     ],
@@ -250,7 +338,6 @@ def test_settings_that_no_weight_tells_are_compared_where_they_are_known(tmp_pat
         f"task: {{model: {{encoder: {{type: bert, bert: {text}}}}}}}"
     )
     encoder = build_encoder()
-    encoder.build()
     path = str(tmp_path / "pretrainer_v2_encoder")
     if problem is None:
         report = reference_checkpoint.load_parts({"encoder": encoder}, path, FIELD)
@@ -296,7 +383,7 @@ def test_an_encoder_and_a_dense_layer_start_a_classifier():
         reader.get_tensor("next_sentence..pooler_dense/kernel/.ATTRIBUTES/VARIABLE_VALUE"),
     )
     np.testing.assert_array_equal(
-        model.encoder.word_table,
+        model.encoder.get_embedding_table(),
         reader.get_tensor("masked_lm/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"),
     )
 

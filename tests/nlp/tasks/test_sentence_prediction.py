@@ -154,8 +154,8 @@ def test_scores_of_numbers_are_correlations():
 
 def save_pretraining(directory, *, inner_dim=0, **sizes):
     heads = [cls_head.ClassificationHead(inner_dim, 2, name="next_sentence")]
-    model = bert_pretrainer.BertPretrainer(encoders.build_encoder(make_encoder(**sizes)), heads)
-    model.build()
+    encoder = encoders.build_encoder(make_encoder(**sizes))
+    model = bert_pretrainer.BertPretrainerV2(encoder, classification_heads=heads)
     checkpoint = tf.train.Checkpoint(model=model, **model.checkpoint_items)
     return model, checkpoint.save(str(directory / "ckpt"))
 
@@ -167,7 +167,7 @@ def test_the_encoder_starts_from_a_pretraining(tmp_path):
 
     task.initialize(model)
 
-    for ours, theirs in zip(model.encoder.weights, source.encoder.weights, strict=True):
+    for ours, theirs in zip(model.encoder.weights, source.encoder_network.weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
@@ -178,14 +178,14 @@ def test_the_dense_layer_of_the_classifier_can_start_from_a_pretraining(tmp_path
 
     task.initialize(model)
 
-    expected = source.head_layers["next_sentence"].dense.kernel.numpy()
+    expected = source.classification_heads[0].dense.kernel.numpy()
     np.testing.assert_array_equal(model.classifier.dense.kernel.numpy(), expected)
 
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"vocab_size": 70}, r"word_table: in the model \[64, 8\], in the checkpoint \[70, 8\]"),
+        ({"vocab_size": 70}, r"embeddings: in the model \[64, 8\], in the checkpoint \[70, 8\]"),
         ({"num_layers": 2}, r"block_1.*: in the checkpoint .* not in the model"),
     ],
 )

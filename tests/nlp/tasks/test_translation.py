@@ -491,6 +491,6 @@ def test_a_checkpoint_of_another_architecture_names_what_differs(parted, task, t
     path = tf.train.Checkpoint(model=parted.build_model()).write(str(tmp_path / "ckpt-1"))
 
     with pytest.raises(
-        errors.CheckpointError, match=r"embedding: in the model \[\d+, 16\], in the"
+        errors.CheckpointError, match=r"embeddings: in the model \[\d+, 16\], in the"
     ):
         checkpoint_fit.restore_model(task.build_model(), path)

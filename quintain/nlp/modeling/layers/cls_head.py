@@ -14,8 +14,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import reference_names
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import layer_arguments
+
+__getattr__ = reference_names.refusing(__name__)
 
 
 class _PoolingHead(keras.layers.Layer):
@@ -66,6 +69,12 @@ class _PoolingHead(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         activation = keras.activations.serialize(self.activation)
         return {**super().get_config(), **self._given.to_config(), "activation": activation}
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns the layer that a config describes; `custom_objects` is not used."""
+        return super().from_config(config)
 
 
 class ClassificationHead(_PoolingHead):
@@ -233,6 +242,12 @@ class PerQueryDenseHead(keras.layers.Layer):
     @override
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._given.to_config()}
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns the layer that a config describes; `custom_objects` is not used."""
+        return super().from_config(config)
 
 
 def freeze_pooler(encoder: keras.Model) -> None:

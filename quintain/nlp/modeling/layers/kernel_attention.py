@@ -223,6 +223,11 @@ class KernelAttention(keras.layers.MultiHeadAttention):
                 "exclusive."
             )
         self._given = given
+        self.use_causal_windowed = use_causal_windowed
+        self.causal_chunk_length = causal_chunk_length
+        self.causal_window_length = causal_window_length
+        self.causal_window_decay = causal_window_decay
+        self.causal_padding = causal_padding
         self._scale = 1.0 / math.sqrt(self._key_dim) if scale is None else scale
         self._projection_matrix: np.ndarray | None = None
         if num_random_features > 0:
@@ -292,7 +297,7 @@ class KernelAttention(keras.layers.MultiHeadAttention):
         given = self._given
         reasons = {
             "training is True": training,
-            "use_causal_windowed is False": not given.use_causal_windowed,
+            "use_causal_windowed is False": not self.use_causal_windowed,
             "begin_kernel is set": given.begin_kernel,
             "feature_transform is expplus": given.feature_transform == "expplus",
         }
@@ -335,15 +340,15 @@ class KernelAttention(keras.layers.MultiHeadAttention):
         if is_short:
             weights = tf.nn.softmax(tf.einsum("bqhm,bkhm->bhqk", features, key_features))
             return tf.einsum("bhqk,bkhv->bqhv", weights, values)
-        if given.use_causal_windowed:
+        if self.use_causal_windowed:
             return causal_windowed_performer_attention(
                 features,
                 key_features,
                 values,
-                chunk_length=given.causal_chunk_length,
-                window_length=given.causal_window_length,
-                window_decay=given.causal_window_decay,
-                padding=given.causal_padding,
+                chunk_length=self.causal_chunk_length,
+                window_length=self.causal_window_length,
+                window_decay=self.causal_window_decay,
+                padding=self.causal_padding,
                 cache=cache,
             )
         products = tf.einsum("bkhm,bkhv->bhmv", key_features, values)

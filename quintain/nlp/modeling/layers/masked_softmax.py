@@ -34,6 +34,11 @@ class MaskedSoftmax(keras.layers.Layer):
         normalization_axes = (-1,) if normalization_axes is None else normalization_axes
         self._mask_expansion_axes = mask_expansion_axes
         self._normalization_axes = tuple(normalization_axes)
+        self.supports_masking = True  # Else Keras warns of the mask that it takes.
+
+    @override
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> None:
+        """Returns None: the mask is used up."""
 
     @override
     def call(self, scores: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:

@@ -48,3 +48,9 @@ class MatMulWithMargin(keras.layers.Layer):
             "logit_scale": self.logit_scale,
             "logit_margin": self.logit_margin,
         }
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns the layer that a config describes; `custom_objects` is not used."""
+        return super().from_config(config)

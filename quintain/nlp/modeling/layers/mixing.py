@@ -21,7 +21,7 @@ from quintain.modeling import tf_utils
 default_kernel_initializer = keras.initializers.TruncatedNormal(stddev=2e-2)
 
 
-class MixingMechanism(enum.Enum):
+class MixingMechanism(enum.StrEnum):
     """How positions are mixed."""
 
     FOURIER = "fourier"
@@ -64,9 +64,8 @@ class _TransformLayer(MixingLayer):
         self.use_fft = use_fft
 
     @override
-    def build(self, query_shape: Any, value_shape: Any = None) -> None:
-        del value_shape
-        self._matrices = None if self.use_fft else [_build_dft(size) for size in query_shape[-2:]]
+    def build(self, input_shape: Any) -> None:
+        self._matrices = None if self.use_fft else [_build_dft(size) for size in input_shape[-2:]]
         self.built = True
 
     def transform(self, query: tf.Tensor) -> tf.Tensor:
@@ -168,9 +167,8 @@ class LinearTransformLayer(MixingLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     @override
-    def build(self, query_shape: Any, value_shape: Any = None) -> None:
-        del value_shape
-        sizes = {"hidden_kernel": query_shape[-1], "seq_kernel": query_shape[-2]}
+    def build(self, input_shape: Any) -> None:
+        sizes = {"hidden_kernel": input_shape[-1], "seq_kernel": input_shape[-2]}
         self.mat_hidden, self.mat_seq = (
             self.add_weight(
                 shape=(size, size),

@@ -31,6 +31,26 @@ class PerDimScaleAttention(einsum_attention.EinsumAttention):
         )
 
     @override
+    def call(
+        self,
+        query: tf.Tensor,
+        value: tf.Tensor,
+        key: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Attends, as `keras.layers.MultiHeadAttention` does."""
+        return super().call(
+            query,
+            value,
+            key=key,
+            attention_mask=attention_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+
+    @override
     def scale_queries(self, queries: tf.Tensor) -> tf.Tensor:
         learnt = tf.nn.softplus(tf.convert_to_tensor(self.per_dim_scale))
         scale = tf.cast(_INVERSE_AT_ZERO / math.sqrt(self._key_dim) * learnt, queries.dtype)

@@ -20,6 +20,8 @@ from quintain import errors
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import layer_arguments
 
+Initializer = keras.initializers.Initializer
+
 
 @keras.saving.register_keras_serializable(package="Text")
 class PositionEmbedding(keras.layers.Layer):

@@ -99,6 +99,7 @@ class ReuseTransformer(residual_block.ResidualBlock):
         del last
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.given = given
 
     @override

@@ -42,22 +42,27 @@ def filter_kwargs(kwargs: dict[str, Any]) -> None:
         kwargs.pop(name, None)
 
 
-def tf_function_if_eager(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Returns a decorator that makes a function a graph where it is called eagerly.
+class TfFunctionIfEagerDecorator:
+    """Makes a function a graph where it is called eagerly."""
 
-    Args:
-        **options: Arguments of `tf.function`; `experimental_compile` is `jit_compile`.
-    """
-    if "experimental_compile" in options:
-        options["jit_compile"] = options.pop("experimental_compile")
+    def __init__(self, **kwargs: Any) -> None:
+        """Stores the arguments of `tf.function`; `experimental_compile` is `jit_compile`."""
+        if "experimental_compile" in kwargs:
+            kwargs["jit_compile"] = kwargs.pop("experimental_compile")
+        self.func_kwargs = kwargs
 
-    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function, as a graph where it is called eagerly."""
+
+        @functools.wraps(func)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not tf.executing_eagerly():
-                return fn(*args, **kwargs)
-            return tf.function(fn, **options)(*args, **kwargs)
+                return func(*args, **kwargs)
+            return tf.function(func, **self.func_kwargs)(*args, **kwargs)
 
         return call
 
-    return decorate
+
+def tf_function_if_eager(**kwargs: Any) -> TfFunctionIfEagerDecorator:
+    """Returns a `TfFunctionIfEagerDecorator` with these arguments."""
+    return TfFunctionIfEagerDecorator(**kwargs)

@@ -6,17 +6,19 @@ Shapes:
     C  classes; 1 for a number
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.layers import cls_head
+from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling.layers import cls_head as cls_head_module
+from quintain.nlp.modeling.models import encoder_outputs
 
 
-class BertClassifier(keras.Model):
+@keras.saving.register_keras_serializable("Text")
+class BertClassifier(constructor_config.ConstructorConfig, keras.Model):
     """Predicts the class of a text or of a pair of texts, or a number.
 
     Source:
@@ -25,67 +27,85 @@ class BertClassifier(keras.Model):
 
     def __init__(
         self,
-        network: keras.Model,
+        network: Any,
         num_classes: int,
         initializer: Any = "glorot_uniform",
         dropout_rate: float = 0.1,
         use_encoder_pooler: bool = True,
         head_name: str = "sentence_prediction",
+        cls_head: keras.layers.Layer | None = None,
         **kwargs: Any,
     ) -> None:
         """Creates the head.
 
         Args:
-            network: An encoder; gives `sequence_output` and `pooled_output`.
+            network: An encoder; gives `sequence_output` and `pooled_output`, or a list of both.
             num_classes: Classes, or 1 for a number.
             initializer: Keras' initializer of the head's kernels.
             dropout_rate: Share of values that training drops before the output.
             use_encoder_pooler: Whether the head takes the encoder's pooled output; otherwise it has
                 a dense layer of its own above the first position.
             head_name: Name of the head, and first part of the names of its parts in checkpoints.
+            cls_head: A head in place of a new one: gets the pooled output or the sequence.
             **kwargs: Arguments of a Keras model.
         """
         super().__init__(**kwargs)
+        config = {
+            "network": network,
+            "num_classes": num_classes,
+            "head_name": head_name,
+            "initializer": initializer,
+            "use_encoder_pooler": use_encoder_pooler,
+            "cls_head": cls_head,
+        }
+        self._keep_config(**config)
         self.encoder = network
         self.num_classes = num_classes
+        self.head_name = head_name
+        self.initializer = initializer
         self.use_encoder_pooler = use_encoder_pooler
-        if not use_encoder_pooler:
-            cls_head.freeze_pooler(network)
-        self._width = int(network.get_embedding_table().shape[-1])
-        self.classifier = cls_head.ClassificationHead(
-            inner_dim=0 if use_encoder_pooler else self._width,
+        width, pooled_width = encoder_outputs.get_widths(network)
+        self.classifier = cls_head or cls_head_module.ClassificationHead(
+            inner_dim=0 if use_encoder_pooler else width,
             num_classes=num_classes,
             dropout_rate=dropout_rate,
             initializer=initializer,
             name=head_name,
         )
+        if not self.classifier.built:
+            shape = (None, pooled_width) if use_encoder_pooler else (None, None, width)
+            self.classifier.build(shape)
+        self.built = True
+
+    @property
+    def inputs(self) -> Any:
+        """Keras' inputs of the model: the encoder's."""
+        return self.encoder.inputs
 
     @property
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
-        parts = self.classifier.checkpoint_items
+        parts = getattr(self.classifier, "checkpoint_items", {})
         named = {f"{self.classifier.name}.{name}": part for name, part in parts.items()}
         return {"encoder": self.encoder, **named}
 
     @override
     def build(self, input_shape: Any = None) -> None:
-        """Builds encoder and head; sizes do not depend on the input."""
-        self.encoder.build()
-        self.classifier.build((None, self._width))
-        self.built = True
+        """Does nothing: all weights were made by the constructor."""
 
     @override
-    def call(self, inputs: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def call(self, inputs: Any, training: bool = False) -> tf.Tensor:
         """Predicts.
 
         Args:
-            inputs: `input_word_ids`, `input_mask` and `input_type_ids`, `[B, S]` each; others are
-                not used.
+            inputs: `input_word_ids`, `input_mask` and `input_type_ids`, `[B, S]` each: as a list in
+                this order, or as a dictionary, in which others are not used.
             training: Whether to apply dropout.
 
         Returns:
             Logits `[B, C]` float32.
         """
-        outputs = self.encoder(inputs, training=training)
+        del training  # Keras tells the layers.
+        outputs = encoder_outputs.run(self.encoder, inputs)
         key = "pooled_output" if self.use_encoder_pooler else "sequence_output"
-        return tf.cast(self.classifier(outputs[key], training=training), tf.float32)
+        return tf.cast(self.classifier(outputs[key]), tf.float32)

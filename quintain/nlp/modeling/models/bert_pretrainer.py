@@ -4,8 +4,8 @@ Shapes:
     B  examples in the batch
     S  positions
     M  masked positions
-    D  width of the model
     V  vocabulary size
+    C  classes
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,120 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import activations
-from quintain.nlp.modeling.layers import cls_head
-from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
+from quintain.config import gin_io
+from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling.models import encoder_outputs
+from quintain.nlp.modeling.networks import classification
 
 
-class BertPretrainer(keras.Model):
+@keras.saving.register_keras_serializable("Text")
+class BertPretrainer(constructor_config.ConstructorConfig, keras.Model):
+    """An encoder with a head for masked words and one classifier.
+
+    Source:
+        Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        num_classes: int,
+        num_token_predictions: int,
+        embedding_table: Any = None,
+        activation: Any = None,
+        initializer: Any = "glorot_uniform",
+        output: str = "logits",
+        **kwargs: Any,
+    ) -> None:
+        """Creates the heads.
+
+        Args:
+            network: An encoder; gives the sequence and the pooled output, and has
+                `get_embedding_table`.
+            num_classes: Classes.
+            num_token_predictions: Masked positions of an example.
+            embedding_table: Word embeddings that the head is tied to; None for the encoder's.
+            activation: Activation of the head for masked words; None for none.
+            initializer: Keras' initializer of the heads' kernels.
+            output: `logits`, or `predictions` for their log-softmax.
+            **kwargs: Arguments of a Keras model.
+
+        Raises:
+            ValueError: If `output` is none of these, or the sequence is shorter than
+                `num_token_predictions`.
+        """
+        super().__init__(**kwargs)
+        self._keep_config(
+            network=network,
+            num_classes=num_classes,
+            num_token_predictions=num_token_predictions,
+            activation=activation,
+            initializer=initializer,
+            output=output,
+        )
+        self.encoder = network
+        self.num_token_predictions = num_token_predictions
+        width, pooled_width = encoder_outputs.get_widths(network)
+        length = encoder_outputs.name_inputs(network.inputs)["input_word_ids"].shape[1]
+        if length is not None and length < num_token_predictions:
+            raise ValueError(
+                f"num_token_predictions: got {num_token_predictions}, but the sequences of the "
+                f"network have {length} positions."
+            )
+        self.masked_lm = layers.MaskedLM(
+            network.get_embedding_table() if embedding_table is None else embedding_table,
+            activation=activation,
+            initializer=initializer,
+            output=output,
+            name="cls_predictions",
+        )
+        self.masked_lm.build((None, None, width))
+        self.classification = classification.Classification(
+            pooled_width, num_classes, initializer, output, name="classification"
+        )
+        self.built = True
+
+    @property
+    def inputs(self) -> Any:
+        """Keras' inputs of the model: the encoder's, and `masked_lm_positions`."""
+        shape = (self.num_token_predictions,)
+        positions = keras.Input(shape, dtype="int32", name="masked_lm_positions")
+        return encoder_outputs.add_inputs(self.encoder, positions)
+
+    @property
+    def checkpoint_items(self) -> dict[str, Any]:
+        """The parts of checkpoints that other tasks start from."""
+        return {"encoder": self.encoder, "masked_lm": self.masked_lm}
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
+
+    @override
+    def call(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Predicts.
+
+        Args:
+            inputs: Those of the encoder, and `masked_lm_positions` `[B, M]`, as a dictionary, or as
+                a list with the latter at the end.
+
+        Returns:
+            `masked_lm` `[B, M, V]` and `classification` `[B, C]`.
+        """
+        if isinstance(inputs, Mapping):
+            positions = inputs["masked_lm_positions"]
+        else:
+            *inputs, positions = inputs
+        outputs = encoder_outputs.run(self.encoder, inputs)
+        return {
+            "masked_lm": self.masked_lm(outputs["sequence_output"], masked_positions=positions),
+            "classification": self.classification(outputs["pooled_output"]),
+        }
+
+
+@keras.saving.register_keras_serializable("Text")
+@gin_io.configurable
+class BertPretrainerV2(constructor_config.ConstructorConfig, keras.Model):
     """An encoder with a head for masked words, tied to its embeddings, and classifiers.
 
     Source:
@@ -29,88 +137,111 @@ class BertPretrainer(keras.Model):
 
     def __init__(
         self,
-        encoder: keras.Model,
-        cls_heads: Sequence[cls_head.ClassificationHead] = (),
-        mlm_activation: str = "gelu",
+        encoder_network: Any,
+        mlm_activation: Any = None,
+        mlm_initializer: Any = "glorot_uniform",
+        classification_heads: Sequence[keras.layers.Layer] | None = None,
+        customized_masked_lm: keras.layers.Layer | None = None,
+        name: str = "bert",
         **kwargs: Any,
     ) -> None:
         """Creates the heads.
 
         Args:
-            encoder: Gives `sequence_output` and `pooled_output`, and has `get_embedding_table`.
-            cls_heads: Classifiers, each with its name: on top of the pooled output or, where they
-                have a dense layer of their own, of one position.
-            mlm_activation: Keras' name of the activation in the head for masked words; `gelu` is
-                approximated by tanh.
+            encoder_network: An encoder; gives `sequence_output` and `pooled_output`, or a list of
+                both, and has `get_embedding_table`.
+            mlm_activation: Activation of the head for masked words; None for none.
+            mlm_initializer: Keras' initializer of its kernel.
+            classification_heads: Classifiers, each with its name: on top of the pooled output or,
+                where they have a dense layer of their own, of the sequence.
+            customized_masked_lm: A head for masked words in place of a new one.
+            name: Name of the model.
             **kwargs: Arguments of a Keras model.
+
+        Raises:
+            ValueError: If two classifiers have the same name.
         """
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        table = encoder.get_embedding_table()
-        vocab_size, width = table.shape
-        self.transform = keras.layers.Dense(
-            width, activations.get_approximate(mlm_activation), name="mlm_transform"
+        super().__init__(name=name, **kwargs)
+        self._keep_config(
+            encoder_network=encoder_network,
+            mlm_initializer=mlm_initializer,
+            mlm_activation=mlm_activation,
+            classification_heads=classification_heads,
+            name=name,
         )
-        self.transform_norm = LayerNormalization(1e-12)
-        self.output_bias = self.add_weight(
-            shape=(vocab_size,), initializer="zeros", autocast=False, name="mlm_output_bias"
+        self.encoder_network = encoder_network
+        heads = list(classification_heads or [])
+        if len({head.name for head in heads}) != len(heads):
+            names = ", ".join(head.name for head in heads)
+            raise ValueError(f"Classification heads should have unique names, but got {names}.")
+        width, pooled_width = encoder_outputs.get_widths(encoder_network)
+        self.masked_lm = customized_masked_lm or layers.MaskedLM(
+            encoder_network.get_embedding_table(),
+            activation=mlm_activation,
+            initializer=mlm_initializer,
+            name="cls_predictions",
         )
-        self.head_layers = {head.name: head for head in cls_heads}
-        for name, head in self.head_layers.items():
-            # Checkpoints follow attributes, and see no layers in dictionaries.
-            setattr(self, f"{name}_head", head)
-        if all(head.inner_dim for head in cls_heads):
-            cls_head.freeze_pooler(encoder)
-        self._width = width
+        if not self.masked_lm.built:
+            self.masked_lm.build((None, None, width))
+        self.classification_heads = heads
+        for head in heads:
+            # Checkpoints follow attributes, and see no layers in lists.
+            setattr(self, f"{head.name}_head", head)
+            if not head.built:
+                takes_pooled = _takes_pooled(head)
+                head.build((None, pooled_width) if takes_pooled else (None, None, width))
+        self.built = True
+
+    @property
+    def inputs(self) -> Any:
+        """Keras' inputs of the model: the encoder's, and `masked_lm_positions`."""
+        positions = keras.Input((None,), dtype="int32", name="masked_lm_positions")
+        return encoder_outputs.add_inputs(self.encoder_network, positions)
 
     @property
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
-        parts: dict[str, Any] = {"encoder": self.encoder}
-        for head in self.head_layers.values():
-            for name, part in head.checkpoint_items.items():
+        parts: dict[str, Any] = {"encoder": self.encoder_network, "masked_lm": self.masked_lm}
+        for head in self.classification_heads:
+            for name, part in getattr(head, "checkpoint_items", {}).items():
                 parts[f"{head.name}.{name}"] = part
         return parts
 
     @override
     def build(self, input_shape: Any = None) -> None:
-        """Builds encoder and heads; sizes do not depend on the input."""
-        self.encoder.build()
-        self.transform.build((None, self._width))
-        self.transform_norm.build((None, self._width))
-        for head in self.head_layers.values():
-            head.build((None, self._width))
-        self.built = True
+        """Does nothing: all weights were made by the constructor."""
 
     @override
-    def call(self, inputs: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+    def call(self, inputs: Any, training: bool = False) -> dict[str, Any]:
         """Predicts.
 
         Args:
-            inputs: Those of the encoder, and `masked_lm_positions` `[B, M]`; without them there are
-                no `mlm_logits`.
+            inputs: Those of the encoder, and `masked_lm_positions` `[B, M]`, as a dictionary, or as
+                a list in the order of `inputs`. Without the positions there are no `mlm_logits`.
             training: Whether to apply dropout.
 
         Returns:
-            `mlm_logits` `[B, M, V]` float32, the logits `[B, classes]` of each classifier by its
+            `mlm_logits` `[B, M, V]`, what each classifier gives, such as logits `[B, C]`, by its
             name, and what the encoder gives.
         """
-        outputs = dict(self.encoder(inputs, training=training))
+        del training  # Keras tells the layers.
+        if not isinstance(inputs, Mapping):
+            inputs = dict(zip(encoder_outputs.name_inputs(self.inputs), inputs, strict=False))
+        outputs = encoder_outputs.run(self.encoder_network, inputs)
         if "masked_lm_positions" in inputs:
-            outputs["mlm_logits"] = self._predict_words(
-                outputs["sequence_output"], inputs["masked_lm_positions"]
+            outputs["mlm_logits"] = self.masked_lm(
+                outputs["sequence_output"], masked_positions=inputs["masked_lm_positions"]
             )
-        for name, head in self.head_layers.items():
-            key = "sequence_output" if head.inner_dim else "pooled_output"
-            logits = head(outputs[key], training=training)
-            outputs[name] = tf.cast(logits, tf.float32)
+        for head in self.classification_heads:
+            key = "pooled_output" if _takes_pooled(head) else "sequence_output"
+            found = head(outputs[key])
+            if isinstance(found, Mapping):
+                outputs.update(found)
+            else:
+                outputs[head.name] = tf.cast(found, tf.float32)
         return outputs
 
-    def _predict_words(self, sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        shape = tf.shape(positions)
-        masked = tf.reshape(tf.gather(sequence, positions, batch_dims=1), [-1, self._width])
-        hidden = self.transform_norm(self.transform(masked))  # [B * M, D]
-        table = tf.cast(tf.convert_to_tensor(self.encoder.get_embedding_table()), hidden.dtype)
-        products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)  # [B * M, V]
-        logits = tf.nn.bias_add(products, tf.convert_to_tensor(self.output_bias))  # [B * M, V]
-        return tf.reshape(logits, [shape[0], shape[1], table.shape[0]])
+
+def _takes_pooled(head: keras.layers.Layer) -> bool:
+    """Whether a classifier has no dense layer of its own, and takes the encoder's pooled output."""
+    return isinstance(head, layers.ClassificationHead) and not head.inner_dim

@@ -10,22 +10,30 @@ Shapes:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import keras
 import tensorflow as tf
+from typing_extensions import override
 
 from quintain import errors
+from quintain.nlp.modeling import constructor_config, layers
 from quintain.nlp.modeling.layers import dropout, packed_rows
-from quintain.nlp.modeling.models.transformer_stacks import TransformerDecoder, TransformerEncoder
-from quintain.nlp.modeling.ops import cached_decoder, decoding
+from quintain.nlp.modeling.models import transformer_stacks
+from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
 
+TransformerDecoder = transformer_stacks.TransformerDecoder
+TransformerEncoder = transformer_stacks.TransformerEncoder
+attention_initializer = transformer_stacks.attention_initializer
+
+EOS_ID: Final = 1
 PAD_ID: Final = 0
 _LONGEST_WAVELENGTH: Final = 10_000.0
 
 
-class Seq2SeqTransformer(keras.Model):
+@keras.saving.register_keras_serializable("Text")
+class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
     """Translates sequences of ids; one matrix embeds both sides and computes the logits.
 
     All variables exist once the model is constructed.
@@ -36,7 +44,7 @@ class Seq2SeqTransformer(keras.Model):
 
     def __init__(
         self,
-        vocab_size: int,
+        vocab_size: int = 33708,
         embedding_width: int = 512,
         dropout_rate: float = 0.0,
         padded_decode: bool = False,
@@ -46,12 +54,13 @@ class Seq2SeqTransformer(keras.Model):
         alpha: float = 0.6,
         encoder_layer: TransformerEncoder | None = None,
         decoder_layer: TransformerDecoder | None = None,
-        eos_id: int | Sequence[int] = 1,
+        eos_id: int | Sequence[int] = EOS_ID,
+        *,
         position_repeats: int = 1,
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
         target_vocab_size: int | None = None,
-        embed_start: bool = False,
+        embed_start: bool = True,
         skip_padding: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -76,8 +85,8 @@ class Seq2SeqTransformer(keras.Model):
             no_repeat_ngram_size: No output holds the same so many ids in a row twice; 0 allows all.
             target_vocab_size: Number of ids of the target, which then has embeddings of its own;
                 id 0 is padding. None: source and target share ids and embeddings.
-            embed_start: Whether a target starts with the embedding of id 0, as in models of the
-                TensorFlow Model Garden, instead of zeros.
+            embed_start: Whether a target starts with the embedding of id 0, and padding in it has
+                that too, instead of zeros.
             skip_padding: Whether training computes nothing but attention weights for padding.
                 Logits at padding then mean nothing, and no gradient flows from them. Steps that
                 XLA compiles, which need fixed shapes, compute it all the same.
@@ -88,6 +97,7 @@ class Seq2SeqTransformer(keras.Model):
                 into `position_repeats` even numbers, `padded_decode` lacks `decode_max_length`, or
                 a number of the decoding is out of its range.
         """
+        given = constructor_config.arguments(locals())
         super().__init__(**kwargs)
         if embedding_width % 2:
             raise errors.ConfigError(
@@ -102,6 +112,7 @@ class Seq2SeqTransformer(keras.Model):
             raise errors.ConfigError(
                 "decode_max_length: got None with padded_decode; fixed shapes need a fixed length."
             )
+        self._keep_config(**given)
         self.vocab_size = vocab_size
         self.target_vocab_size = target_vocab_size or vocab_size
         self.embedding_width = embedding_width
@@ -120,36 +131,70 @@ class Seq2SeqTransformer(keras.Model):
         self.position_repeats = position_repeats
         self.embed_start = embed_start
         self.skip_padding = skip_padding
-        self.encoder = encoder_layer or TransformerEncoder()
-        self.decoder = decoder_layer or TransformerDecoder()
-        self.dropout = dropout.Dropout(dropout_rate)
-        # Without autocast: only the rows of a batch are cast, not the whole matrix.
-        self.embedding = self.add_weight(
-            shape=(vocab_size, embedding_width),
-            initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
-            autocast=False,
-            name="embedding",
-        )
-        self.target_embedding = None
+        self.encoder_layer = encoder_layer or TransformerEncoder()
+        self.decoder_layer = decoder_layer or TransformerDecoder()
+        self.encoder_dropout = dropout.Dropout(dropout_rate)
+        self.decoder_dropout = dropout.Dropout(dropout_rate)
+        self.embedding_lookup = self._build_embedding(vocab_size)
+        self.target_embedding_lookup = None
         if target_vocab_size is not None:
-            self.target_embedding = self.add_weight(
-                shape=(target_vocab_size, embedding_width),
-                initializer=keras.initializers.RandomNormal(stddev=embedding_width**-0.5),
-                autocast=False,
-                name="target_embedding",
-            )
-        self.encoder.build((None, None, embedding_width))
-        self.decoder.build((None, None, embedding_width))
+            self.target_embedding_lookup = self._build_embedding(target_vocab_size)
+        for stack in (self.encoder_layer, self.decoder_layer):
+            if not stack.built:
+                stack.build((None, None, embedding_width))
         self.built = True
 
+    def _build_embedding(self, size: int) -> keras.layers.Layer:
+        width = self.embedding_width
+        layer = layers.OnDeviceEmbedding(
+            vocab_size=size,
+            embedding_width=width,
+            initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
+            scale_factor=width**0.5,
+        )
+        layer.build((None, None))
+        return layer
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
+
+    @property
+    def encoder(self) -> TransformerEncoder:
+        """The encoder."""
+        return self.encoder_layer
+
+    @property
+    def decoder(self) -> TransformerDecoder:
+        """The decoder."""
+        return self.decoder_layer
+
+    @property
+    def position_embedding(self) -> keras.layers.Layer:
+        """A layer that gives the sinusoids of positions, which the model adds to embeddings."""
+        return layers.RelativePositionEmbedding(hidden_size=self.embedding_width)
+
+    @property
+    def embedding(self) -> keras.Variable:
+        """The embeddings `[V, D]` of the source."""
+        return self.embedding_lookup.embeddings
+
+    @property
+    def target_embedding(self) -> keras.Variable | None:
+        """The embeddings of the target, where it has its own."""
+        lookup = self.target_embedding_lookup
+        return None if lookup is None else lookup.embeddings
+
+    @override
     def call(
-        self, inputs: dict[str, tf.Tensor], training: bool = False, search: bool = False
+        self, inputs: Mapping[str, Any], training: bool = False, *, search: bool = False
     ) -> Any:
         """Computes the logits of given targets, or searches for an output, or both.
 
         Args:
-            inputs: `inputs`, `[B, S]` ids padded with 0; and `targets`, `[B, T]` likewise, or
-                nothing.
+            inputs: `inputs`, `[B, S]` ids padded with 0, or in place of them `embedded_inputs`,
+                `[B, S, D]`, and `input_masks`, `[B, S]`, true at tokens; and `targets`, `[B, T]`
+                ids padded with 0, or nothing.
             training: Whether to apply dropout.
             search: Whether to search though there are targets; the source is encoded once for both.
 
@@ -157,58 +202,74 @@ class Seq2SeqTransformer(keras.Model):
             With targets, `[B, T, V]` float32 logits, each from the targets before its position.
             Without, `outputs`, `[B, L]` int32 ids padded with 0, and `scores`, `[B]` float32.
             With targets and `search`, a dictionary of `logits`, `outputs` and `scores`.
+
+        Raises:
+            KeyError: If there is no source.
         """
-        source, target = inputs["inputs"], inputs.get("targets")
-        memory_mask = self._mask_padding(source)  # [B, 1, S]
-        rows = None if target is None else self._find_rows(source, training)
-        memory = self._encode(source, memory_mask, training, rows)
+        target = inputs.get("targets")
+        is_token = self._find_tokens(inputs)  # [B, S]
+        wanted = bool(training) and self.skip_padding and target is not None
+        rows = packed_rows.find(is_token, is_wanted=wanted and "inputs" in inputs)
+        memory = self._encode(inputs, is_token, rows)
         if target is None:
-            return self._search(source, memory, memory_mask)
-        logits = self._predict(target, memory, memory_mask, training, rows)
+            return self._search(is_token, memory)
+        logits = self._predict(target, memory, is_token, rows, wanted)
         if not search:
             return logits
         memory = memory if rows is None else rows.spread(memory)
-        return {"logits": logits, **self._search(source, memory, memory_mask)}
+        return {"logits": logits, **self._search(is_token, memory)}
 
-    def _find_rows(self, ids: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
-        """Returns where the tokens of `[B, S]` ids are, if padding is to be skipped."""
-        is_token = tf.not_equal(ids, PAD_ID)
-        return packed_rows.find(is_token, is_wanted=training and self.skip_padding)
+    def _find_tokens(self, inputs: Mapping[str, Any]) -> tf.Tensor:
+        """Returns where a source `[B, S]` is not padding."""
+        if inputs.get("inputs") is not None:
+            return tf.not_equal(inputs["inputs"], PAD_ID)
+        if inputs.get("embedded_inputs") is None or inputs.get("input_masks") is None:
+            raise KeyError(
+                f"inputs: got {', '.join(inputs) or 'nothing'}, expected `inputs`, or "
+                "`embedded_inputs` and `input_masks`."
+            )
+        return tf.cast(inputs["input_masks"], tf.bool)
 
     def _encode(
         self,
-        source: tf.Tensor,
-        mask: tf.Tensor,
-        training: bool,
+        inputs: Mapping[str, Any],
+        is_token: tf.Tensor,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
         """Returns the memory `[B, S, D]` of a source, or its `rows` `[N, D]`."""
-        x = self._embed_in_place(source, rows)
-        return self.encoder(self.dropout(x, training=training), mask, training=training, rows=rows)
+        if inputs.get("inputs") is not None:
+            x = self._embed_in_place(inputs["inputs"], rows)
+        else:
+            embedded = tf.cast(inputs["embedded_inputs"], self.compute_dtype)
+            embedded *= tf.cast(is_token, embedded.dtype)[..., tf.newaxis]
+            x = embedded + self._encode_positions(tf.range(tf.shape(embedded)[1]))
+        mask = self._to_mask(is_token)  # [B, 1, S]
+        where = {} if rows is None else {"rows": rows}
+        return self.encoder_layer(self.encoder_dropout(x), attention_mask=mask, **where)
 
     def _predict(
         self,
         target: tf.Tensor,
         memory: tf.Tensor,
-        memory_mask: tf.Tensor,
-        training: bool,
+        is_token: tf.Tensor,
         memory_rows: packed_rows.PackedRows | None,
+        is_packed: bool,
     ) -> tf.Tensor:
         length = tf.shape(target)[1]
-        rows = self._find_rows(target, training)
+        is_packed = is_packed and memory_rows is not None
+        rows = packed_rows.find(tf.not_equal(target, PAD_ID), is_wanted=is_packed)
         shifted = tf.pad(target, [[0, 0], [1, 0]])[:, :-1]  # [B, T]
         x = self._embed_in_place(shifted, rows, is_target=True)
         mask = tf.linalg.band_part(tf.ones([1, length, length], self.compute_dtype), -1, 0)
-        outputs = self.decoder(
-            self.dropout(x, training=training),
+        where = {} if rows is None else {"rows": rows, "memory_rows": memory_rows}
+        outputs = self.decoder_layer(
+            self.decoder_dropout(x),
             memory,
-            mask,  # [1, T, T]
-            memory_mask,
-            training=training,
-            rows=rows,
-            memory_rows=memory_rows,
+            self_attention_mask=mask,  # [1, T, T]
+            cross_attention_mask=self._to_mask(is_token),
+            **where,
         )
-        return self._compute_logits(outputs if rows is None else rows.spread(outputs))
+        return self.compute_logits(outputs if rows is None else rows.spread(outputs))
 
     def decode(
         self,
@@ -231,47 +292,49 @@ class Seq2SeqTransformer(keras.Model):
             first, N being `options.num_outputs`. Where fewer were found, the last scores are at
             most `beam_search.WORST_SCORE`.
         """
-        memory_mask = self._mask_padding(source)  # [B, 1, S]
-        memory = self._encode(source, memory_mask, training=False)
-        options = options or self.decoding
-        return self._decode(source, memory, memory_mask, options, prefix, seed)
+        is_token = self._find_tokens({"inputs": source})
+        memory = self._encode({"inputs": source}, is_token)
+        return self._decode(is_token, memory, options or self.decoding, prefix, seed)
 
-    def _search(
-        self, source: tf.Tensor, memory: tf.Tensor, memory_mask: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def _search(self, is_token: tf.Tensor, memory: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the best output `[B, L]` of each source, and its score `[B]`."""
-        found = self._decode(source, memory, memory_mask, self.decoding)
+        found = self._decode(is_token, memory, self.decoding)
         return {"outputs": found["outputs"][:, 0], "scores": found["scores"][:, 0]}
 
     def _decode(
         self,
-        source: tf.Tensor,
+        is_token: tf.Tensor,
         memory: tf.Tensor,
-        memory_mask: tf.Tensor,
         options: decoding.DecodingOptions,
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
+        predictor_cls = (
+            cached_decoder.CachedDecoder
+            if self.decoder_layer.is_fused
+            else step_decoder.StepDecoder
+        )
         loop = options.build_loop(
-            cached_decoder.CachedDecoder(self, options.precision),
+            predictor_cls(self, options.precision),
             eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
-            max_length=self._limit_lengths(source, prefix),
+            max_length=self._limit_lengths(is_token, prefix),
             has_fixed_shapes=self.padded_decode,
             seed=seed,
         )
-        initial_ids = tf.zeros([tf.shape(source)[0]], tf.int32)  # [B]
-        ids, scores = loop.run(initial_ids, (memory, memory_mask), prefix)
+        initial_ids = tf.zeros([tf.shape(memory)[0]], tf.int32)  # [B]
+        ids, scores = loop.run(initial_ids, (memory, self._to_mask(is_token)), prefix)
         num_outputs = options.num_outputs
         return {"outputs": ids[:, :num_outputs, 1:], "scores": scores[:, :num_outputs]}
 
-    def _limit_lengths(self, source: tf.Tensor, prefix: tf.Tensor | None) -> int | tf.Tensor:
+    def _limit_lengths(self, is_token: tf.Tensor, prefix: tf.Tensor | None) -> int | tf.Tensor:
         """Returns how long outputs may be; each source's own limit, whatever batch it is in."""
         if self.padded_decode:
             return self.decode_max_length
         if self.decode_max_length is None:
-            limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + self.extra_decode_length
+            limit = tf.math.count_nonzero(is_token, axis=1, dtype=tf.int32)  # [B]
+            limit += self.extra_decode_length
         else:
-            limit = tf.fill([tf.shape(source)[0]], self.decode_max_length)  # [B]
+            limit = tf.fill([tf.shape(is_token)[0]], self.decode_max_length)  # [B]
         if prefix is None:
             return limit
         return tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
@@ -293,7 +356,8 @@ class Seq2SeqTransformer(keras.Model):
     @property
     def output_embedding(self) -> keras.Variable:
         """The embeddings `[V, D]` of the target, which compute the logits as well."""
-        return self.embedding if self.target_embedding is None else self.target_embedding
+        own = self.target_embedding
+        return self.embedding if own is None else own
 
     def _embed(self, ids: tf.Tensor, *, is_target: bool = False) -> tf.Tensor:
         """Looks ids up, scaled by the square root of the width; padding is zero."""
@@ -313,13 +377,14 @@ class Seq2SeqTransformer(keras.Model):
         waves = tf.concat([tf.sin(angles), tf.cos(angles)] * self.position_repeats, axis=1)
         return tf.cast(waves, self.compute_dtype)
 
-    def _compute_logits(self, outputs: tf.Tensor) -> tf.Tensor:
+    def compute_logits(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Returns the logits `[B, T, V]` float32 of the decoder's outputs `[B, T, D]`."""
         table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
         flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])  # [B * T, D]
         logits = tf.cast(tf.matmul(flat, table, transpose_b=True), tf.float32)  # [B * T, V]
         shape = tf.shape(outputs)
         return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
 
-    def _mask_padding(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns `[B, 1, S]`, 0 at padding."""
-        return tf.cast(tf.not_equal(source, PAD_ID), self.compute_dtype)[:, tf.newaxis]
+    def _to_mask(self, is_token: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, 1, S]`, 1 at tokens and 0 at padding."""
+        return tf.cast(is_token, self.compute_dtype)[:, tf.newaxis]

@@ -8,25 +8,81 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
+import inspect
 import math
+from collections.abc import MutableMapping
 from typing import Any
 
 import keras
 import tensorflow as tf
+from typing_extensions import override
 
-from quintain.nlp.modeling.layers import packed_rows, transformer, transformer_encoder_block
+from quintain.nlp.modeling import layers
+from quintain.nlp.modeling.layers import packed_rows
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
+def attention_initializer(hidden_size: int) -> keras.initializers.Initializer:
+    """Returns the initializer of attention's kernels: Glorot's, of whole matrices."""
+    limit = math.sqrt(3.0 / int(hidden_size))
+    return keras.initializers.RandomUniform(-limit, limit)
+
+
 class _Stack(keras.layers.Layer):
-    """Blocks on top of each other, and under pre-norm a normalisation at the end."""
+    """Blocks on top of each other, and a normalisation at the end."""
+
+    def __init__(self, block_arguments: dict[str, Any], num_layers: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.num_attention_heads = block_arguments["num_attention_heads"]
+        self.block_arguments = block_arguments
+        self.blocks: list[Any] = []
+        self.output_normalization = LayerNormalization(block_arguments["norm_epsilon"])
+
+    @override
+    def build(self, input_shape: Any) -> None:
+        """Creates and builds the blocks.
+
+        Raises:
+            ConfigError: If the number of heads does not divide the width.
+        """
+        initializer = attention_initializer(input_shape[-1])
+        self.blocks = [
+            self._build_block(index, attention_initializer=initializer, name=f"block_{index}")
+            for index in range(self.num_layers)
+        ]
+        for block in self.blocks:
+            # TensorFlow's checkpoints find layers by attribute, not in lists made here.
+            setattr(self, block.name, block)
+            block.build(input_shape)
+        self.output_normalization.build(input_shape)
+        self.built = True
+
+    def _build_block(self, index: int, **options: Any) -> Any:
+        """Returns the block of a number."""
+        raise NotImplementedError
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_layers": self.num_layers, **self.block_arguments}
+
+
+@keras.saving.register_keras_serializable("Text")
+class TransformerEncoder(_Stack):
+    """Turns a source into a memory that the decoder attends to.
+
+    Example:
+        >>> encoder = TransformerEncoder(num_layers=1, num_attention_heads=2, intermediate_size=8)
+        >>> encoder(tf.ones([1, 3, 4]), tf.ones([1, 3, 3])).shape.as_list()
+        [1, 3, 4]
+    """
 
     def __init__(
         self,
         num_layers: int = 6,
         num_attention_heads: int = 8,
         intermediate_size: int = 2048,
-        activation: str = "relu",
+        activation: Any = "relu",
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
         use_bias: bool = False,
@@ -42,64 +98,37 @@ class _Stack(keras.layers.Layer):
             num_attention_heads: Attention heads of each block; must divide the width.
             intermediate_size: Width inside the feed-forward parts.
             activation: Keras' name of the feed-forward parts' activation.
-            dropout_rate: Share of each sub-layer's output that training drops.
+            dropout_rate: Share of each part's output that training drops.
             attention_dropout_rate: Share of the attention weights that training drops.
             use_bias: Whether the projections of attention have biases.
-            norm_first: Pre-norm, which trains stably, or post-norm, as first published.
+            norm_first: Pre-norm, which trains stably, or post-norm, as first published. The output
+                is normalised once more in any case.
             norm_epsilon: Added to the variance in normalisation.
             intermediate_dropout: Share of values inside feed-forward parts that training drops.
             **kwargs: Arguments of a Keras layer.
         """
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.block_arguments: dict[str, Any] = {
+        arguments = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,
             "activation": activation,
             "dropout_rate": dropout_rate,
             "attention_dropout_rate": attention_dropout_rate,
-            "intermediate_dropout": intermediate_dropout,
             "use_bias": use_bias,
             "norm_first": norm_first,
             "norm_epsilon": norm_epsilon,
+            "intermediate_dropout": intermediate_dropout,
         }
-        self.blocks: list[Any] = []
-        self.output_norm = LayerNormalization(norm_epsilon) if norm_first else None
+        super().__init__(arguments, num_layers, **kwargs)
 
-    def build(self, input_shape: Any) -> None:
-        """Creates and builds the blocks.
+    @property
+    def encoder_layers(self) -> list[Any]:
+        """The blocks."""
+        return list(self.blocks)
 
-        Raises:
-            ConfigError: If the number of heads does not divide the width.
-        """
-        limit = math.sqrt(3.0 / input_shape[-1])  # Glorot's, of whole matrices.
-        self.blocks = [
-            self.build_block(keras.initializers.RandomUniform(-limit, limit), f"block_{index}")
-            for index in range(self.num_layers)
-        ]
-        for block in self.blocks:
-            # TensorFlow's checkpoints find layers by attribute, not in lists made here.
-            setattr(self, block.name, block)
-            block.build(input_shape)
-        if self.output_norm is not None:
-            self.output_norm.build(input_shape)
-
-    def build_block(self, attention_initializer: Any, name: str) -> Any:
-        """Returns a block."""
-        raise NotImplementedError
-
-    def finish(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns the output of the stack from that of its last block."""
-        return x if self.output_norm is None else self.output_norm(x)
-
-
-class TransformerEncoder(_Stack):
-    """Turns a source into a memory that the decoder attends to."""
-
-    def build_block(self, attention_initializer: Any, name: str) -> Any:
-        """Returns a block."""
+    @override
+    def _build_block(self, index: int, **options: Any) -> Any:
         given = self.block_arguments
-        return transformer_encoder_block.TransformerEncoderBlock(
+        return layers.TransformerEncoderBlock(
             given["num_attention_heads"],
             given["intermediate_size"],
             given["activation"],
@@ -109,31 +138,102 @@ class TransformerEncoder(_Stack):
             use_bias=given["use_bias"],
             norm_first=given["norm_first"],
             norm_epsilon=given["norm_epsilon"],
-            attention_initializer=attention_initializer,
-            name=name,
+            **options,
         )
 
+    @override
     def call(
         self,
-        inputs: tf.Tensor,
-        mask: tf.Tensor,
-        training: bool = False,
+        encoder_inputs: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        *,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Encodes `[B, S, D]`, or the `rows` `[N, D]`; `mask` `[B, 1, S]` is 0 at padding."""
-        x = inputs
+        """Encodes.
+
+        Args:
+            encoder_inputs: `[B, S, D]`; or `[N, D]`, the tokens alone.
+            attention_mask: `[B, S, S]`, or `[B, 1, S]`: 1 where a position may be attended to.
+            rows: Where the tokens are, if the inputs are tokens alone.
+
+        Returns:
+            Shaped as the inputs.
+        """
+        x = encoder_inputs
+        where = {} if rows is None else {"rows": rows}
         for block in self.blocks:
-            x = block([x, mask], training=training, rows=rows)
-        return self.finish(x)
+            x = block([x, attention_mask], **where)
+        return self.output_normalization(x)
 
 
+@keras.saving.register_keras_serializable("Text")
 class TransformerDecoder(_Stack):
     """Predicts a target from its beginning and the encoder's memory."""
 
-    def build_block(self, attention_initializer: Any, name: str) -> Any:
-        """Returns a block."""
+    def __init__(
+        self,
+        num_layers: int = 6,
+        num_attention_heads: int = 8,
+        intermediate_size: int = 2048,
+        activation: Any = "relu",
+        dropout_rate: float = 0.0,
+        attention_dropout_rate: float = 0.0,
+        use_bias: bool = False,
+        norm_first: bool = True,
+        norm_epsilon: float = 1e-6,
+        intermediate_dropout: float = 0.0,
+        self_attention_cls: Any = None,
+        cross_attention_cls: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Stores the shape; blocks are created when the width is known, by `build`.
+
+        Args:
+            num_layers: As for `TransformerEncoder`, like all arguments that are not described here.
+            num_attention_heads: See there.
+            intermediate_size: See there.
+            activation: See there.
+            dropout_rate: See there.
+            attention_dropout_rate: See there.
+            use_bias: See there.
+            norm_first: See there.
+            norm_epsilon: See there.
+            intermediate_dropout: See there.
+            self_attention_cls: Class of self-attention, in place of `CachedAttention`; or a
+                function that returns it for the number of a block.
+            cross_attention_cls: Likewise of attention to the memory, in place of
+                `MultiHeadAttention`.
+            **kwargs: Arguments of a Keras layer.
+        """
+        arguments = {
+            "num_attention_heads": num_attention_heads,
+            "intermediate_size": intermediate_size,
+            "activation": activation,
+            "dropout_rate": dropout_rate,
+            "attention_dropout_rate": attention_dropout_rate,
+            "use_bias": use_bias,
+            "norm_first": norm_first,
+            "norm_epsilon": norm_epsilon,
+            "intermediate_dropout": intermediate_dropout,
+            "self_attention_cls": self_attention_cls,
+            "cross_attention_cls": cross_attention_cls,
+        }
+        super().__init__(arguments, num_layers, **kwargs)
+
+    @property
+    def decoder_layers(self) -> list[Any]:
+        """The blocks."""
+        return list(self.blocks)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether all blocks are computed with fused projections."""
+        return all(block.takes_rows for block in self.blocks)
+
+    @override
+    def _build_block(self, index: int, **options: Any) -> Any:
         given = self.block_arguments
-        return transformer.TransformerDecoderBlock(
+        return layers.TransformerDecoderBlock(
             given["num_attention_heads"],
             given["intermediate_size"],
             given["activation"],
@@ -143,31 +243,63 @@ class TransformerDecoder(_Stack):
             use_bias=given["use_bias"],
             norm_first=given["norm_first"],
             norm_epsilon=given["norm_epsilon"],
-            attention_initializer=attention_initializer,
-            name=name,
+            self_attention_cls=_choose_class(given["self_attention_cls"], index),
+            cross_attention_cls=_choose_class(given["cross_attention_cls"], index),
+            **options,
         )
 
+    @override
     def call(
         self,
-        inputs: tf.Tensor,
+        target: tf.Tensor,
         memory: tf.Tensor,
-        mask: tf.Tensor,
-        memory_mask: tf.Tensor,
-        training: bool = False,
+        self_attention_mask: tf.Tensor | None = None,
+        cross_attention_mask: tf.Tensor | None = None,
+        cache: MutableMapping[str, Any] | None = None,
+        decode_loop_step: Any = None,
+        return_all_decoder_outputs: bool = False,
+        *,
         rows: packed_rows.PackedRows | None = None,
         memory_rows: packed_rows.PackedRows | None = None,
-    ) -> tf.Tensor:
-        """Decodes all positions at once; masks as for `TransformerDecoderBlock.call`."""
-        x = inputs
-        for block in self.blocks:
-            x, _ = block(
-                [x, memory, memory_mask, mask],
-                training=training,
-                rows=rows,
-                memory_rows=memory_rows,
-            )
-        return self.finish(x)
+    ) -> Any:
+        """Decodes all positions at once, or the next ones with a cache.
+
+        Args:
+            target: `[B, T, D]`; or `[N, D]`, the tokens alone.
+            memory: `[B, S, D]`, the encoder's output; or its tokens alone.
+            self_attention_mask: `[B, T, T]`, whose first dimension may be 1: 1 where a position of
+                the target may be attended to.
+            cross_attention_mask: `[B, T, S]`, or `[B, 1, S]`: likewise of the memory.
+            cache: Keys and values of positions before these, by the number of the block as a
+                string; changed. None for no cache.
+            decode_loop_step: Place of the new position in a cache of fixed length.
+            return_all_decoder_outputs: Whether to return a list of all blocks' normalised outputs.
+            rows: Where the tokens are, if the target is tokens alone.
+            memory_rows: Likewise of the memory.
+
+        Returns:
+            Shaped as the target.
+        """
+        x, outputs = target, []
+        where = {"rows": rows, "memory_rows": memory_rows} if rows is not None else {}
+        for index, block in enumerate(self.blocks):
+            inputs = [x, memory, cross_attention_mask, self_attention_mask]
+            if cache is None:
+                x, _ = block(inputs, **where)
+            else:
+                number = str(index)
+                x, cache[number] = block(
+                    inputs, cache=cache[number], decode_loop_step=decode_loop_step
+                )
+            if return_all_decoder_outputs:
+                outputs.append(self.output_normalization(x))
+        return outputs if return_all_decoder_outputs else self.output_normalization(x)
 
     def start(self, memory: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Returns each block's keys and values of the memory, computed once for all steps."""
         return [block.cross_attention.read_memory(memory) for block in self.blocks]
+
+
+def _choose_class(given: Any, index: int) -> Any:
+    """Returns the class of a block's attention: what was given, or what it returns."""
+    return given(index) if inspect.isfunction(given) else given

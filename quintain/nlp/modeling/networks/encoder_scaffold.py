@@ -1,13 +1,10 @@
-"""A BERT encoder whose attention and feed-forward parts can be replaced, by gin for instance.
+"""An encoder whose embeddings and blocks can be replaced, by gin for instance.
 
-Shapes:
-    B  examples in the batch
-    S  positions
-    D  width of the model
-    N  words of all examples, where padding is left out
+Shapes: see `text_encoder`.
 """
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -16,17 +13,25 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
-from quintain.nlp.modeling import activations
-from quintain.nlp.modeling.layers import dropout, packed_rows, transformer, transformer_scaffold
+from quintain.nlp.modeling import layers
+from quintain.nlp.modeling.layers import packed_rows
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
+from quintain.nlp.modeling.networks import text_encoder
 
-TransformerScaffold = transformer_scaffold.TransformerScaffold
-LayerClass = Callable[..., keras.layers.Layer]
+_EMBEDDING_FIELDS = (
+    "vocab_size",
+    "type_vocab_size",
+    "hidden_size",
+    "max_seq_length",
+    "initializer",
+    "dropout_rate",
+)
 
 
+@keras.saving.register_keras_serializable("Text")
 @gin_io.configurable
-class EncoderScaffold(keras.Model):
-    """BERT's encoder: embeddings of words, positions and types, blocks, and a pooler.
+class EncoderScaffold(text_encoder.TextEncoder):
+    """BERT's encoder, with embeddings and blocks of any classes.
 
     Source:
         Devlin et al., 2019 (https://arxiv.org/abs/1810.04805).
@@ -34,165 +39,258 @@ class EncoderScaffold(keras.Model):
 
     def __init__(
         self,
-        vocab_size: int,
-        hidden_size: int = 768,
-        num_layers: int = 12,
-        num_attention_heads: int = 12,
-        intermediate_size: int = 3072,
-        *,
-        hidden_activation: str = "gelu",
-        dropout_rate: float = 0.1,
-        attention_dropout_rate: float = 0.1,
-        max_position_embeddings: int = 512,
-        type_vocab_size: int = 2,
-        initializer_range: float = 0.02,
-        norm_first: bool = False,
-        hidden_cls: LayerClass = transformer.Transformer,
+        pooled_output_dim: int,
+        pooler_layer_initializer: Any = text_encoder.INITIALIZER,
+        embedding_cls: Any = None,
+        embedding_cfg: Mapping[str, Any] | None = None,
+        embedding_data: Any = None,
+        num_hidden_instances: int = 1,
+        hidden_cls: Any = layers.Transformer,
         hidden_cfg: Mapping[str, Any] | None = None,
-        skip_padding: bool = False,
+        mask_cls: Any = layers.SelfAttentionMask,
+        mask_cfg: Mapping[str, Any] | None = None,
+        layer_norm_before_pooling: bool = False,
+        return_all_layer_outputs: bool = False,
+        dict_outputs: bool = False,
+        layer_idx_as_attention_seed: bool = False,
+        feed_layer_idx: bool = False,
+        recursive: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the layers.
+        """Creates the layers and their variables.
 
         Args:
-            vocab_size: Word ids; 0 is padding.
-            hidden_size: Width of the model.
-            num_layers: Blocks.
-            num_attention_heads: Attention heads; must divide `hidden_size`.
-            intermediate_size: Width inside the feed-forward parts.
-            hidden_activation: Keras' name of their activation; `gelu` is approximated by tanh, as
-                in the published BERT.
-            dropout_rate: Share of values that training drops.
-            attention_dropout_rate: Share of attention weights that training drops.
-            max_position_embeddings: Longest sequence.
-            type_vocab_size: Type ids, such as first and second sentence.
-            initializer_range: Standard deviation of the initial embeddings.
-            norm_first: Whether inputs of a block's parts are normalised, instead of outputs.
-            hidden_cls: Builds a block from the sizes above.
-            hidden_cfg: More arguments for it.
-            skip_padding: Whether training computes nothing but attention weights for padding, if
-                blocks are made of the package's parts. Outputs at padding then mean nothing, and no
-                gradient flows from them. Steps that XLA compiles compute it all the same.
+            pooled_output_dim: Width of the pooled output.
+            pooler_layer_initializer: Keras' initializer of the layer that pools.
+            embedding_cls: A model, or the class of one, that has `inputs` and gives embeddings
+                `[B, S, D]` and a mask `[B, S, S]`. None embeds words, positions and types as BERT.
+            embedding_cfg: Arguments of that class; or, without one, `vocab_size`,
+                `type_vocab_size`, `hidden_size`, `max_seq_length`, `initializer` and
+                `dropout_rate`.
+            embedding_data: The word embeddings of `embedding_cls`, for a head that predicts words.
+            num_hidden_instances: How many blocks there are.
+            hidden_cls: A class of blocks, a block that is applied each time, or a list with one
+                of these for each; called with the list of input and mask.
+            hidden_cfg: Arguments of the classes.
+            mask_cls: A layer, or the class of one, that makes the blocks' mask from the embeddings
+                and the `[B, S]` mask of the input. Not used with `embedding_cls`.
+            mask_cfg: Arguments of that class.
+            layer_norm_before_pooling: Whether the last block's output is normalised.
+            return_all_layer_outputs: Whether the first output is a list of the outputs of all
+                blocks.
+            dict_outputs: Whether outputs are a dictionary, instead of a list of the sequence and
+                the pooled output.
+            layer_idx_as_attention_seed: Whether each block gets its number as `seed` in
+                `attention_cfg`.
+            feed_layer_idx: Whether each block gets its number as `layer_idx`.
+            recursive: Whether blocks also take, and give, a state; the first gets None.
             **kwargs: Arguments of a Keras model.
-        """
-        super().__init__(**kwargs)
-        self.skip_padding = skip_padding
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.hidden_activation = hidden_activation
-        self.max_position_embeddings = max_position_embeddings
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
-        tables = {
-            "word_embeddings": vocab_size,
-            "position_embedding": max_position_embeddings,
-            "type_embeddings": type_vocab_size,
-        }
-        # Only what is normalised is cast, not the whole matrices.
-        self.word_table, self.position_table, self.type_table = (
-            self.add_weight(
-                shape=(count, hidden_size), initializer=initializer, autocast=False, name=name
-            )
-            for name, count in tables.items()
-        )
-        self.embedding_norm = LayerNormalization(1e-12)
-        self.dropout = dropout.Dropout(dropout_rate)
-        self.blocks = [
-            hidden_cls(
-                num_attention_heads=num_attention_heads,
-                intermediate_size=intermediate_size,
-                intermediate_activation=activations.get_approximate(hidden_activation),
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
-                dropout_rate=dropout_rate,
-                attention_dropout_rate=attention_dropout_rate,
-                norm_first=norm_first,
-                name=f"block_{index}",
-                **(hidden_cfg or {}),
-            )
-            for index in range(num_layers)
-        ]
-        for block in self.blocks:
-            # Checkpoints follow attributes, and see no layers in lists.
-            setattr(self, block.name, block)
-        self.pooler = keras.layers.Dense(
-            hidden_size, "tanh", kernel_initializer=initializer, name="pooler"
-        )
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Builds the layers; sizes do not depend on the input."""
-        shape = (None, None, self.hidden_size)
-        self.embedding_norm.build(shape)
-        for block in self.blocks:
-            block.build(shape)
-        self.pooler.build((None, self.hidden_size))
-        self.built = True
-
-    @override
-    def call(self, inputs: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        """Encodes a batch.
-
-        Args:
-            inputs: `input_word_ids` `[B, S]`; `input_mask` `[B, S]`, 1 for words and 0 for padding;
-                `input_type_ids` `[B, S]`; and, where they do not count from 0, `position_ids`
-                `[B, S]`.
-            training: Whether to apply dropout.
-
-        Returns:
-            `sequence_output` `[B, S, D]`, `pooled_output` `[B, D]` of the first position, and
-            `encoder_outputs`, the output of every block.
 
         Raises:
-            ConfigError: If the sequence is longer than `max_position_embeddings`.
+            ConfigError: If a field of `embedding_cfg` is missing, or there are not as many blocks
+                as `num_hidden_instances`.
         """
-        ids = inputs["input_word_ids"]
-        length = ids.shape[1]
-        if length is not None and length > self.max_position_embeddings:
-            raise errors.ConfigError(
-                f"max_position_embeddings: got {self.max_position_embeddings}, but the input has "
-                f"{length} positions."
-            )
-        rows = self._find_rows(inputs["input_mask"], training)
-        embedded = self._embed(inputs, rows)  # [B, S, D], or [N, D]
-        x = self.dropout(self.embedding_norm(embedded), training=training)
-        mask = tf.cast(inputs["input_mask"], x.dtype)[:, tf.newaxis]  # [B, 1, S]
-        where = {} if rows is None else {"rows": rows}
-        spread = tf.identity if rows is None else rows.spread
-        outputs = []
-        for block in self.blocks:
-            x = block([x, mask], training=training, **where)
-            outputs.append(spread(x))
-        sequence = outputs[-1] if outputs else spread(x)  # [B, S, D]
-        return {
-            "sequence_output": sequence,
-            "pooled_output": self.pooler(sequence[:, 0]),
-            "encoder_outputs": outputs,
-        }
-
-    def _find_rows(self, mask: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
-        """Returns where the words of a `[B, S]` mask are, if padding is to be skipped."""
-        is_wanted = training and self.skip_padding
-        can_skip = all(getattr(block, "takes_rows", False) for block in self.blocks)
-        return packed_rows.find(tf.not_equal(mask, 0), is_wanted=is_wanted and can_skip)
-
-    def _embed(
-        self, inputs: Mapping[str, tf.Tensor], rows: packed_rows.PackedRows | None
-    ) -> tf.Tensor:
-        """Adds up the embeddings: `[B, S, D]`, or the `rows` `[N, D]`."""
-
-        def look_up(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-            return tf.gather(tf.convert_to_tensor(table), ids if rows is None else rows.pack(ids))
-
-        words = look_up(self.word_table, inputs["input_word_ids"])
-        types = look_up(self.type_table, inputs["input_type_ids"])
-        if "position_ids" in inputs:
-            positions = look_up(self.position_table, inputs["position_ids"])
-        elif rows is None:
-            table = tf.convert_to_tensor(self.position_table)
-            positions = table[: tf.shape(inputs["input_word_ids"])[1]]  # [S, D]
+        network = _create(embedding_cls, embedding_cfg)
+        if network is None:
+            embedding = _read_embedding(embedding_cfg)
         else:
-            positions = tf.gather(tf.convert_to_tensor(self.position_table), rows.positions)
-        return words + types + positions
+            embedding = {"hidden_size": network(network.inputs)[0].shape[-1]}
+        initializer = keras.initializers.get(pooler_layer_initializer)
+        super().__init__(
+            embedding.get("vocab_size"),
+            embedding["hidden_size"],
+            initializer=embedding.get("initializer", initializer),
+            max_sequence_length=embedding.get("max_seq_length", 0),
+            type_vocab_size=embedding.get("type_vocab_size", 0),
+            dropout_rate=embedding.get("dropout_rate", 0.0),
+            dict_outputs=dict_outputs,
+            return_all_encoder_outputs=return_all_layer_outputs,
+            pooled_output_dim=pooled_output_dim,
+            pooler_initializer=initializer,
+            **kwargs,
+        )
+        self._keep_config(
+            num_hidden_instances=num_hidden_instances,
+            pooled_output_dim=pooled_output_dim,
+            pooler_layer_initializer=keras.initializers.serialize(initializer),
+            embedding_cls=network,
+            embedding_cfg=embedding_cfg,
+            layer_norm_before_pooling=layer_norm_before_pooling,
+            return_all_layer_outputs=return_all_layer_outputs,
+            dict_outputs=dict_outputs,
+            layer_idx_as_attention_seed=layer_idx_as_attention_seed,
+            **_name_classes({"hidden_cfg": hidden_cfg, "mask_cfg": mask_cfg}),
+            **_name_class("hidden_cls", hidden_cls),
+            **_name_class("mask_cls", mask_cls),
+            **({"feed_layer_idx": True} if feed_layer_idx else {}),
+            **({"recursive": True} if recursive else {}),
+            **kwargs,
+        )
+        self._embedding_network = network
+        self.__dict__["_embedding_data"] = embedding_data
+        self.recursive = recursive
+        self._mask_layer: Any = None if network is not None else _create(mask_cls, mask_cfg)
+        hidden_cfg = hidden_cfg or {}
+        blocks = []
+        for index, one in enumerate(_list_classes(hidden_cls, num_hidden_instances)):
+            more: dict[str, Any] = {"layer_idx": index} if feed_layer_idx else {}
+            if layer_idx_as_attention_seed and "attention_cfg" in hidden_cfg:
+                more["attention_cfg"] = {**hidden_cfg["attention_cfg"], "seed": index}
+            blocks.append(_create(one, {**hidden_cfg, **more}))
+        for index, block in enumerate(blocks):
+            # Checkpoints follow attributes, and see no layers in lists.
+            setattr(self, f"block_{index}", block)
+        self._transformer_layers = blocks
+        self._output_layer_norm = None
+        if layer_norm_before_pooling:
+            self._output_layer_norm = LayerNormalization(1e-12, name="final_layer_norm")
+        # Blocks of any class get their weights when they are called.
+        self(self.inputs)
 
-    def get_embedding_table(self) -> keras.Variable:
-        """Returns the word embeddings, `[vocab_size, D]`."""
-        return self.word_table
+    @override
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> "EncoderScaffold":
+        """Builds an encoder from what `get_config` returned, or from what was saved of it."""
+        config = dict(config)
+        for name in ("hidden_cls", "mask_cls"):
+            if f"{name}_string" in config:
+                config[name] = _find_class(config.pop(f"{name}_string"), custom_objects)
+        for name in ("hidden_cfg", "mask_cfg"):
+            if config.get(name):
+                config[name] = {
+                    key: _find_class(value, custom_objects) if key.endswith("_cls") else value
+                    for key, value in config[name].items()
+                }
+        return super().from_config(config, custom_objects)
+
+    @property
+    @override
+    def inputs(self) -> Any:
+        """Keras' inputs of the model: those of the embeddings."""
+        if self._embedding_network is not None:
+            return self._embedding_network.inputs
+        return super().inputs
+
+    @property
+    def embedding_network(self) -> Any:
+        """The model that embeds the inputs.
+
+        Raises:
+            RuntimeError: If there is none: words are embedded as in BERT.
+        """
+        if self._embedding_network is None:
+            raise RuntimeError(
+                f"{self.name} has no embedding network; give one as `embedding_cls`."
+            )
+        return self._embedding_network
+
+    @property
+    def hidden_layers(self) -> list[Any]:
+        """The blocks."""
+        return self.transformer_layers
+
+    @override
+    def get_embedding_table(self) -> Any:
+        """Returns the word embeddings, `[vocab_size, D]`.
+
+        Raises:
+            RuntimeError: If there is an embedding network without `embedding_data`.
+        """
+        if self._embedding_network is None:
+            return super().get_embedding_table()
+        if self._embedding_data is None:
+            raise RuntimeError(
+                f"{self.name} does not know the word embeddings of its embedding network; give "
+                "them as `embedding_data`. A config does not hold them."
+            )
+        return self._embedding_data
+
+    @override
+    def _embed(
+        self, inputs: Any, training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor, packed_rows.PackedRows | None]:
+        if self._embedding_network is None:
+            return super()._embed(inputs, training)
+        x, mask = self._embedding_network(inputs)
+        return x, mask, None
+
+    @override
+    def _mask(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        is_short = all(getattr(block, "takes_rows", False) for block in self._transformer_layers)
+        if is_short and type(self._mask_layer) is layers.SelfAttentionMask:
+            return super()._mask(x, mask)
+        return self._mask_layer(x, mask)
+
+    @override
+    def _run_blocks(
+        self, x: tf.Tensor, mask: tf.Tensor, rows: packed_rows.PackedRows | None
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        if self.recursive:
+            outputs, state = [], None
+            for block in self._transformer_layers:
+                x, state = block([x, mask, state])
+                outputs.append(x)
+        else:
+            outputs, _ = super()._run_blocks(x, mask, rows)
+        if self._output_layer_norm is not None and outputs:
+            outputs[-1] = self._output_layer_norm(outputs[-1])
+        return outputs, []
+
+
+def _create(given: Any, config: Mapping[str, Any] | None) -> Any:
+    """Returns a layer of a class, which may be one of gin's; a layer, or None, as it is."""
+    if given is None or isinstance(given, keras.layers.Layer):
+        return given
+    return given(**(config or {}))
+
+
+def _read_embedding(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    missing = [name for name in _EMBEDDING_FIELDS if name not in (config or {})]
+    if config is None or missing:
+        raise errors.ConfigError(
+            f"embedding_cfg: {', '.join(missing)} missing; without an embedding_cls it needs "
+            f"{', '.join(_EMBEDDING_FIELDS)}."
+        )
+    return config
+
+
+def _list_classes(hidden_cls: Any, count: int) -> Sequence[Any]:
+    if not isinstance(hidden_cls, list | tuple):
+        return [hidden_cls] * count
+    if len(hidden_cls) != count:
+        raise errors.ConfigError(
+            f"hidden_cls: got a list of {len(hidden_cls)}, expected num_hidden_instances={count}."
+        )
+    return hidden_cls
+
+
+def _name_class(name: str, given: Any) -> dict[str, Any]:
+    if inspect.isclass(given):
+        return {f"{name}_string": keras.saving.get_registered_name(given)}
+    return {name: given}
+
+
+def _name_classes(configs: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Returns configs that hold classes by their registered names."""
+    return {
+        name: {
+            key: keras.saving.get_registered_name(value) if inspect.isclass(value) else value
+            for key, value in config.items()
+        }
+        for name, config in configs.items()
+        if config
+    }
+
+
+def _find_class(name: Any, custom_objects: Mapping[str, Any] | None) -> Any:
+    if not isinstance(name, str):
+        return name
+    found = keras.saving.get_registered_object(name, custom_objects=custom_objects)
+    if found is None:
+        raise errors.ConfigError(
+            f"{name!r} is registered nowhere; decorate the class with "
+            "`keras.saving.register_keras_serializable`."
+        )
+    return found

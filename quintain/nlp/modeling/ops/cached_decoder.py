@@ -183,7 +183,7 @@ class CachedDecoder(candidate_loop.Predictor):
         self._blocks = [
             _Block(block, self._dtype, is_compiled=model.padded_decode) for block in decoder.blocks
         ]
-        self._norm = None if decoder.output_norm is None else _Norm.read(decoder.output_norm)
+        self._norm = _Norm.read(decoder.output_normalization)
         self._logits = _read_logits(model.output_embedding)
 
     @override
@@ -258,8 +258,7 @@ class CachedDecoder(candidate_loop.Predictor):
             x, new_keys, new_values = block.step(x, index, bias, cache, number)
             keys.append(new_keys)
             values.append(new_values)
-        if self._norm is not None:
-            x = self._norm.apply(x)
+        x = self._norm.apply(x)
         logits = self._logits.apply(tf.ensure_shape(x, [None, width]))
         logits = tf.reshape(logits, [-1, num_candidates, self._logits.kernel.shape[1]])
         return logits, cache._replace(keys=keys, values=values)

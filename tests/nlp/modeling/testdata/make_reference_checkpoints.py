@@ -36,8 +36,8 @@ def make_bert_batch():
     }
 
 
-def build_encoder(encoder_cls, norm_first=False):
-    options = {"dict_outputs": True} if encoder_cls is networks.BertEncoder else {}
+def build_encoder(encoder_cls, norm_first=False, dict_outputs=True):
+    options = {"dict_outputs": dict_outputs} if encoder_cls is networks.BertEncoder else {}
     return encoder_cls(
         vocab_size=VOCAB_SIZE,
         hidden_size=WIDTH,
@@ -78,6 +78,76 @@ def write_pretrainer(directory, name, encoder_cls, norm_first=False):
     ).write(str(directory / name))
     if not norm_first:
         tf.train.Checkpoint(encoder=encoder).write(str(directory / f"{name}_encoder"))
+
+
+def write_encoder(directory, name, encoder, takes_dictionary):
+    batch = make_bert_batch()
+    del batch["masked_lm_positions"]
+    tensors = make_tensors(batch)
+    inputs = tensors if takes_dictionary else list(tensors.values())
+    encoder(inputs, training=False)
+    randomise(encoder, seed=5)
+    outputs = encoder(inputs, training=False)
+    results = {key: outputs[key].numpy() for key in ("sequence_output", "pooled_output")}
+    np.savez(directory / f"{name}.npz", **batch, **results)
+    tf.train.Checkpoint(encoder=encoder).write(str(directory / name))
+
+
+def write_encoders(directory):
+    sizes = {
+        "vocab_size": VOCAB_SIZE,
+        "hidden_size": WIDTH,
+        "num_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "type_vocab_size": 2,
+    }
+    gelu = tf_utils.get_activation("gelu")
+    albert = networks.AlbertEncoder(
+        **sizes,
+        embedding_width=6,
+        max_sequence_length=POSITIONS,
+        intermediate_size=INNER,
+        activation=gelu,
+        dict_outputs=True,
+    )
+    write_encoder(directory, "albert", albert, takes_dictionary=False)
+    for name, options in {
+        "fnet": {"attention_layers": [1]},
+        "fnet_linear": {"mixing_mechanism": layers.MixingMechanism.LINEAR, "norm_first": True},
+    }.items():
+        fnet = networks.FNet(
+            **sizes, max_sequence_length=8, inner_dim=INNER, inner_activation=gelu, **options
+        )
+        write_encoder(directory, name, fnet, takes_dictionary=True)
+    bert = networks.BertEncoderV2(
+        **sizes,
+        embedding_width=6,
+        max_sequence_length=POSITIONS,
+        inner_dim=INNER,
+        inner_activation="relu",
+    )
+    write_encoder(directory, "bert_factorized", bert, takes_dictionary=True)
+
+
+def write_heads(directory):
+    encoder = build_encoder(networks.BertEncoder)
+    batch = make_bert_batch()
+    positions = batch.pop("masked_lm_positions")
+    for name, model in {
+        "token_classifier": models.BertTokenClassifier(encoder, 3, output="predictions"),
+        "span_labeler": models.BertSpanLabeler(encoder),
+    }.items():
+        randomise(model, seed=6)
+        outputs = tf.nest.flatten(model(make_tensors(batch), training=False))
+        np.savez(directory / f"{name}.npz", **batch, outputs=np.stack(outputs))
+        tf.train.Checkpoint(model=model).write(str(directory / name))
+    plain = build_encoder(networks.BertEncoder, dict_outputs=False)
+    model = models.BertPretrainer(plain, 2, positions.shape[1], output="predictions")
+    inputs = [*make_tensors(batch).values(), tf.constant(positions, tf.int32)]
+    randomise(model, seed=7)
+    results = {key: value.numpy() for key, value in model(inputs, training=False).items()}
+    np.savez(directory / "pretrainer_model_v1.npz", **make_bert_batch(), **results)
+    tf.train.Checkpoint(model=model).write(str(directory / "pretrainer_model_v1"))
 
 
 def write_classifier(directory, name, encoder_cls, **options):
@@ -142,6 +212,8 @@ def main(directory):
     write_pretrainer(directory, "pretrainer_norm_first", networks.BertEncoderV2, norm_first=True)
     write_classifier(directory, "classifier_v1", networks.BertEncoder)
     write_classifier(directory, "classifier_v2", networks.BertEncoderV2, use_encoder_pooler=False)
+    write_encoders(directory)
+    write_heads(directory)
     write_translation(directory, "translation", use_bias=False)
     write_translation(directory, "translation_bias", use_bias=True)
 

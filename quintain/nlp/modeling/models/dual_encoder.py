@@ -1,0 +1,122 @@
+"""Compares the encodings of two texts.
+
+Shapes:
+    B  examples in the batch
+    S  positions
+    D  width of the encoding
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling.models import encoder_outputs
+from quintain.nlp.modeling.networks import text_encoder
+
+_SIDES = ("left", "right")
+
+
+@keras.saving.register_keras_serializable("Text")
+class DualEncoder(constructor_config.ConstructorConfig, keras.Model):
+    """One encoder for two texts; logits say which texts of a batch belong together.
+
+    Source:
+        Feng et al., 2022 (https://arxiv.org/abs/2007.01852).
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        max_seq_length: int = 32,
+        normalize: bool = True,
+        logit_scale: float = 1.0,
+        logit_margin: float = 0.0,
+        output: str = "logits",
+        **kwargs: Any,
+    ) -> None:
+        """Creates the comparison.
+
+        Args:
+            network: An encoder; gives `sequence_output` and `pooled_output`, or a list of both.
+            max_seq_length: Length of the texts.
+            normalize: Whether encodings have length 1.
+            logit_scale: What products of encodings are multiplied by.
+            logit_margin: What is taken from the products of those that belong together.
+            output: `logits` of two texts, or `predictions`: the encodings of one.
+            **kwargs: Arguments of a Keras model.
+
+        Raises:
+            ValueError: If `output` is none of these.
+        """
+        if output not in ("logits", "predictions"):
+            raise ValueError(f"output: got {output!r}, expected 'logits' or 'predictions'.")
+        super().__init__(**kwargs)
+        self._keep_config(
+            network=network,
+            max_seq_length=max_seq_length,
+            normalize=normalize,
+            logit_scale=logit_scale,
+            logit_margin=logit_margin,
+            output=output,
+        )
+        self.network = network
+        self.normalize = normalize
+        self._names = list(text_encoder.INPUTS)
+        if output == "logits":
+            self._names = [
+                name.replace("input", side, 1) for side in _SIDES for name in self._names
+            ]
+        self._max_seq_length = max_seq_length
+        self.dot_products = layers.MatMulWithMargin(
+            logit_scale=logit_scale, logit_margin=logit_margin, name="dot_product"
+        )
+        encoder_outputs.get_widths(network)
+        self.built = True
+
+    @property
+    def inputs(self) -> list[keras.KerasTensor]:
+        """Keras' inputs of the model."""
+        shape = (self._max_seq_length,)
+        return [keras.Input(shape, dtype="int32", name=name) for name in self._names]
+
+    @property
+    def checkpoint_items(self) -> dict[str, Any]:
+        """The parts of checkpoints that other tasks start from."""
+        return {"encoder": self.network}
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
+
+    @override
+    def call(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Compares texts, or encodes them.
+
+        Args:
+            inputs: `left_word_ids`, `left_mask`, `left_type_ids`, and the same of `right`,
+                `[B, S]` each; or, to encode, `input_word_ids`, `input_mask`, `input_type_ids`. A
+                list in this order, or a dictionary.
+
+        Returns:
+            `left_logits` and `right_logits` `[B, B]`, of each left text against all right ones and
+            the other way round; or `sequence_output` `[B, S, D]` and `pooled_output` `[B, D]`.
+        """
+        named = inputs if isinstance(inputs, dict) else dict(zip(self._names, inputs, strict=True))
+        sides = [[named[name] for name in self._names[start : start + 3]] for start in (0, 3)]
+        sequence, left = self._encode(sides[0])
+        if len(self._names) == len(text_encoder.INPUTS):
+            return {"sequence_output": sequence, "pooled_output": left}
+        _, right = self._encode(sides[1])
+        left_logits, right_logits = self.dot_products(left, right)
+        return {"left_logits": left_logits, "right_logits": right_logits}
+
+    def _encode(self, inputs: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        named = dict(zip(text_encoder.INPUTS, inputs, strict=True))
+        outputs = encoder_outputs.run(self.network, named)
+        pooled = outputs["pooled_output"]
+        if self.normalize:
+            pooled = tf.math.l2_normalize(pooled, axis=1)
+        return outputs["sequence_output"], pooled

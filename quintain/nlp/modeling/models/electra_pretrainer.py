@@ -1,0 +1,212 @@
+"""ELECTRA in pretraining: a generator replaces words, a discriminator finds which.
+
+Shapes:
+    B  examples in the batch
+    S  positions
+    M  masked positions
+    V  vocabulary size
+    C  classes
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain.modeling import tf_utils
+from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling.models import encoder_outputs
+
+_DISALLOWED = 1000.0
+_TINY = 1e-9
+
+
+@keras.saving.register_keras_serializable("Text")
+class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
+    """Two encoders: one predicts masked words, the other which words were replaced by these.
+
+    Source:
+        Clark et al., 2020 (https://arxiv.org/abs/2003.10555).
+    """
+
+    def __init__(
+        self,
+        generator_network: Any,
+        discriminator_network: Any,
+        vocab_size: int,
+        num_classes: int,
+        num_token_predictions: int,
+        mlm_activation: Any = None,
+        mlm_initializer: Any = "glorot_uniform",
+        output_type: str = "logits",
+        disallow_correct: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Creates the heads.
+
+        Args:
+            generator_network: The encoder that replaces words; has `get_embedding_table`.
+            discriminator_network: The encoder that is kept after pretraining.
+            vocab_size: Word ids of the generator.
+            num_classes: Classes of the generator's classifier.
+            num_token_predictions: Masked positions of an example.
+            mlm_activation: Activation of the heads; None for none.
+            mlm_initializer: Keras' initializer of the heads' kernels.
+            output_type: `logits` of the generator, or `predictions` for their log-softmax.
+            disallow_correct: Whether the generator never puts the right word.
+            **kwargs: Arguments of a Keras model.
+        """
+        given = constructor_config.arguments(locals())
+        super().__init__(**kwargs)
+        self._keep_config(**given)
+        self.generator_network = generator_network
+        self.discriminator_network = discriminator_network
+        self.vocab_size = vocab_size
+        self.num_classes = num_classes
+        self.num_token_predictions = num_token_predictions
+        self.mlm_activation = mlm_activation
+        self.mlm_initializer = mlm_initializer
+        self.output_type = output_type
+        self.disallow_correct = disallow_correct
+        width, _ = encoder_outputs.get_widths(generator_network)
+        self.masked_lm = layers.MaskedLM(
+            generator_network.get_embedding_table(),
+            activation=mlm_activation,
+            initializer=tf_utils.clone_initializer(mlm_initializer),
+            output=output_type,
+            name="generator_masked_lm",
+        )
+        self.classification = layers.ClassificationHead(
+            inner_dim=width,
+            num_classes=num_classes,
+            initializer=tf_utils.clone_initializer(mlm_initializer),
+            name="generator_classification_head",
+        )
+        discriminator_width, _ = encoder_outputs.get_widths(discriminator_network)
+        self.discriminator_projection = keras.layers.Dense(
+            discriminator_width,
+            mlm_activation,
+            kernel_initializer=tf_utils.clone_initializer(mlm_initializer),
+            name="discriminator_projection_head",
+        )
+        self.discriminator_head = keras.layers.Dense(
+            1, kernel_initializer=tf_utils.clone_initializer(mlm_initializer)
+        )
+        for layer in (self.masked_lm, self.classification):
+            layer.build((None, None, width))
+        for layer in (self.discriminator_projection, self.discriminator_head):
+            layer.build((None, None, discriminator_width))
+        self.built = True
+
+    @property
+    def inputs(self) -> dict[str, keras.KerasTensor]:
+        """Keras' inputs of the model."""
+        shape = (self.num_token_predictions,)
+        masked = ("masked_lm_positions", "masked_lm_ids")
+        more = {name: keras.Input(shape, dtype="int32", name=name) for name in masked}
+        return encoder_outputs.name_inputs(self.generator_network.inputs) | more
+
+    @property
+    def checkpoint_items(self) -> dict[str, Any]:
+        """The parts of checkpoints that other tasks start from."""
+        return {"encoder": self.discriminator_network}
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
+
+    @override
+    def call(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Predicts.
+
+        Args:
+            inputs: `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]`, and
+                `masked_lm_positions` and `masked_lm_ids` `[B, M]`.
+
+        Returns:
+            `lm_outputs` `[B, M, V]` and `sentence_outputs` `[B, C]` of the generator; `disc_logits`
+            `[B, S]` of the discriminator, and `disc_label` `[B, S]` int32, 1 where a word was
+            replaced by another.
+        """
+        sequence = encoder_outputs.run(self.generator_network, inputs)["sequence_output"]
+        lm_outputs = self.masked_lm(sequence, masked_positions=inputs["masked_lm_positions"])
+        fake = self._replace_words(inputs, lm_outputs)
+        found = encoder_outputs.run(
+            self.discriminator_network, {**inputs, "input_word_ids": fake["ids"]}
+        )
+        projected = self.discriminator_projection(found["sequence_output"])
+        return {
+            "lm_outputs": lm_outputs,
+            "sentence_outputs": self.classification(sequence),
+            "disc_logits": tf.squeeze(self.discriminator_head(projected), -1),
+            "disc_label": fake["is_replaced"],
+        }
+
+    def _replace_words(
+        self, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns ids in which the generator chose the masked words, and where it was wrong."""
+        positions, right = inputs["masked_lm_positions"], inputs["masked_lm_ids"]
+        ids = unmask(inputs, duplicate=True)["input_word_ids"]
+        disallowed = tf.one_hot(right, self.vocab_size) if self.disallow_correct else None
+        chosen = tf.argmax(sample_from_softmax(logits, disallowed), -1, output_type=tf.int32)
+        fake, is_masked = scatter_update(ids, tf.stop_gradient(chosen), positions)
+        return {"ids": fake, "is_replaced": is_masked * tf.cast(tf.not_equal(fake, ids), tf.int32)}
+
+
+def get_updated_inputs(inputs: Any, duplicate: bool, **updates: Any) -> Any:
+    """Returns a batch with some of its tensors replaced: a copy, or the batch itself."""
+    updated = dict(inputs) if duplicate else inputs
+    updated.update(updates)
+    return updated
+
+
+def unmask(inputs: Any, duplicate: bool) -> Any:
+    """Returns a batch with the right words in place of the masks: a copy, or the batch itself."""
+    words, positions = inputs["masked_lm_ids"], inputs["masked_lm_positions"]
+    ids, _ = scatter_update(inputs["input_word_ids"], words, positions)
+    return get_updated_inputs(inputs, duplicate, input_word_ids=ids)
+
+
+def scatter_update(
+    sequence: tf.Tensor, updates: tf.Tensor, positions: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Replaces values of sequences.
+
+    Args:
+        sequence: `[B, S]` or `[B, S, D]`, int32 or float32.
+        updates: `[B, M]` or `[B, M, D]`.
+        positions: `[B, M]` int32. The first position is never replaced; one that is named several
+            times gets the mean of its updates.
+
+    Returns:
+        The sequence, and `[B, S]` int32, 1 where it was replaced.
+    """
+    shape = tf.shape(sequence)
+    batch = tf.broadcast_to(tf.range(shape[0])[:, tf.newaxis], tf.shape(positions))
+    places = tf.stack([batch, positions], axis=-1)  # [B, M, 2]
+    count = tf.scatter_nd(places, tf.ones_like(positions), shape[:2])  # [B, S]
+    count *= tf.cast(tf.range(shape[1]) > 0, tf.int32)
+    updates = tf.reshape(updates, tf.concat([tf.shape(positions), shape[2:]], axis=0))
+    total = tf.scatter_nd(places, tf.cast(updates, sequence.dtype), shape)
+    times = tf.reshape(count, tf.concat([shape[:2], tf.ones_like(shape[2:])], axis=0))
+    mean = total // tf.cast(tf.maximum(times, 1), sequence.dtype)
+    if sequence.dtype.is_floating:
+        mean = total / tf.cast(tf.maximum(times, 1), sequence.dtype)
+    return tf.where(times > 0, mean, sequence), tf.minimum(count, 1)
+
+
+def sample_from_softmax(logits: tf.Tensor, disallow: tf.Tensor | None = None) -> tf.Tensor:
+    """Draws ids with their probabilities, as one-hot vectors.
+
+    Args:
+        logits: `[B, M, V]`.
+        disallow: `[B, M, V]`, 1 at ids that are not drawn; None draws from all.
+    """
+    if disallow is not None:
+        logits -= _DISALLOWED * disallow
+    uniform = tf.random.uniform(tf.shape(logits))
+    gumbel = -tf.math.log(-tf.math.log(uniform + _TINY) + _TINY)
+    return tf.one_hot(tf.argmax(logits + gumbel, -1, output_type=tf.int32), logits.shape[-1])

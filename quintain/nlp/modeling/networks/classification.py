@@ -1,0 +1,65 @@
+"""Classification and regression of vectors."""
+
+from typing import Any
+
+import keras
+
+from quintain.nlp.modeling import constructor_config
+
+OUTPUTS = ("logits", "predictions")
+"""Kinds of outputs: as they are, or their log-softmax."""
+
+
+def check_output(output: str) -> None:
+    """Checks what kind of outputs a network gives.
+
+    Raises:
+        ValueError: If there is no such kind.
+    """
+    if output not in OUTPUTS:
+        raise ValueError(
+            f'Unknown `output` value "{output}"; expected one of {", ".join(OUTPUTS)}.'
+        )
+
+
+@keras.saving.register_keras_serializable("Text")
+class Classification(constructor_config.ConstructorConfig, keras.Model):
+    """A dense layer from `[B, input_width]` to `[B, num_classes]`; Keras' functional model."""
+
+    def __init__(
+        self,
+        input_width: int,
+        num_classes: int,
+        initializer: Any = "glorot_uniform",
+        output: str = "logits",
+        **kwargs: Any,
+    ) -> None:
+        """Creates the layer.
+
+        Args:
+            input_width: Width of the input.
+            num_classes: Classes, or 1 for a number.
+            initializer: Keras' initializer of the kernel.
+            output: `logits`, or `predictions` for their log-softmax in float32.
+            **kwargs: Arguments of a Keras model.
+
+        Raises:
+            ValueError: If `output` is none of these.
+        """
+        check_output(output)
+        vector = keras.Input((input_width,), dtype="float32", name="cls_output")
+        logits = keras.layers.Dense(
+            num_classes, kernel_initializer=initializer, name="predictions_transform_logits"
+        )(vector)
+        super().__init__(inputs=vector, outputs=normalize(logits, output), **kwargs)
+        self._keep_config(
+            input_width=input_width, num_classes=num_classes, initializer=initializer, output=output
+        )
+        self.logits = logits
+
+
+def normalize(logits: Any, output: str) -> Any:
+    """Returns logits, or their log-softmax in float32."""
+    if output == "logits":
+        return logits
+    return keras.layers.Activation("log_softmax", dtype="float32")(logits)

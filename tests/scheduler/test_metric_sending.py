@@ -1,0 +1,52 @@
+import csv
+import dataclasses
+
+import pytest
+
+from quintain import errors
+from quintain.records import states
+from quintain.scheduler import core as core_lib
+from quintain.scheduler import metric_sending
+from quintain.testing import made_search
+
+
+def test_metrics_of_trials_are_sent_once_and_the_cursor_is_in_the_store(store, tmp_path):
+    home = tmp_path / "home"
+    owner = made_search.write_search(store, 2, num_points=3)
+    with store.transaction() as session:
+        second = session.list_trials(owner.id)[1]
+        session.update_trial(dataclasses.replace(second, state=states.TrialState.ACTIVE))
+        session.update_experiment(
+            dataclasses.replace(
+                owner,
+                config={**owner.config, "loggers": [{"type": "csv"}]},
+                state=states.ExperimentState.ACTIVE,
+            )
+        )
+
+    metric_sending.MetricSending(core_lib.Core(store, home)).send()
+
+    files = sorted(home.glob("loggers/*/*/validation.csv"))
+    rows = [list(csv.DictReader(file.read_text().splitlines())) for file in files]
+    assert [[row["step"] for row in each] for each in rows] == [["100", "200", "300"]] * 2
+    with store.reading() as session:
+        first, second = session.list_sent_metrics(owner.id)
+    assert (first.is_closed, second.is_closed) == (True, False)
+    for file in files:
+        file.unlink()
+
+    # Another master has nothing more to send of either.
+    metric_sending.MetricSending(core_lib.Core(store, home)).send(is_last=True)
+    assert list(home.glob("loggers/*/*/validation.csv")) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"type": "mlfow"}, r"loggers\[0\].type: got 'mlfow'"),
+        ({"type": "mine:Logger"}, "the master runs no code of experiments"),
+    ],
+)
+def test_loggers_are_checked_when_an_experiment_is_created(config, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        metric_sending.check([config])
