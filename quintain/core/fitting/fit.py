@@ -1,6 +1,7 @@
 """`fit`: trains a Keras model as `quintain train` trains an experiment, without a task."""
 
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -23,6 +24,8 @@ from quintain.core.reports import shown_metrics
 
 MAX_STEPS_PER_LOOP: Final = 100
 """Steps between two reports, unless the caller says otherwise."""
+
+logger = logging.getLogger(__name__)
 
 _INSTEAD: Final = {
     "EarlyStopping": "give `patience`",
@@ -141,7 +144,7 @@ def fit(
             environment.record(model_dir, {})
             problem = _remember(parts, params, model_dir)
             if problem:
-                told.on_message(f"Commands can't build the model of this run again: {problem}")
+                logger.warning("Commands can't build the model of this run: %s", problem)
 
         train_lib.train_from_config(
             params,
