@@ -9,7 +9,7 @@ from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer import record_writer
 from typing_extensions import override
 
-from quintain import errors, file_paths
+from quintain import errors, file_io, file_paths
 from quintain.loggers import metric_logger
 
 
@@ -35,9 +35,9 @@ class TensorBoardLogger(metric_logger.MetricLogger):
         directory = self._directory or run.directory
         if not file_paths.is_local(directory):
             raise errors.ConfigError(f"directory: got {directory!r}, expected one of this machine.")
-        os.makedirs(directory, exist_ok=True)
+        file_io.makedirs(directory)
         name = f"events.out.tfevents.{int(time.time())}.{os.getpid()}.metrics"
-        self._path = os.path.join(directory, name)
+        self._path = file_paths.join(directory, name)
         self._write([event_pb2.Event(file_version="brain.Event:2", wall_time=time.time())])
         return directory
 
@@ -58,7 +58,7 @@ class TensorBoardLogger(metric_logger.MetricLogger):
         )
 
     def _write(self, events: Iterable[Any]) -> None:
-        with open(self._path, "ab") as file:
+        with file_io.open(self._path, "ab") as file:
             writer = record_writer.RecordWriter(file)
             for event in events:
                 writer.write(event.SerializeToString())
