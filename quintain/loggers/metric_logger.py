@@ -4,7 +4,6 @@ import abc
 import dataclasses
 import importlib
 import inspect
-import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -170,10 +169,11 @@ def build_named(
 
 def _check_types(build_one: type, arguments: Mapping[str, Any], path: str) -> None:
     """Raises ConfigError for arguments that are not of the types of their parameters."""
-    annotations = typing.get_type_hints(build_one.__init__)
+    parameters = inspect.signature(build_one, eval_str=True).parameters
     problems: list[errors.Problem] = []
-    for key in arguments.keys() & inspect.signature(build_one).parameters.keys():
-        field_types.convert(annotations[key], arguments[key], f"{path}.{key}", problems)
+    for key, value in arguments.items():
+        if key in parameters:
+            field_types.convert(parameters[key].annotation, value, f"{path}.{key}", problems)
     if problems:
         raise errors.ConfigError.from_problems(problems)
 

@@ -139,8 +139,10 @@ def find_columns(
     return Columns(headers[0], has_header=True)
 
 
-def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: str, *, skips_damaged: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yields the number and the columns of every line of a TSV file that is not blank.
+
+    With `skips_damaged`, lines that are not UTF-8 are left out.
 
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
@@ -150,6 +152,8 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
         try:
             text = line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
+            if skips_damaged:
+                continue
             raise _not_utf8(path, number, error) from error
         if text and not text.isspace():
             yield number, text.split("\t")
@@ -204,16 +208,27 @@ def _opening(path: str) -> Iterator[Any]:
 
 
 def check_tsv(
-    paths: Sequence[str], columns: Columns, label_field: str | None, labels: LabelRange
+    paths: Sequence[str],
+    columns: Columns,
+    label_field: str | None,
+    labels: LabelRange,
+    *,
+    skips_damaged: bool = False,
 ) -> None:
     """Reads TSV files and checks the number of columns and the label of every row.
+
+    With `skips_damaged` only labels are errors: rows of too few or too many columns, and lines that
+    are not UTF-8, are left out when the data are read.
 
     Raises:
         DataError: Naming file and line.
     """
     for path in paths:
         num_rows = 0
-        for number, row in itertools.islice(read_rows(path), int(columns.has_header), None):
+        rows = read_rows(path, skips_damaged=skips_damaged)
+        for number, row in itertools.islice(rows, int(columns.has_header), None):
+            if skips_damaged and len(row) != len(columns.names):
+                continue
             num_rows += 1
             if len(row) != len(columns.names):
                 raise errors.DataError(
@@ -230,8 +245,12 @@ def check_tsv(
             raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
 
 
-def check_records(paths: Sequence[str], label_field: str, labels: LabelRange) -> None:
+def check_records(
+    paths: Sequence[str], label_field: str, labels: LabelRange, *, skips_damaged: bool = False
+) -> None:
     """Reads TFRecord files and checks the label of every record.
+
+    With `skips_damaged`, records that can't be read or parsed are left to the reading of the data.
 
     Raises:
         DataError: Naming file and record.
@@ -240,7 +259,7 @@ def check_records(paths: Sequence[str], label_field: str, labels: LabelRange) ->
     features = {label_field: tf.io.FixedLenFeature([], dtype)}
     for path in paths:
         start = 0
-        for chunk in _read_chunks(path, features):
+        for chunk in _read_chunks(path, features, skips_damaged=skips_damaged):
             for place in np.flatnonzero(_suspects(chunk[label_field], labels)):
                 problem = labels.find_problem(chunk[label_field][place])
                 if problem:
@@ -262,9 +281,14 @@ def _suspects(values: np.ndarray, labels: LabelRange) -> np.ndarray:
     return (values < 0) | (values >= labels.num_classes)
 
 
-def _read_chunks(path: str, features: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
+def _read_chunks(
+    path: str, features: dict[str, Any], *, skips_damaged: bool = False
+) -> Iterator[dict[str, np.ndarray]]:
     start = 0
-    records = iterators.create_numpy(input_files.read_records(path).batch(_CHUNK))
+    dataset = input_files.read_records(path)
+    if skips_damaged:
+        dataset = dataset.ignore_errors()
+    records = iterators.create_numpy(dataset.batch(_CHUNK))
     while True:
         try:
             chunk = next(records, None)
@@ -278,9 +302,20 @@ def _read_chunks(path: str, features: dict[str, Any]) -> Iterator[dict[str, np.n
         try:
             parsed = tf.io.parse_example(chunk, features)
         except tf.errors.OpError:
-            raise _find_unparsable(path, start, chunk, features) from None
+            if not skips_damaged:
+                raise _find_unparsable(path, start, chunk, features) from None
+            whole = [record for record in chunk if _can_parse(record, features)]
+            parsed = tf.io.parse_example(whole, features)
         yield {name: value.numpy() for name, value in parsed.items()}
         start += len(chunk)
+
+
+def _can_parse(record: bytes, features: dict[str, Any]) -> bool:
+    try:
+        tf.io.parse_single_example(record, features)
+    except tf.errors.OpError:
+        return False
+    return True
 
 
 def _find_unparsable(
@@ -321,12 +356,21 @@ def check_features(paths: Sequence[str], features: dict[str, Any]) -> None:
             raise _find_unparsable(path, 0, [first.numpy()], features) from None
 
 
-def build_row_parser(columns: Columns, fields: Sequence[str]) -> Callable[[tf.Tensor], Any]:
-    """Returns the function that maps a line of a checked TSV file to its fields, all strings."""
+def build_row_parser(
+    columns: Columns, fields: Sequence[str], *, skips_damaged: bool = False
+) -> Callable[[tf.Tensor], Any]:
+    """Returns the function that maps a line of a checked TSV file to its fields, all strings.
+
+    With `skips_damaged`, it fails at lines that `check_tsv` lets pass although they are no rows.
+    """
 
     def parse(line: tf.Tensor) -> dict[str, tf.Tensor]:
         line = tf.strings.regex_replace(line, "^\ufeff", "")
+        if skips_damaged:
+            line = tf.strings.unicode_transcode(line, "UTF-8", "UTF-8", errors="strict")
         row = tf.strings.split(line, "\t")
+        if skips_damaged:
+            row = tf.ensure_shape(row, [len(columns.names)])
         return {field: row[columns.index(field)] for field in fields}
 
     return parse

@@ -164,9 +164,11 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
         paths = _find_files(params)
         if not paths:
             return
-        labelled_files.check_features(paths, self.name_to_features_spec())
+        skips = params.corrupt_records == "skip"
+        if not skips:
+            labelled_files.check_features(paths, self.name_to_features_spec())
         labels = labelled_files.LabelRange(params.label_type, num_classes)
-        labelled_files.check_records(paths, params.label_field, labels)
+        labelled_files.check_records(paths, params.label_field, labels, skips_damaged=skips)
 
     @override
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -256,12 +258,16 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
             return
         names = tuple(params.label_names or ())
         labels = labelled_files.LabelRange(params.label_type, num_classes, names)
+        skips = params.corrupt_records == "skip"
         if self._is_tsv:
             columns = labelled_files.find_columns(paths, self._fields, params.column_names)
-            labelled_files.check_tsv(paths, columns, params.label_field, labels)
+            labelled_files.check_tsv(
+                paths, columns, params.label_field, labels, skips_damaged=skips
+            )
             return
-        labelled_files.check_features(paths, self.name_to_features_spec())
-        labelled_files.check_records(paths, params.label_field, labels)
+        if not skips:
+            labelled_files.check_features(paths, self.name_to_features_spec())
+        labelled_files.check_records(paths, params.label_field, labels, skips_damaged=skips)
 
     @override
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -303,7 +309,8 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
     def _build_tsv_stages(self) -> dict[str, Any]:
         paths = _find_files(self._params)
         columns = labelled_files.find_columns(paths, self._fields, self._params.column_names)
-        parse_row = labelled_files.build_row_parser(columns, self._fields)
+        skips = self._params.corrupt_records == "skip"
+        parse_row = labelled_files.build_row_parser(columns, self._fields, skips_damaged=skips)
 
         def read(path: str | tf.Tensor) -> tf.data.Dataset:
             lines = input_files.read_filled_lines(path)

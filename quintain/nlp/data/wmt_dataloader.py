@@ -144,13 +144,16 @@ def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
         return bundled_corpora.get_pairs(bundled)
     file_format = pair_formats.find_format(params)
     paths = input_reader.match_files(params.input_path)
+    skips = params.corrupt_records == "skip"
     if file_format == "tsv":
-        return parallel_text.read_tsv(paths, keep_empty=keep_empty)
+        return parallel_text.read_tsv(paths, keep_empty=keep_empty, skips_damaged=skips)
     if file_format == "text":
         target_paths = input_reader.match_files(params.target_path, name="target_path")
         return parallel_text.read_aligned(paths, target_paths, keep_empty=keep_empty)
     record_format = pair_formats.get_record_format(params)
-    return translation_records.read_pairs(paths, record_format, keep_empty=keep_empty)
+    return translation_records.read_pairs(
+        paths, record_format, keep_empty=keep_empty, skips_damaged=skips
+    )
 
 
 @data_loader_factory.register_data_loader_cls(WMTDataConfig)
@@ -359,7 +362,8 @@ class WMTDataLoader(data_loader.DataLoader):
             for path in input_reader.match_files(source.location, name=source.field)
         ]
         if stream_format == "tsv":
-            streamed_pairs.check_tsv(paths, tokenize, is_usable)
+            skips = params.corrupt_records == "skip"
+            streamed_pairs.check_tsv(paths, tokenize, is_usable, skips_damaged=skips)
             return streamed_pairs.decode_tsv
         record_format = pair_formats.get_record_format(params)
         translation_records.check_files(paths, record_format, tokenize, is_usable)

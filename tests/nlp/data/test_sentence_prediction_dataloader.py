@@ -299,3 +299,21 @@ def test_lines_of_odd_spaces_are_blank(make_params, tmp_path):
     loaders.SentencePredictionTextDataLoader(params).check_labels(2)
 
     assert [int(example["label"]) for example in read(params)] == [1, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_tsv", [True, False])
+def test_damaged_rows_are_left_out_where_the_config_says_so(make_params, tmp_path, is_tsv):
+    if is_tsv:
+        path = write_tsv(
+            tmp_path / "data.tsv", [ROWS[0], ("no label",), (*ROWS[1], "more"), ROWS[2]]
+        )
+    else:
+        whole = [{"text": b"good", "label": 1}, {"text": b"bad", "label": 1}]
+        path = write_records(tmp_path / "a.tfrecord", [{"text": b"no label"}, *whole, whole[0]])
+        (tmp_path / "a.tfrecord").write_bytes((tmp_path / "a.tfrecord").read_bytes()[:-5])
+    params = make_params(input_path=path, corrupt_records="skip")
+
+    loaders.SentencePredictionTextDataLoader(params).check_labels(num_classes=2)
+
+    assert [int(example["label"]) for example in read(params)] == [1, 1]

@@ -5,10 +5,13 @@ Two formats, each plain or compressed with gzip (a name ending in `.gz`): a TSV 
 UTF-8; a byte-order mark and Windows line ends are accepted; nothing is normalised.
 """
 
+import codecs
+import contextlib
 import gzip
+import io
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from quintain import errors, file_io
 
@@ -19,13 +22,17 @@ _SHOWN_CHARACTERS = 60
 _logger = logging.getLogger(__name__)
 
 
-def read_tsv(paths: Sequence[str], *, keep_empty: bool = False) -> list[Pair]:
+def read_tsv(
+    paths: Sequence[str], *, keep_empty: bool = False, skips_damaged: bool = False
+) -> list[Pair]:
     """Reads `source<TAB>target` lines.
 
     Args:
         paths: Files, read in this order.
         keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it. Blank
             lines are never pairs.
+        skips_damaged: Whether lines that are no pair or not UTF-8, and what a torn gzip file lacks,
+            are left out with a warning.
 
     Raises:
         DataError: If a file cannot be read, is not UTF-8, has a line without exactly one tab, or
@@ -34,9 +41,15 @@ def read_tsv(paths: Sequence[str], *, keep_empty: bool = False) -> list[Pair]:
     pairs: list[Pair] = []
     for path in paths:
         rows = []
-        for number, line in enumerate(_read_lines(path), start=1):
+        lines = _read_whole_lines(path) if skips_damaged else enumerate(_read_lines(path), start=1)
+        for number, line in lines:
             if line and not line.isspace():
-                rows.append(_split_row(path, number, line))
+                try:
+                    rows.append(_split_row(path, number, line))
+                except errors.DataError as error:
+                    if not skips_damaged:
+                        raise
+                    _logger.warning("Left out: %s", error)
         pairs += _checked(rows, path, keep_empty)
     return pairs
 
@@ -121,7 +134,17 @@ def _read_lines(path: str) -> list[str]:
     return lines
 
 
-def _read_bytes(path: str) -> bytes:
+def _read_whole_lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yields the numbers and lines that can be read; warns of those that can't."""
+    data = _read_bytes(path, skips_damaged=True).removeprefix(codecs.BOM_UTF8)
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        try:
+            yield number, line.removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            _logger.warning("Left out: %s:%d: it is not UTF-8 (%s).", path, number, error.reason)
+
+
+def _read_bytes(path: str, *, skips_damaged: bool = False) -> bytes:
     try:
         data = file_io.read_bytes(path)
     except OSError as error:
@@ -131,10 +154,24 @@ def _read_bytes(path: str) -> bytes:
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
+        whole = _decompress_start(data) if skips_damaged else b""
+        if whole:
+            _logger.warning("Left out: the end of %s (%s).", path, error)
+            return whole
         raise errors.DataError(
             f"{path}: is not a complete gzip file ({error}). Copy it again, or drop `.gz` from the "
             "name of a plain file."
         ) from error
+
+
+def _decompress_start(data: bytes) -> bytes:
+    """Returns the whole lines before the place where a gzip file is torn."""
+    found = b""
+    file = gzip.GzipFile(fileobj=io.BytesIO(data))
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        while piece := file.read1():
+            found += piece
+    return found[: found.rfind(b"\n") + 1]
 
 
 def _shorten(line: str) -> str:

@@ -34,6 +34,8 @@ def check_tsv(
     paths: Sequence[str],
     tokenize: Callable[[Example], Example],
     is_usable: Callable[[Example], tf.Tensor],
+    *,
+    skips_damaged: bool = False,
 ) -> None:
     """Reads whole TSV files once, so that a wrong line is named before training starts.
 
@@ -41,13 +43,14 @@ def check_tsv(
         paths: The files.
         tokenize: From `translation_records.build_tokenization`.
         is_usable: From `translation_records.build_length_filter`.
+        skips_damaged: As for `parallel_text.read_tsv`.
 
     Raises:
         DataError: If a file can't be read, has a line that is no pair, or has no pair at its start
             that may be used for training.
     """
     for path in paths:
-        start = parallel_text.read_tsv([path])[:_CHUNK]
+        start = parallel_text.read_tsv([path], skips_damaged=skips_damaged)[:_CHUNK]
         sides = [[pair[side] for pair in start] for side in range(2)]
         examples = tf.data.Dataset.from_tensor_slices({"inputs": sides[0], "targets": sides[1]})
         translation_records.check_usable(path, examples.map(tokenize), is_usable)

@@ -51,7 +51,11 @@ class RecordFormat:
 
 
 def read_pairs(
-    paths: Sequence[str], record_format: RecordFormat, *, keep_empty: bool = False
+    paths: Sequence[str],
+    record_format: RecordFormat,
+    *,
+    keep_empty: bool = False,
+    skips_damaged: bool = False,
 ) -> list[Pair]:
     """Reads all pairs of TFRecord files.
 
@@ -59,6 +63,7 @@ def read_pairs(
         paths: Files, read in this order; those ending in `.gz` are compressed.
         record_format: Names of the features.
         keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
+        skips_damaged: Whether records that can't be read or parsed are left out with a warning.
 
     Returns:
         The pairs in file order, or in the order of their `unique_id`.
@@ -72,8 +77,7 @@ def read_pairs(
     for path in paths:
         num_before = len(pairs)
         try:
-            for records in input_reader.read_records(path).batch(_CHUNK):
-                examples = tf.io.parse_example(records, record_format.features)
+            for examples in _read_examples(path, record_format, skips_damaged):
                 sources, targets = (
                     [text.decode("utf-8") for text in examples[name].numpy()]
                     for name in (record_format.source, record_format.target)
@@ -90,6 +94,26 @@ def read_pairs(
     if record_format.has_unique_id:
         pairs = _in_order(pairs, unique_ids)
     return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+
+
+def _read_examples(path: str, record_format: RecordFormat, skips_damaged: bool) -> tf.data.Dataset:
+    """Returns batches of examples."""
+    records = input_reader.read_records(path)
+    if not skips_damaged:
+        return records.batch(_CHUNK).map(
+            lambda batch: tf.io.parse_example(batch, record_format.features)
+        )
+
+    def parse(record: tf.Tensor) -> dict[str, tf.Tensor]:
+        example = dict(tf.io.parse_single_example(record, record_format.features))
+        for name in (record_format.source, record_format.target):
+            example[name] = tf.strings.unicode_transcode(
+                example[name], "UTF-8", "UTF-8", errors="strict"
+            )
+        return example
+
+    whole = records.ignore_errors(log_warning=True).map(parse)
+    return whole.ignore_errors(log_warning=True).batch(_CHUNK)
 
 
 def _unreadable(where: str, error: Exception, record_format: RecordFormat) -> errors.DataError:

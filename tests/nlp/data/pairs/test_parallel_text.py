@@ -127,3 +127,17 @@ def test_a_missing_file_is_an_error(tmp_path):
 def test_a_damaged_compressed_file_is_an_error(write, data):
     with pytest.raises(errors.DataError, match="is not a complete gzip file"):
         parallel_text.read_tsv([write("a.tsv.gz", data)])
+
+
+def test_damaged_lines_are_left_out_where_the_config_says_so(write, caplog):
+    path = write("a.tsv", b"\xef\xbb\xbfone\teins\r\nno tab\nbad \xff\tx\na\tb\tc\n\ntwo\tzwei\n")
+    lines = "".join(f"{number} {number**7}\teins {number**9}\n" for number in range(500))
+    torn = write("b.tsv.gz", gzip.compress(lines.encode())[:-900])
+
+    assert parallel_text.read_tsv([path], skips_damaged=True) == [("one", "eins"), ("two", "zwei")]
+    found = parallel_text.read_tsv([torn], skips_damaged=True)
+
+    assert 0 < len(found) < 500
+    assert ["\t".join(pair) for pair in found] == lines.splitlines()[: len(found)]
+    for where in (f"{path}:2: ", f"{path}:3: ", f"{path}:4: ", f"the end of {torn}"):
+        assert f"Left out: {where}" in caplog.text

@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 import tensorflow as tf
 
@@ -71,6 +73,19 @@ def test_a_damaged_file_is_an_error(tmp_path):
 
     with pytest.raises(errors.DataError, match=r"a\.tfrecord: a record from 1 to 1024 cannot be"):
         translation_records.read_pairs([str(tmp_path / "a.tfrecord")], _FORMAT)
+
+
+def test_damaged_records_are_left_out_where_the_config_says_so(write):
+    pairs = [(b"a", b"b"), (b"\xff", b"c"), (b"d", b"e"), (b"torn", b"torn")]
+    examples = [{"en": source, "de": target} for source, target in pairs]
+    path = write("a.tfrecord", [{"en": b"x"}, *examples])
+    data = pathlib.Path(path).read_bytes()
+    pathlib.Path(path).write_bytes(data[:-5])
+
+    assert translation_records.read_pairs([path], _FORMAT, skips_damaged=True) == [
+        ("a", "b"),
+        ("d", "e"),
+    ]
 
 
 def test_a_file_without_records_is_an_error(write):
