@@ -119,6 +119,33 @@ class MultiHeadAttention(einsum_attention.EinsumAttention):
         return layer
 
     @override
+    def call(
+        self,
+        query: tf.Tensor,
+        value: tf.Tensor,
+        key: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        """Attends, as `keras.layers.MultiHeadAttention` does, but for causal masks.
+
+        Raises:
+            ValueError: If there is to be a causal mask.
+        """
+        if use_causal_mask:
+            raise ValueError("use_causal_mask is not supported within blocks.")
+        return super().call(
+            query,
+            value,
+            key=key,
+            attention_mask=attention_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+
+    @override
     def _masked_softmax(
         self, attention_scores: tf.Tensor, attention_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
