@@ -12,8 +12,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOCAL_ON_PURPOSE = {
+    "core/fitting/keras_task.py": "Keras writes a model to a passing directory",
     "core/input/random_watch.py": "the files of this package and of its libraries",
     "core/saving/run_lock.py": "locks of the operating system, which only local files have",
+    "core/user_modules.py": "modules, which Python imports from local directories",
     "durable_files.py": "forces local files to the disk",
     "fetched_files.py": "local copies for TensorFlow of what it can't reach",
     "file_io.py": "what it is made of",
@@ -35,7 +37,7 @@ LOCAL_ON_PURPOSE = {
 OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
 OTHER_HALF += ("trials", "web", "process_end.py")
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
-TRAINING_COMMANDS += ("local_training", "run_environment")
+TRAINING_COMMANDS += ("instance_lines", "local_training")
 
 MODULES = {"glob", "pathlib", "shutil", "tempfile"}
 OF_OS = re.compile(
