@@ -48,8 +48,9 @@ def migrate(path: pathlib.Path, dry_run: bool) -> None:
     r"""Move programs of PEDL, Determined and the Model Garden to Quintain.
 
     Imports of `pedl`, `determined`, `official`, `orbit` and `tensorflow_models` become Quintain's,
-    in Python files, and in YAML and gin files where they name modules. Nothing else changes. What
-    could not be moved is printed with file and line, and the exit code is 1 then.
+    and `tf_keras` becomes `tensorflow.keras`, in Python files, and in YAML and gin files where they
+    name modules. Nothing else changes. What could not be moved is printed with file and line, and
+    the exit code is 1 then.
 
     A file that git could not give back, because it is changed or in no repository, is kept with the
     ending .orig. Either all files are written, or none.

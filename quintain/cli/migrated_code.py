@@ -164,7 +164,9 @@ def _is_stored(node: ast.Name) -> bool:
 
 @functools.cache
 def _find_problem(module: str) -> str | None:
-    """Returns why there is no such module; None if there is."""
+    """Returns why there is no such module of ours; None if there is, or it is another package's."""
+    if not _is_ours(module):
+        return None
     inner = module.partition(".")[2]
     refusal = reference_names.find_refusal(inner) if inner else None
     if refusal is not None:
@@ -178,7 +180,9 @@ def _find_problem(module: str) -> str | None:
 
 @functools.cache
 def _find_missing(module: str, name: str) -> str | None:
-    """Returns why a module has no such name; None if it has."""
+    """Returns why a module of ours has no such name; None if it has, or is another package's."""
+    if not _is_ours(module):
+        return None
     refusal = reference_names.find_refusal(f"{module}.{name}".partition(".")[2])
     if refusal is not None:
         return refusal
@@ -186,6 +190,10 @@ def _find_missing(module: str, name: str) -> str | None:
     if known is None or name in known or _find_problem(f"{module}.{name}") is None:
         return None
     return f"Quintain's {module} has no {name!r}.{errors.suggest(name, known)}"
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "quintain"
 
 
 def _is_package(module: str) -> bool:

@@ -9,8 +9,13 @@ ROOTS: Final = {
     "orbit": "quintain.orbit",
     "pedl": "quintain.trials",
     "tensorflow_models": "quintain",
+    "tf_keras": "tensorflow.keras",
 }
-"""Packages that programs import, and ours with the same names below it."""
+"""Packages that programs import, and those that have the same names below them here.
+
+Projects of the Model Garden import Keras 2 as `tf_keras`. Models are Keras 3 here, which keeps more
+names of Keras 2 as `tensorflow.keras` than as `keras`.
+"""
 
 _STATEMENT: Final = re.compile(r"\s*(?P<kind>from|import)\s+(?P<module>[\w.]+)(?P<rest>.*)")
 _FORMER_PLACES: Final = ("quintain.trials.frameworks",)

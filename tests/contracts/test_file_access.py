@@ -12,10 +12,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOCAL_ON_PURPOSE = {
-    "core/fitting/keras_task.py": "Keras writes a model to a passing directory",
+    "core/fitting/keras_task.py": "a passing directory of a Keras file",
     "core/input/random_watch.py": "the files of this package and of its libraries",
     "core/saving/run_lock.py": "locks of the operating system, which only local files have",
-    "core/user_modules.py": "modules, which Python imports from local directories",
+    "core/user_modules.py": "source files of modules, which Python itself imports",
     "durable_files.py": "forces local files to the disk",
     "fetched_files.py": "local copies for TensorFlow of what it can't reach",
     "file_io.py": "what it is made of",
@@ -24,12 +24,13 @@ LOCAL_ON_PURPOSE = {
     "nlp/data/corpora/bundled_corpora.py": "files of this package",
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",
-    "nlp/data/pairs/hub_pairs.py": "takes the ending of a name",
+    "nlp/data/train_sentencepiece.py": "a passing file of sentences",
     "orbit/literal_paths.py": "symbolic links to local directories",
     "orbit/whole_files.py": "forces local files to the disk, and locks local directories",
     "cli/local_training.py": "logs of local processes",
     "cli/train.py": "the passing directory of a dry run",
     "quiet_tensorflow.py": "the process's standard streams",
+    "utils/testing/integration.py": "the directory of a test",
     "user_errors.py": "source files of programs, to show a line of them",
 }
 """Modules that open or name files themselves, with the reason."""

@@ -10,6 +10,7 @@ from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.input import poisson_sampling
 from quintain.core.steps import model_metrics
+from quintain.modeling import unbuilt_layers
 from quintain.optimization import (
     fused_optimizer,
     gradient_accumulation,
@@ -103,7 +104,11 @@ def needs_batch(model: keras.Model, strategy: tf.distribute.Strategy) -> bool:
     A traced step of several replicas can't make them.
     """
     has_replicas = strategy.num_replicas_in_sync > 1
-    return not model.built or (has_replicas and model_metrics.lacks_variables(model))
+    return (
+        not model.built
+        or unbuilt_layers.lacks_weights(model)
+        or (has_replicas and model_metrics.lacks_variables(model))
+    )
 
 
 def build_from_batch(

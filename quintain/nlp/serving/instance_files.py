@@ -43,7 +43,7 @@ def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
         ConfigError: If the name ends in something else.
         DataError: If the file as a whole can't be used.
     """
-    suffix = f".{file_paths.basename(path).rpartition('.')[2]}"
+    suffix = file_paths.suffix(path)
     if suffix not in SUFFIXES:
         raise errors.ConfigError(
             f"--input: got {path!r}, expected a file that ends in {', '.join(SUFFIXES)}."

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.modeling import unbuilt_layers
 from quintain.nlp.modeling import constructor_config
 from quintain.nlp.modeling.layers import cls_head as cls_head_module
 from quintain.nlp.modeling.models import encoder_outputs
@@ -72,9 +73,8 @@ class BertClassifier(constructor_config.ConstructorConfig, keras.Model):
             initializer=initializer,
             name=head_name,
         )
-        if not self.classifier.built:
-            shape = (None, pooled_width) if use_encoder_pooler else (None, None, width)
-            self.classifier.build(shape)
+        shape = (None, pooled_width) if use_encoder_pooler else (None, None, width)
+        unbuilt_layers.make_weights(self.classifier, shape)
         self.built = True
 
     @property

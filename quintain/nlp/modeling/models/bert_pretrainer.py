@@ -16,6 +16,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
+from quintain.modeling import unbuilt_layers
 from quintain.nlp.modeling import constructor_config, layers
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import classification
@@ -187,9 +188,9 @@ class BertPretrainerV2(constructor_config.ConstructorConfig, keras.Model):
         for head in heads:
             # Checkpoints follow attributes, and see no layers in lists.
             setattr(self, f"{head.name}_head", head)
-            if not head.built:
-                takes_pooled = _takes_pooled(head)
-                head.build((None, pooled_width) if takes_pooled else (None, None, width))
+            takes_pooled = _takes_pooled(head)
+            shape = (None, pooled_width) if takes_pooled else (None, None, width)
+            unbuilt_layers.make_weights(head, shape)
         self.built = True
 
     @property
