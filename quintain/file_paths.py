@@ -76,6 +76,11 @@ def basename(path: Path) -> str:
     return split(path)[1]
 
 
+def suffix(path: Path) -> str:
+    """Returns the ending of a name, with its dot; empty if there is none."""
+    return os.path.splitext(basename(path))[1]
+
+
 def normal(path: Path) -> str:
     """Returns the shortest spelling of a path.
 

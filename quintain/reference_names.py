@@ -41,6 +41,7 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.classification_head": "nlp.modeling.layers.cls_head",
     "nlp.modeling.decoding": "nlp.modeling.ops.decoding",
     "nlp.modeling.decoding_rules": "nlp.modeling.ops.decoding_rules",
+    "nlp.modeling.dropout": "nlp.modeling.layers.dropout",
     "nlp.modeling.encoder_scaffold": "nlp.modeling.networks.encoder_scaffold",
     "nlp.modeling.gated_feedforward": "nlp.modeling.layers.gated_feedforward",
     "nlp.modeling.layer_normalization": "nlp.modeling.layers.layer_normalization",
@@ -48,6 +49,7 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.sampling": "nlp.modeling.ops.sampling_module",
     "nlp.modeling.seq2seq_transformer": "nlp.modeling.models.seq2seq_transformer",
     "nlp.modeling.talking_heads_attention": "nlp.modeling.layers.talking_heads_attention",
+    "nlp.modeling.transformer_blocks": "nlp.modeling.layers",
     "nlp.modeling.transformer_stacks": "nlp.modeling.models.transformer_stacks",
     "nlp.models": "nlp.modeling.models",
     "nlp.networks": "nlp.modeling.networks",
@@ -86,26 +88,26 @@ _DATA_SETS: Final = (
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
 _SPARSE: Final = (
-    "Attention to blocks of positions is not offered. `layers.KernelAttention` takes time that "
+    "It attends to blocks of positions. `layers.KernelAttention` takes time that "
     "grows with the length alone."
 )
 _UNCERTAINTY: Final = (
-    "Heads of Gaussian processes are not offered. Use `layers.ClassificationHead`; "
+    "It is of heads that are Gaussian processes. Use `layers.ClassificationHead`; "
     "`keras.layers.SpectralNormalization` is there for the dense layers of your own."
 )
 _MOBILE: Final = (
-    "MobileBERT is not offered. Its task is that of a small BERT: `layers.TransformerEncoderBlock` "
+    "It is of MobileBERT. A small BERT does the same: `layers.TransformerEncoderBlock` "
     "with a small width, or `networks.AlbertEncoder`."
 )
 _EXPERTS: Final = (
-    "Mixtures of experts are not offered. A layer of your own is the `feedforward_cls` of a "
+    "It is of mixtures of experts. A layer of your own may be the `feedforward_cls` of a "
     "`layers.TransformerScaffold`."
 )
 _TENSOR_NETWORKS: Final = (
-    "Tensor networks are not offered. `layers.BlockDiagFeedforward` has few weights as well."
+    "It is a network of tensors. `layers.BlockDiagFeedforward` has few weights as well."
 )
 _XL: Final = (
-    "Transformer-XL is not offered. Its attention is: `layers.MultiHeadRelativeAttention` and "
+    "It is of Transformer-XL, whose attention there is: `layers.MultiHeadRelativeAttention` and "
     "`layers.TwoStreamRelativeAttention`."
 )
 

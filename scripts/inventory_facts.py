@@ -143,9 +143,8 @@ def _compare_call(fact: Fact, ours: Any) -> str | None:
     kinds = inspect.Parameter
     parameters = {p.name: p for p in signature.parameters.values() if p.name not in ("self", "cls")}
     theirs = _read_arguments(fact.text)
-    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
     missing = [name for name in theirs if name not in parameters]
-    if missing and not takes_any:
+    if missing:
         return f"no argument {', '.join(missing)}"
     needed = [
         name

@@ -94,9 +94,10 @@ def read_class(node: ast.ClassDef) -> Iterator[str]:
                     yield f"{node.name}.@{target.id}"
 
 
-def read_module(tree: ast.Module, *, is_package: bool) -> Iterator[str]:
+def read_module(path: pathlib.Path, root: pathlib.Path) -> Iterator[str]:
     """Yields the facts of a module; a package also offers what it imports."""
-    for node in tree.body:
+    is_package = path.stem == "__init__"
+    for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef) and is_public(node.name):
             yield f"class {node.name}"
             yield from read_class(node)
@@ -112,8 +113,21 @@ def read_module(tree: ast.Module, *, is_package: bool) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and is_package:
             for found in node.names:
                 name = found.asname or found.name
-                if name != "*" and is_public(name):
+                if name == "*":
+                    home = root.joinpath(*(node.module or "").split(".")).with_suffix(".py")
+                    yield from (f"name {one}" for one in read_top_names(home, root))
+                elif is_public(name):
                     yield f"name {name}"
+
+
+def read_top_names(path: pathlib.Path, root: pathlib.Path) -> Iterator[str]:
+    """Yields the names that a module defines for others."""
+    for fact in read_module(path, root):
+        kind, _, name = fact.partition(" ")
+        if kind in ("class", "name"):
+            yield name
+        elif "." not in fact.partition("(")[0] and not fact[0].isupper():
+            yield fact.partition("(")[0]
 
 
 def list_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -133,7 +147,7 @@ def main(root: pathlib.Path) -> None:
         parts = file.relative_to(root).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         names = parts[1:] if parts[0] == "official" else parts
-        facts = list(read_module(ast.parse(file.read_text()), is_package=is_package))
+        facts = list(dict.fromkeys(read_module(file, root)))
         print(f"[{'.'.join(names[:-1] if is_package else names)}]")  # noqa: T201
         print(*facts, sep="\n", end="\n" if facts else "")  # noqa: T201
 

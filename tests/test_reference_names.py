@@ -1,8 +1,11 @@
+import functools
 import importlib
 import importlib.util
 import pickle
 import runpy
+import sys
 
+import keras
 import pytest
 import quintain.modeling.hyperparams as hyperparams
 from quintain.modeling.hyperparams import base_config
@@ -54,6 +57,34 @@ def test_what_is_refused_says_why_and_what_to_use():
     with pytest.raises(AttributeError, match="Models of images are not offered"):
         _ = quintain.vision
     assert not hasattr(quintain, "vision")
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("core.actions", "core.actions"),
+        ("core.savedmodel_checkpoint_manager", "core.savedmodel_checkpoint_manager"),
+        ("hyperparams.params_dict", "config.params_dict"),
+        ("nlp.encoders", "nlp.configs.encoders"),
+        ("nlp.layers", "nlp.modeling.layers"),
+        ("nlp.losses", "nlp.modeling.losses"),
+        ("nlp.models", "nlp.modeling.models"),
+        ("nlp.networks", "nlp.modeling.networks"),
+        ("nlp.ops", "nlp.modeling.ops"),
+        ("nlp.serving_modules", "nlp.serving.serving_modules"),
+        ("nlp.tasks", "nlp.tasks"),
+        ("optimization.lr_schedule", "optimization.lr_schedule"),
+    ],
+)
+def test_the_library_is_an_attribute_of_the_package(name, home):
+    module = functools.reduce(getattr, name.split("."), quintain)
+
+    assert module.__name__ == f"quintain.{home}"
+    assert name.split(".")[-1] in dir(sys.modules[f"quintain.{name.split('.')[0]}"])
+
+
+def test_tools_of_the_library_are_under_one_name():
+    assert quintain.utils.get_activation("relu") is keras.activations.relu
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import click
 
 from quintain import errors
-from quintain.cli import logs, options, tensorflow_import
+from quintain.cli import logs, options, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
 
 
@@ -176,3 +176,33 @@ def mlm(
         f"Wrote {first if first == last else f'{first} to {last}'}; "
         f"{report.num_tokens / report.num_positions:.0%} of the positions are tokens."
     )
+
+
+@data.command(cls=FlagCommand)
+@click.argument("paths", metavar="FILES...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def check(paths: tuple[str, ...], as_json: bool) -> None:
+    r"""Read TFRecord files to their ends, and count records and damaged files.
+
+    What follows a damaged record in its file can't be read. With
+    task.train_data.corrupt_records=skip a training leaves it out; otherwise it is an error. The
+    exit code is 1 if a file is damaged.
+
+    \b
+    quintain data check 'records/wiki-*'
+    """
+    tensorflow_import.import_quietly()
+    from quintain.core.input import input_files
+
+    found = [input_files.count_records(path) for path in input_files.match_files(list(paths))]
+    damaged = [one for one in found if one.fault is not None]
+    num_records = sum(one.num_records for one in found)
+    if as_json:
+        output.print_json({"num_records": num_records, "files": found})
+    else:
+        for one in damaged:
+            click.echo(f"{one.path}: record {one.num_records + 1}: {one.fault}")
+        click.echo(f"{num_records:,} records in {len(found):,} files, {len(damaged):,} damaged")
+    if damaged:
+        raise click.exceptions.Exit(1)

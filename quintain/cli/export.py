@@ -25,6 +25,7 @@ from quintain.cli.lazy_group import FlagCommand
 )
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
 def export(
@@ -34,6 +35,7 @@ def export(
     overwrite: bool,
     as_json: bool,
     alsologtostderr: bool,
+    own_options: tuple[str, ...],
     **settings: Any,
 ) -> None:
     r"""Write the model of a run as a SavedModel, for programs without this package.
@@ -51,7 +53,7 @@ def export(
     tensorflow_import.import_quietly()
     from quintain.nlp.serving import exporter
 
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = options.parse_export_options(settings, own_options)
     exporter.export_run(model_dir, target, checkpoint=checkpoint, overwrite=overwrite, **given)
     description = exporter.Description.read(target)
     size = file_io.total_size(target)

@@ -53,6 +53,7 @@ COMMANDS: Final = {
     "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
     "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
     "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
+    "tune": ("quintain.cli.tune:tune", "Find a learning rate, and the largest batch that fits."),
     "ui": ("quintain.cli.ui:ui", "Open the page: watch searches and runs, and steer them."),
 }
 

@@ -1,7 +1,7 @@
 """Flags that several commands share."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -55,6 +55,35 @@ def experiment_options(command: F) -> F:
     for option in reversed(_EXPERIMENT_OPTIONS):
         command = option(command)
     return command
+
+
+def export_option(command: F) -> F:
+    """Adds `--option`, for what a task of the user's own takes when its model is exported."""
+    return click.option(
+        "--option",
+        "own_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Option of the task's `build_export_module`. Repeatable.",
+    )(command)
+
+
+def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -> dict[str, Any]:
+    """Returns the options of an export, those of flags that were left out not among them.
+
+    Args:
+        given: Options of tasks of this package, by their flags.
+        own_options: Others, as `NAME=VALUE`.
+
+    Raises:
+        ConfigError: If one has no `=`.
+    """
+    from quintain.config import overrides
+
+    named = {name: value for name, value in given.items() if value is not None}
+    for text in own_options:
+        named |= overrides.parse_assignment(text)
+    return named
 
 
 def slot_options(command: F) -> F:

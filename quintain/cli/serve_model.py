@@ -59,6 +59,7 @@ _MAX_SHOWN: Final = 400
 @click.option("--alpha", type=float, help="Strength of the length normalisation.")
 @click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
 @click.option("--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text.")
+@options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
 def serve_model(
@@ -72,6 +73,7 @@ def serve_model(
     max_queue: int,
     timeout: float,
     alsologtostderr: bool,
+    own_options: tuple[str, ...],
     **settings: Any,
 ) -> None:
     r"""Answer texts, or whatever else a model takes, over HTTP; requests share batches.
@@ -92,7 +94,7 @@ def serve_model(
     from quintain.web import request_checks
 
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = options.parse_export_options(settings, own_options)
     listener = http.listen(host, port)
     try:
         model = served_model.load(

@@ -1,5 +1,6 @@
 """`quintain train`: trains and evaluates an experiment, or goes on with a run."""
 
+import dataclasses
 import json
 import shlex
 import tempfile
@@ -96,6 +97,13 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     help="Class of your own that is called with the output of each training loop. Repeatable; "
     "trainer.actions gives it arguments.",
 )
+@click.option(
+    "--overfit_batches",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Train on the first N batches again and again: a model that can learn learns them by "
+    "heart. Evaluations read all of their data.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
@@ -117,6 +125,7 @@ def train(
     allow_config_change: bool,
     enable_async_checkpointing: bool,
     profile: str | None,
+    overfit_batches: int | None,
     **flags: Any,
 ) -> None:
     r"""Train and evaluate an experiment, or go on with a run.
@@ -141,6 +150,8 @@ def train(
     if not flags["experiment"] and not flags["config_file"] and not model_dir:
         raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
 
+    if overfit_batches is not None:
+        flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
     if local_workers is not None:
         settings = {"max_restarts": max_restarts, "allow_config_change": allow_config_change}
@@ -172,7 +183,10 @@ def train(
             display.show_phase("Building everything and running a few batches")
             report = _dry_run(parsed, mode)
             screen.stop()
-            closing_lines.show_dry_run(parsed.name, report)
+            if as_json:
+                _print_json(dataclasses.asdict(report))
+            else:
+                closing_lines.show_dry_run(parsed.name, report)
             return
         from quintain.core.devices import parameter_servers
 

@@ -30,7 +30,7 @@ from quintain.core.loop import (
 )
 from quintain.core.privacy import privacy_accounting, privacy_ledger
 from quintain.core.saving import best_checkpoint
-from quintain.core.steps import model_metrics
+from quintain.core.steps import model_metrics, task_checks
 from quintain.orbit import finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
@@ -402,10 +402,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         self._build_from_batch(self._config.task.train_data, dataset)
-        self._train_metrics = [
-            *tf.nest.flatten(self._task.build_metrics(training=True)),
-            *model_metrics.own_metrics(self._model),
-        ]
+        self._train_metrics = task_checks.build_metrics(self._task, self._model, training=True)
         self._is_train_data_built = dataset is None
         if dataset is None:
             dataset = self._build_dataset(self._config.task.train_data)
@@ -420,10 +417,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _prepare_evaluation(self, dataset: dataset_distribution.Dataset | None) -> None:
         self._build_from_batch(self._config.task.validation_data, dataset)
-        self._evaluation.metrics = [
-            *tf.nest.flatten(self._task.build_metrics(training=False)),
-            *model_metrics.own_metrics(self._model),
-        ]
+        self._evaluation.metrics = task_checks.build_metrics(
+            self._task, self._model, training=False
+        )
         if dataset is None:
             dataset = self._build_dataset(self._config.task.validation_data, is_evaluation=True)
         orbit.StandardEvaluator.__init__(

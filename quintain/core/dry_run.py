@@ -30,6 +30,9 @@ class DryRunReport:
     num_parameters: int
     """Trainable parameters of the model."""
 
+    layers: dict[str, int]
+    """Trainable parameters by the path of their layer, in the model's order."""
+
     checkpoint_bytes: int
     """Size of one checkpoint's weights and optimizer state."""
 
@@ -95,6 +98,7 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
         logs = {} if evaluator is None else evaluation_log.flatten(evaluator.evaluate_one_batch())
     return DryRunReport(
         num_parameters=sum(int(tf.size(v.value)) for v in trainer.model.trainable_variables),
+        layers=_count_by_layer(trainer.model),
         checkpoint_bytes=_count_bytes(trainer),
         peak_memory_bytes=read_peak_memory_bytes(),
         first_step_secs=secs[0],
@@ -140,6 +144,14 @@ def _count_items(trainer: Any) -> dict[str, int]:
         batch = poisson_sampling.get_real(next(iterators.create(datasets[name])))
         for item, count in task.count_items(batch).items():
             counts[item] = counts.get(item, 0) + int(count)
+    return counts
+
+
+def _count_by_layer(model: keras.Model) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for variable in model.trainable_variables:
+        path = variable.path.rpartition("/")[0] or variable.name
+        counts[path] = counts.get(path, 0) + math.prod(variable.shape)
     return counts
 
 

@@ -36,6 +36,8 @@ class History:
         """Means over training loops, by metric."""
         self.validation: dict[str, Curve] = {}
         """Results of evaluations, by metric."""
+        self.model: Any = None
+        """The model that `fit` has trained; None of a history that was read."""
 
     def add_loop(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Adds what a training loop gave that ended at a step."""

@@ -277,7 +277,13 @@ class InputReader:
     ) -> tf.data.Dataset:
         if fn is None:
             return dataset
-        return dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE, name=name)
+        mapped = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE, name=name)
+        return self._leave_out(mapped) if name in ("decode", "parse") else mapped
+
+    def _leave_out(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Returns a dataset without what can't be read or parsed, if the config says so."""
+        skips = self._params.corrupt_records == "skip"
+        return dataset.ignore_errors(log_warning=True, name="corrupt") if skips else dataset
 
     def _shuffle(
         self, dataset: tf.data.Dataset, input_context: tf.distribute.InputContext | None
@@ -336,10 +342,11 @@ class InputReader:
         origin = self._origins[source.name]
         if source.is_catalogued:
             return tfds_source.read(origin, source, params, **share)
-        input_files.check_readable(
-            origin, self._dataset_fn, is_training=self._is_training, name=source.field
-        )
-        return input_files.read_files(origin, params, self._dataset_fn, **share)
+        if params.corrupt_records == "refuse":
+            input_files.check_readable(
+                origin, self._dataset_fn, is_training=self._is_training, name=source.field
+            )
+        return self._leave_out(input_files.read_files(origin, params, self._dataset_fn, **share))
 
     def _decode(
         self, dataset: tf.data.Dataset, input_context: tf.distribute.InputContext | None

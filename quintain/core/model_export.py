@@ -47,7 +47,7 @@ class ModelExport(export_base.ExportModule):
         # A plain attribute would come back as a wrapper, which Keras takes for another structure.
         self._pack = functools.partial(tf.nest.pack_sequence_as, features)
         self._parts = tuple(tf.nest.flatten(features))
-        names = [part.name for part in tf.nest.flatten(getattr(model, "inputs", None))]
+        names = [part.name for part in tf.nest.flatten(getattr(model, "inputs", None) or ())]
         named = name_parts(features, INPUTS, names)
         _check_plain(named, "an input")
         traced = tf.function(self._infer).get_concrete_function(features)

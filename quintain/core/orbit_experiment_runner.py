@@ -1,13 +1,16 @@
 """`OrbitExperimentRunner`: the experiment runner with the hooks by which programs know it."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain import orbit
 from quintain.core import base_task, base_trainer, experiment_runner, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.saving import best_checkpoint
+from quintain.orbit import summary_manager as summary_manager_lib
 
 
 class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
@@ -32,6 +35,13 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
         model_dir: str | None,
         run_post_eval: bool = False,
         save_summary: bool = True,
+        train_actions: Sequence[orbit.Action] | None = None,
+        eval_actions: Sequence[orbit.Action] | None = None,
+        trainer: base_trainer.Trainer | None = None,
+        controller_cls: Callable[..., orbit.Controller] = orbit.Controller,
+        summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
+        eval_summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
+        enable_async_checkpointing: bool = True,
         **options: Any,
     ) -> None:
         """Builds the parts.
@@ -44,7 +54,14 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
             model_dir: Directory of the run.
             run_post_eval: Whether to evaluate once more at the end.
             save_summary: Whether to write TensorBoard summaries.
-            **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
+            train_actions: Called with the output of each training loop.
+            eval_actions: Called with the output of each evaluation.
+            trainer: A trainer to use instead of the one `params` describes.
+            controller_cls: Class or function that builds the controller.
+            summary_manager: Writes training summaries elsewhere than to files.
+            eval_summary_manager: Writes evaluation summaries elsewhere than to files.
+            enable_async_checkpointing: Whether checkpoints are written in the background.
+            **options: Others of `RunOptions`, such as `reporter`.
         """
         super().__init__(
             distribution_strategy or tf.distribute.get_strategy(),
@@ -53,7 +70,16 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
             params,
             model_dir,
             run_options.RunOptions(
-                run_post_eval=run_post_eval, save_summary=save_summary, **options
+                run_post_eval=run_post_eval,
+                save_summary=save_summary,
+                train_actions=train_actions,
+                eval_actions=eval_actions,
+                trainer=trainer,
+                controller_cls=controller_cls,
+                summary_manager=summary_manager,
+                eval_summary_manager=eval_summary_manager,
+                enable_async_checkpointing=enable_async_checkpointing,
+                **options,
             ),
         )
 

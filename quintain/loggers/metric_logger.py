@@ -14,6 +14,7 @@ Ending = Literal["completed", "failed", "stopped"]
 KINDS: Final[dict[str, str]] = {
     "csv": "quintain.loggers.csv_logger:CsvLogger",
     "mlflow": "quintain.loggers.mlflow_logger:MlflowLogger",
+    "tensorboard": "quintain.loggers.tensorboard_logger:TensorBoardLogger",
     "trackio": "quintain.loggers.service_loggers:TrackioLogger",
     "wandb": "quintain.loggers.service_loggers:WandbLogger",
 }

@@ -2,15 +2,17 @@
 
 import tensorflow as tf
 
+from quintain.orbit import background_checkpointer
 from quintain.orbit import reporter as reporter_lib
 
 
 class CheckpointSchedule:
-    """Saves through a `tf.train.CheckpointManager` at its interval, and on demand.
+    """Saves through a checkpoint manager at its interval, and on demand.
 
     The interval counts from the last checkpoint, and a restored one counts as such. So a run that
     is started again saves at the steps at which it would have saved if it had never stopped. A step
-    that was saved is not saved again.
+    that was saved is not saved again. A `tf.train.CheckpointManager` decides for itself when its
+    interval is over: in a new run after the first loop already.
     """
 
     def __init__(
@@ -30,6 +32,9 @@ class CheckpointSchedule:
         self._manager = manager
         self._reporter = reporter
         self._enable_async = enable_async
+        self._decides_itself = isinstance(manager, tf.train.CheckpointManager)
+        if enable_async and self._decides_itself:
+            background_checkpointer.BackgroundCheckpointer.install(manager.checkpoint)
         self._interval_start: int | None = None
         self._saved_step: int | None = None
 
@@ -53,6 +58,8 @@ class CheckpointSchedule:
         """Saves if the interval is over; returns whether it did."""
         if not self.has_interval or self._interval_start is None:
             return False
+        if self._decides_itself:
+            return self._save(step, check_interval=True)
         # A step before the start means that someone set the step back, for example to an earlier
         # checkpoint; the interval then starts over there.
         if step < self._interval_start:
@@ -65,15 +72,16 @@ class CheckpointSchedule:
 
     def save(self, step: int) -> bool:
         """Saves unless this step was the last one saved; returns whether it did."""
-        if step == self._saved_step:
-            return False
+        return step != self._saved_step and self._save(step, check_interval=False)
+
+    def _save(self, step: int, *, check_interval: bool) -> bool:
         path = self._manager.save(
             checkpoint_number=step,
-            check_interval=False,
+            check_interval=check_interval,
             options=tf.train.CheckpointOptions(enable_async=self._enable_async),
         )
-        self._interval_start = step
-        self._saved_step = step
+        if path or not check_interval:
+            self._interval_start = self._saved_step = step
         if path:
             self._reporter.on_checkpoint(step, path)
         return bool(path)

@@ -31,20 +31,19 @@ def iterate_new_checkpoints(
     Args:
         directory: Where the checkpoints are; need not exist yet.
         timeout_secs: Seconds to wait for another checkpoint. None waits without limit.
-        timeout_fn: Called after every checkpoint and after every time-out; iteration ends when it
-            returns True and there is no other checkpoint. None ends it at the first time-out.
+        timeout_fn: Called after every time-out; iteration ends when it returns True. None ends it
+            at the first time-out.
         wait: Sleeps for a number of seconds; iteration ends when it returns True.
         clock: Returns seconds.
         every: Whether to yield all checkpoints, by rising number, beginning with those that are
             there. Otherwise it is only the latest, and checkpoints that come and go while the
             caller is busy with one are not seen.
         is_finished: Called after every checkpoint; iteration ends when it returns True and there is
-            no other checkpoint. None is `timeout_fn`.
+            no other checkpoint. None goes on to wait.
 
     Yields:
         Paths of checkpoints.
     """
-    is_finished = is_finished or timeout_fn
     last_path: str | None = None
     deadline = None if timeout_secs is None else clock() + timeout_secs
     while True:

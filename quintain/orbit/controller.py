@@ -12,11 +12,13 @@ from quintain import errors, file_io
 from quintain.orbit import (
     checkpoint_schedule,
     checkpoint_watch,
+    finite_data,
     literal_paths,
     loop_schedule,
     runner,
     values,
 )
+from quintain.orbit import global_step as global_step_lib
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
 from quintain.orbit import summary_manager as summary_manager_lib
@@ -27,12 +29,6 @@ _logger = logging.getLogger(__name__)
 Action = Callable[[Any], Any]
 """Takes the output of a train loop or of an evaluation; what it returns is ignored."""
 
-_NO_DATA = (
-    "The training dataset is empty: it ended before the first step. Check its input path, and that "
-    "no filter drops everything; with `drop_remainder=True` a batch needs `global_batch_size` "
-    "examples."
-)
-
 
 class Controller:
     """Trains in loops of `steps_per_loop` steps and does everything else between two loops.
@@ -40,9 +36,9 @@ class Controller:
     After every loop it runs the train actions, reports, writes summaries, and saves a checkpoint if
     one is due. Outer loops: `train`, `evaluate`, `train_and_evaluate`, `evaluate_continuously`.
 
-    A run that is killed and started again goes through the same loops, checkpoints and evaluations
-    as one that never stopped: evaluations are at multiples of their interval, checkpoint intervals
-    count from the restored checkpoint, and a loop that was cut short is finished first.
+    A run that is killed and started again does what one does that never stopped: evaluations are
+    at multiples of their interval, checkpoint intervals count from the restored checkpoint, and a
+    loop that was cut short is finished first.
 
     Attributes:
         trainer: Runs train steps, or None.
@@ -84,7 +80,8 @@ class Controller:
         """Checks its arguments, and restores the latest checkpoint if there is one.
 
         Args:
-            global_step: `[]` integer `tf.Variable`; see `create_global_step`.
+            global_step: `[]` integer `tf.Variable`, as `create_global_step` makes it; or a Keras
+                optimizer's `iterations`, if every step updates the weights once.
             trainer: Needed by `train` and `train_and_evaluate`.
             evaluator: Needed by all but `train`.
             strategy: None takes the strategy in whose scope the caller is.
@@ -127,12 +124,7 @@ class Controller:
             )
             if summary_interval is not None:
                 loop_schedule.check_summary_interval(summary_interval, steps_per_loop)
-        if not isinstance(global_step, tf.Variable):
-            raise ValueError(  # noqa: TRY004 - one class for all arguments
-                f"`global_step`: got {type(global_step)!r}, expected a `tf.Variable`. Use "
-                "`orbit.utils.create_global_step()`; a Keras optimizer's `iterations` is a "
-                "`keras.Variable`, which does not count steps of the loop."
-            )
+        global_step = global_step_lib.to_variable(global_step)
         self.trainer = trainer
         self.evaluator = evaluator
         self.strategy = strategy or tf.distribute.get_strategy()
@@ -146,15 +138,13 @@ class Controller:
         self._evaluated = evaluated
         self._stopping = stopping
         self.summary_manager = summary_manager or summary_manager_lib.SummaryManager(
-            summary_dir, tf.summary.scalar, global_step
+            summary_dir, global_step=global_step
         )
-        self.eval_summary_manager = eval_summary_manager or (
-            self.summary_manager
-            if eval_summary_dir in {None, summary_dir}
-            else summary_manager_lib.SummaryManager(
-                eval_summary_dir, tf.summary.scalar, global_step
+        self.eval_summary_manager = eval_summary_manager or self.summary_manager
+        if eval_summary_manager is None and eval_summary_dir not in {None, summary_dir}:
+            self.eval_summary_manager = summary_manager_lib.SummaryManager(
+                eval_summary_dir, global_step=global_step
             )
-        )
         for part in (trainer, evaluator):
             if part is not None:
                 part.interruption = interruption
@@ -186,8 +176,8 @@ class Controller:
             while has_more_data and self._current_step() < steps:
                 has_more_data = self._train_until(trainer, steps, target_steps=steps)
             if checkpoint_at_completion:
-                self.save_checkpoint()
-            self._sync_checkpoints()
+                self._maybe_save_checkpoint(check_interval=False)
+            self._sync_on_async_checkpointing()
 
     def evaluate(self, steps: int = -1) -> dict[str, Any]:
         """Evaluates once, at the current global step.
@@ -228,26 +218,26 @@ class Controller:
     ) -> dict[str, Any] | None:
         """Trains until the global step is `train_steps`, and evaluates on the way and at the end.
 
-        Evaluations are at the multiples of `eval_interval`, and at the end. A checkpoint is saved
-        before each of them (only before the last if the checkpoint manager has no interval).
+        Evaluations are at the multiples of `eval_interval`, and at the end. A controller that was
+        given `evaluated` saves a checkpoint before each of them (only before the last if the
+        checkpoint manager has no interval); others save when the interval is over and at the end.
 
         Args:
             train_steps: Global step to reach.
             eval_steps: Number of evaluation steps. -1 evaluates until the data ends.
-            eval_interval: Train steps between evaluations. None evaluates only at the end.
+            eval_interval: Train steps between evaluations. None or 0: only at the end.
 
         Returns:
             The output of the last evaluation. None if there was nothing left to do.
 
         Raises:
-            ValueError: If trainer or evaluator is missing, or `eval_interval` is less than 1.
+            ValueError: If trainer or evaluator is missing, or `eval_interval` is negative.
             DataError: If there is no training data at all.
             Interrupted: If the process was asked to stop. A checkpoint was saved.
         """
         trainer = self._require_trainer("train_and_evaluate")
         self._require_evaluator("train_and_evaluate")
-        if eval_interval is not None and eval_interval < 1:
-            raise ValueError(f"`eval_interval`: got {eval_interval!r}, expected an integer >= 1.")
+        eval_interval = loop_schedule.parse_eval_interval(eval_interval)
         with self._training(train_steps):
             step = self._current_step()
             output = None
@@ -266,8 +256,8 @@ class Controller:
                 if step > start_step or (output is None and not self._was_evaluated(step)):
                     output = self.evaluate(eval_steps)
                     is_ended = is_ended or self._is_stopped_early()
-            self.save_checkpoint()
-            self._sync_checkpoints()
+            self._maybe_save_checkpoint(check_interval=False)
+            self._sync_on_async_checkpointing()
         return output
 
     def evaluate_continuously(
@@ -284,12 +274,13 @@ class Controller:
         Args:
             steps: Number of evaluation steps. -1 evaluates until the data ends.
             timeout: Seconds to wait for another checkpoint. None waits without limit.
-            timeout_fn: Called after every evaluation and every time-out; True ends the loop, unless
-                there is another checkpoint. None ends it at the first time-out.
+            timeout_fn: Called after every time-out; True ends the loop. None ends it at the first
+                time-out.
             every_checkpoint: Whether to evaluate all checkpoints in their order, beginning with
                 those that are there. Otherwise only the latest one is looked at: checkpoints may be
                 skipped while an evaluation runs.
-            is_finished: Takes the place of `timeout_fn` after an evaluation.
+            is_finished: Called after every evaluation; True ends the loop, unless there is another
+                checkpoint.
 
         Returns:
             The output of the last evaluation. None if there was no checkpoint.
@@ -353,8 +344,21 @@ class Controller:
         return True
 
     def save_checkpoint(self) -> bool:
-        """Saves a checkpoint unless the step has one; returns whether it did."""
-        return self._checkpoints is not None and self._checkpoints.save(self._current_step())
+        """Saves a checkpoint unless the step has one; returns whether it did.
+
+        Raises:
+            ValueError: If there is no checkpoint manager.
+        """
+        if self._checkpoints is None:
+            raise ValueError(_missing("checkpoint_manager", "save_checkpoint"))
+        return self._maybe_save_checkpoint(check_interval=False)
+
+    def _maybe_save_checkpoint(self, check_interval: bool = True) -> bool:
+        """Saves if there is a manager, and if its interval is over or does not count."""
+        if self._checkpoints is None:
+            return False
+        save = self._checkpoints.maybe_save if check_interval else self._checkpoints.save
+        return save(self._current_step())
 
     @property
     def steps_per_loop(self) -> int:
@@ -379,8 +383,7 @@ class Controller:
                     f"The training data ended at step {step} of {target_steps}."
                 )
                 return False
-            if self._checkpoints is not None:
-                self._checkpoints.maybe_save(step)
+            self._maybe_save_checkpoint()
         return True
 
     def _train_n_steps(
@@ -398,7 +401,7 @@ class Controller:
         is_short = num_done < num_steps
         if is_short and trainer.train_data_exhausted:
             if step == 0:
-                raise errors.DataError(_NO_DATA)
+                raise errors.DataError(finite_data.NO_DATA)
         elif is_short and self._is_stop_requested():
             self._schedule.set_steps_left(num_steps - num_done)
             self._stop_if_requested()
@@ -454,14 +457,9 @@ class Controller:
     def _recorded_summaries(self) -> Iterator[None]:
         """Lets `tf.summary` calls in a train step write when `summary_interval` says so."""
         interval = self.summary_interval
-        if interval is None:
-            with tf.summary.record_if(False):
-                yield
-            return
-        with (
-            self.summary_manager.summary_writer().as_default(),
-            tf.summary.record_if(lambda: tf.equal(self.global_step % interval, 0)),
-        ):
+        # False is known when the graph is built; it then has no summaries in it.
+        is_due = False if interval is None else lambda: tf.equal(self.global_step % interval, 0)
+        with self.summary_manager.summary_writer().as_default(), tf.summary.record_if(is_due):
             yield
 
     def _is_evaluation_missing(
@@ -483,10 +481,11 @@ class Controller:
         return self._evaluated is not None and self._evaluated(step)
 
     def _save_before_evaluation(self, is_last: bool) -> None:
-        if self._checkpoints is not None and (is_last or self._checkpoints.has_interval):
-            self.save_checkpoint()
+        has_interval = self._checkpoints is not None and self._checkpoints.has_interval
+        if self._evaluated is not None and (is_last or has_interval):
+            self._maybe_save_checkpoint(check_interval=False)
 
-    def _sync_checkpoints(self) -> None:
+    def _sync_on_async_checkpointing(self) -> None:
         if self._checkpoints is not None:
             self._checkpoints.sync()
 
@@ -498,8 +497,8 @@ class Controller:
         if self._interruption is None or not self._is_stop_requested():
             return
         if self.trainer is not None:
-            self.save_checkpoint()
-        self._sync_checkpoints()
+            self._maybe_save_checkpoint(check_interval=False)
+        self._sync_on_async_checkpointing()
         raise interruption_lib.Interrupted(self._current_step(), str(self._interruption.reason))
 
     def _wait(self, secs: float) -> bool:

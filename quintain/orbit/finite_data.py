@@ -7,7 +7,7 @@ whole if there is none.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -16,6 +16,14 @@ from quintain.orbit import cluster
 
 TakeFn = Callable[[Callable[[], Any]], Any]
 """Calls a function that takes elements and returns what it returns, to measure it for instance."""
+
+
+NO_DATA: Final = (
+    "The training dataset is empty: it ended before the first step. Check its input path, and that "
+    "no filter drops everything; with `drop_remainder=True` a batch needs `global_batch_size` "
+    "examples."
+)
+"""What a training says that finds no data."""
 
 
 class PreloadedIterator:

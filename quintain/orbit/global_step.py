@@ -1,5 +1,8 @@
 """The variable that counts train steps."""
 
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 
@@ -7,7 +10,7 @@ def create_global_step() -> tf.Variable:
     """Creates a step counter for a `Controller`.
 
     An optimizer's `iterations` will not do when a step updates the weights several times, or with
-    several optimizers, or if it is a `keras.Variable`. The train step has to add 1 to this counter.
+    several optimizers. The train step has to add 1 to this counter.
 
     Returns:
         `[]` int64 variable, 0, not trainable. Under a distribution strategy create it inside of the
@@ -20,3 +23,21 @@ def create_global_step() -> tf.Variable:
         trainable=False,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
+
+
+def to_variable(step: Any) -> tf.Variable:
+    """Returns TensorFlow's variable of a step counter, such as an optimizer's `iterations`.
+
+    Args:
+        step: `[]` integer `tf.Variable` or `keras.Variable`.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    variable = step.value if isinstance(step, keras.Variable) else step
+    if not isinstance(variable, tf.Variable):
+        raise ValueError(  # noqa: TRY004 - one class for all arguments of a controller
+            f"`global_step`: got {type(step)!r}, expected a `tf.Variable`: "
+            "`optimizer.iterations`, or `orbit.utils.create_global_step()`."
+        )
+    return variable

@@ -79,6 +79,17 @@ def is_evaluation_step(step: int, train_steps: int, eval_interval: int | None) -
     return step >= train_steps or (eval_interval is not None and step % eval_interval == 0)
 
 
+def parse_eval_interval(interval: int | None) -> int | None:
+    """Returns the steps between evaluations, None for none on the way, which 0 means as well.
+
+    Raises:
+        ValueError: If it is negative.
+    """
+    if interval is not None and interval < 0:
+        raise ValueError(f"`eval_interval`: got {interval!r}, expected an integer >= 1.")
+    return interval or None
+
+
 def check_summary_interval(interval: int, steps_per_loop: StepsPerLoop) -> None:
     """Checks that summaries are due at the beginning of loops only.
 

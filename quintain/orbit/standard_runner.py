@@ -87,7 +87,8 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
             # Several datasets, or a step that takes several elements: see `finite_data.may_end`.
             self.train_data_exhausted = True
             return None
-        return None if result is None else int(result)
+        is_count = tf.is_tensor(result) or isinstance(result, int)
+        return int(result) if is_count and tf.rank(result) == 0 else None
 
     def train_loop_begin(self) -> None:
         """Runs in Python before every loop. Does nothing unless overridden."""

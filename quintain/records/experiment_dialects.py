@@ -4,6 +4,7 @@ The older one counts steps of `batches_per_step` batches (`max_steps`, `min_vali
 the later one has lengths (`max_length: {batches: 937}`, `scheduling_unit`).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -89,6 +90,8 @@ _ACTIONS: Final = {
 }
 """Former names of what a log policy does."""
 
+_COMMAND: Final = re.compile(r"\s|\.py$|\.sh$")
+
 STEP_FIELDS: Final = {
     "max_steps": "max_length",
     "target_trial_steps": "max_length",
@@ -139,6 +142,7 @@ class Reader:
         for name in ("data", "hyperparameters"):
             if name in content and content[name] is None:  # `data:` with nothing below
                 content[name] = {}
+        self._check_entrypoint()
         self._normalise_storage()
         self._normalise_log_policies()
         environment = content.get("environment")
@@ -170,6 +174,19 @@ class Reader:
         else:
             self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
         return content
+
+    def _check_entrypoint(self) -> None:
+        """Refuses commands, which later versions of others may have as an entrypoint."""
+        given = self.content.get("entrypoint")
+        if isinstance(given, list) or (isinstance(given, str) and _COMMAND.search(given)):
+            self.problems.append(
+                errors.Problem(
+                    "entrypoint",
+                    f"got {errors.show(given)}, a command; expected `module:Class` of a trial or "
+                    "`experiment:NAME`. Scripts without a trial are not run.",
+                )
+            )
+            self.content["entrypoint"] = None
 
     def _normalise_storage(self) -> None:
         """Takes over the paths of older configs, and refuses what is no directory."""

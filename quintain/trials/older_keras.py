@@ -17,6 +17,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 from keras.src.optimizers import base_optimizer
+from keras.src.trainers import trainer
 
 _COMPLETE: Final = "keras._tf_keras.keras"
 """Keras with the names that it keeps only as `tf.keras`."""
@@ -33,15 +34,18 @@ _PARTS: Final = (
 
 _HOMES: Final = {
     "keras.callbacks.callbacks": "keras.callbacks",
+    "keras.backend.tensorflow_backend": f"{_COMPLETE}.backend",
     "keras.engine": "keras.layers",
     "keras.engine.base_layer": "keras.layers",
     "keras.engine.topology": "keras.layers",
     "keras.engine.training": "keras.models",
     "keras.layers.advanced_activations": "keras.layers",
     "keras.layers.convolutional": "keras.layers",
+    "keras.layers.convolutional_recurrent": "keras.layers",
     "keras.layers.core": "keras.layers",
     "keras.layers.embeddings": "keras.layers",
     "keras.layers.merge": "keras.layers",
+    "keras.layers.noise": "keras.layers",
     "keras.layers.normalization": "keras.layers",
     "keras.layers.pooling": "keras.layers",
     "keras.layers.recurrent": "keras.layers",
@@ -71,6 +75,7 @@ def enable() -> None:
     base_optimizer.BaseOptimizer.__init__ = _take_former_arguments(
         base_optimizer.BaseOptimizer.__init__
     )
+    trainer.Trainer.compile = _take_former_order(trainer.Trainer.compile)
     sys.meta_path.append(_Finder())
 
 
@@ -107,6 +112,27 @@ def _take_former_arguments(init: Any) -> Any:
         init(self, *args, **kwargs)
 
     return take
+
+
+def _take_former_order(compile_model: Any) -> Any:
+    """Returns a `compile` that also takes `(optimizer, loss, metrics, loss_weights)` by place."""
+
+    @functools.wraps(compile_model)
+    def take(self: Any, *args: Any, **kwargs: Any) -> None:
+        if len(args) > 2 and not _are_numbers(args[2]):
+            optimizer, loss, metrics, *rest = args
+            names = ("loss_weights", "sample_weight_mode", "weighted_metrics")
+            kwargs |= {"metrics": metrics, **dict(zip(names, rest, strict=False))}
+            kwargs.pop("sample_weight_mode", None)
+            args = (optimizer, loss)
+        compile_model(self, *args, **kwargs)
+
+    return take
+
+
+def _are_numbers(values: Any) -> bool:
+    """Whether these are weights of losses, the third argument today."""
+    return all(isinstance(each, int | float) or each is None for each in tf.nest.flatten(values))
 
 
 def _decayed(rate: Any, decay: float) -> Any:

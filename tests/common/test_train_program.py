@@ -35,3 +35,34 @@ def test_a_program_of_the_model_garden_trains(tmp_path, run_python, experiment):
     written = {path.name for path in model_dir.iterdir()}
     assert {"params.yaml", "operative_config.train.gin", "ckpt-2.index"} <= written
     assert "use_legacy_optimizer = False" in (model_dir / "operative_config.train.gin").read_text()
+
+
+OWN_MAIN = """
+from absl import app
+from quintain.common import flags as tfm_flags
+from quintain.nlp import train
+from quintain.utils.testing import mock_task
+tfm_flags.define_flags()
+app.run(train.main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_the_main_function_of_the_training_program_can_be_called(tmp_path, run_python):
+    chosen = {"optimizer": {"type": "sgd"}, "learning_rate": {"type": "constant"}}
+    override = {"trainer": TRAINER | {"optimizer_config": chosen}}
+
+    done = run_python(
+        "-c",
+        OWN_MAIN,
+        "--experiment=mock",
+        "--mode=train_and_eval",
+        f"--model_dir={tmp_path}",
+        f"--params_override={json.dumps(override)}",
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {"params.yaml", "ckpt-2.index", "evaluations.jsonl"} <= {
+        path.name for path in tmp_path.iterdir()
+    }

@@ -39,6 +39,21 @@ def test_example_runs(name, expected, run_python):
 
 @pytest.mark.slow
 @pytest.mark.e2e
+def test_the_moved_keras_script_is_known_to_commands(tmp_path, run_python):
+    script = EXAMPLES / "migration" / "keras_script" / "after.py"
+    (tmp_path / "moved.py").write_text(script.read_text().replace("epochs=50", "epochs=2"))
+
+    trained = run_python(tmp_path / "moved.py", tmp_path / "run")
+    command = ["predict", f"--model_dir={tmp_path}/run", "--data=validation"]
+    predicted = run(["quintain", *command])
+
+    assert trained.returncode == 0, trained.stderr
+    assert "best accuracy" in trained.stdout
+    assert predicted.stdout.count("outputs") == 600, predicted.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
 def test_example_with_own_data_runs(tmp_path):
     result = run([str(EXAMPLES / "04_own_data.sh"), str(tmp_path)])
 

@@ -12,8 +12,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOCAL_ON_PURPOSE = {
+    "core/fitting/keras_task.py": "a passing directory of a Keras file",
     "core/input/random_watch.py": "the files of this package and of its libraries",
     "core/saving/run_lock.py": "locks of the operating system, which only local files have",
+    "core/user_modules.py": "source files of modules, which Python itself imports",
     "durable_files.py": "forces local files to the disk",
     "fetched_files.py": "local copies for TensorFlow of what it can't reach",
     "file_io.py": "what it is made of",
@@ -22,12 +24,13 @@ LOCAL_ON_PURPOSE = {
     "nlp/data/corpora/bundled_corpora.py": "files of this package",
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",
-    "nlp/data/pairs/hub_pairs.py": "takes the ending of a name",
+    "nlp/data/train_sentencepiece.py": "a passing file of sentences",
     "orbit/literal_paths.py": "symbolic links to local directories",
     "orbit/whole_files.py": "forces local files to the disk, and locks local directories",
     "cli/local_training.py": "logs of local processes",
     "cli/train.py": "the passing directory of a dry run",
     "quiet_tensorflow.py": "the process's standard streams",
+    "utils/testing/integration.py": "the directory of a test",
     "user_errors.py": "source files of programs, to show a line of them",
 }
 """Modules that open or name files themselves, with the reason."""
@@ -35,7 +38,7 @@ LOCAL_ON_PURPOSE = {
 OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
 OTHER_HALF += ("trials", "web", "process_end.py")
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
-TRAINING_COMMANDS += ("local_training", "run_environment")
+TRAINING_COMMANDS += ("local_training",)
 
 MODULES = {"glob", "pathlib", "shutil", "tempfile"}
 OF_OS = re.compile(

@@ -8,6 +8,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import input_reader
+from quintain.core.input import input_files
 
 _NUM_RECORDS = 12
 
@@ -240,3 +241,36 @@ def test_an_unknown_tuning_algorithm_is_an_error(make_params):
 def test_a_batch_that_the_replicas_cannot_share_is_an_error(make_params, size):
     with pytest.raises(errors.ConfigError, match="multiple of the number of replicas, 2"):
         _reader(make_params(global_batch_size=size)).read(_context(2, 0))
+
+
+@pytest.fixture(scope="module")
+def torn_directory(tmp_path_factory):
+    """Two files of three records; the first is torn in its second record, the other has a word."""
+    directory = tmp_path_factory.mktemp("torn")
+    for file, values in enumerate([["0", "1", "2"], ["3", "x", "5"]]):
+        with tf.io.TFRecordWriter(str(directory / f"part-{file}")) as writer:
+            for value in values:
+                writer.write(value.encode())
+    content = bytearray((directory / "part-0").read_bytes())
+    content[17 + 12] ^= 255  # in the content of the second record
+    (directory / "part-0").write_bytes(content)
+    return directory
+
+
+def test_corrupt_records_are_refused_or_left_out(make_params, torn_directory):
+    fields = {"input_path": str(torn_directory / "*"), "deterministic": True}
+
+    with pytest.raises(tf.errors.DataLossError):
+        _numbers(_reader(make_params(**fields)).read())
+    assert _numbers(_reader(make_params(corrupt_records="skip", **fields)).read()) == [0, 3, 5]
+    training = make_params(corrupt_records="skip", is_training=True, **fields)
+    assert set(_numbers(_reader(training).read(), num=10)) == {0, 3, 5}
+
+
+def test_records_are_counted_up_to_the_damage(torn_directory):
+    first, second = (
+        input_files.count_records(str(torn_directory / name)) for name in ("part-0", "part-1")
+    )
+
+    assert (first.num_records, second.num_records, second.fault) == (1, 3, None)
+    assert "corrupted record" in first.fault

@@ -1,10 +1,13 @@
+import json
 import sys
 
 import pytest
 
 from quintain import errors
+from quintain.cli import main
 from quintain.core import config_definitions as cfg
-from quintain.core import exp_factory, experiment_parser, train_lib, user_modules
+from quintain.core import exp_factory, experiment_parser, task_factory, train_lib, user_modules
+from quintain.core.devices import distribution
 from quintain.core.saving import run_files
 
 MODULE = """
@@ -129,3 +132,21 @@ def test_a_script_that_trains_when_it_is_imported_is_told_so(project):
     with pytest.raises(errors.ConfigError, match=r"import eager: it calls run_experiment\(\)"):
         user_modules.import_modules(["eager"], {"eager": str(project)})
     assert train_lib.run_experiment
+
+
+@pytest.mark.slow
+def test_commands_go_on_with_a_run_that_a_program_has_started(line_params, tmp_path, capsys):
+    params = line_params({"trainer": {"train_steps": 4, "validation_interval": 4}})
+    task = task_factory.get_task(params.task)
+    model_dir = str(tmp_path / "run")
+    strategy = distribution.build_strategy(params.runtime)
+
+    _, logs = train_lib.run_experiment(strategy, task, "train_and_eval", params, model_dir)
+
+    assert logs.history.steps == 4
+    assert main.run(["train", "--mode=eval", f"--model_dir={model_dir}", "--json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["validation_loss"] == pytest.approx(float(logs["validation_loss"]))
+    more = ["train", f"--model_dir={model_dir}", "--set=trainer.train_steps=6", "--json"]
+    assert main.run(more) == 0
+    assert json.loads(capsys.readouterr().out)["step"] == 6

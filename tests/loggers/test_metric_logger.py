@@ -1,6 +1,7 @@
 import pathlib
 
 import pytest
+from tensorboard.backend.event_processing import event_file_loader
 
 from quintain import errors
 from quintain.loggers import csv_logger, metric_logger
@@ -23,7 +24,10 @@ def test_csv_has_a_column_for_each_metric_and_a_row_for_each_step(run, make_poin
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "x.type: got None, expected 'csv', 'mlflow', 'trackio', 'wandb', or module:Class."),
+        (
+            {},
+            "x.type: got None, expected 'csv', 'mlflow', .*'wandb', or module:Class.",
+        ),
         ({"type": "mlfow"}, "x.type: got 'mlfow', .*Did you mean 'mlflow'?"),
         ({"type": "csv", "directry": "a"}, "x.directry: unknown; .* Did you mean 'directory'?"),
         ({"type": "no_such_module:A"}, "x.type: got 'no_such_module:A': No module named"),
@@ -43,3 +47,21 @@ def test_a_mistake_is_told_by_its_place(config, message):
 def test_a_package_that_is_missing_is_named_with_its_extra():
     with pytest.raises(errors.ConfigError, match=r"pip install 'quintain\[wandb\]'"):
         metric_logger.import_service("no_such_package", "wandb")
+
+
+def test_tensorboard_reads_what_is_written(run, make_points):
+    built = metric_logger.build({"type": "tensorboard"}, "x")
+    built.open(run, "")
+    built.log([*make_points("training", 1, 2), *make_points("validation", 2)])
+
+    (path,) = pathlib.Path(run.directory).iterdir()
+    events = event_file_loader.LegacyEventFileLoader(str(path)).Load()
+    assert [
+        (event.step, event.wall_time, value.tag, value.simple_value)
+        for event in events
+        for value in event.summary.value
+    ] == [
+        (1, 1e9 + 1, "training/loss", 1.0),
+        (2, 1e9 + 2, "training/loss", 0.5),
+        (2, 1e9 + 2, "validation/loss", 0.5),
+    ]

@@ -128,3 +128,13 @@ def test_classes_are_found_by_name_when_they_are_given():
 
     assert isinstance(layer, Scale)
     assert layer.name == "mine"
+
+
+def test_inputs_are_packed_with_a_place_for_each_that_is_missing():
+    packed = tf_utils.pack_inputs([tf.constant([1.0]), None])
+
+    unpacked = tf_utils.unpack_inputs(packed)
+
+    assert [tf_utils.is_special_none_tensor(tensor) for tensor in packed] == [False, True]
+    assert (unpacked[0].numpy().tolist(), unpacked[1]) == ([1.0], None)
+    assert tf_utils.unpack_inputs([tf.constant(2.0)]).numpy() == 2.0

@@ -148,3 +148,19 @@ def test_a_config_makes_an_equal_optimizer():
 def test_parameters_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         ema.ExponentialMovingAverage(sgd.SGD(1.0), **arguments)
+
+
+def test_weights_can_be_set_to_their_averages():
+    trained, fixed = keras.Variable([1.0]), keras.Variable([5.0], trainable=False)
+    optimizer = ema.ExponentialMovingAverage(
+        optimizer=sgd.SGD(1.0), average_decay=0.5, dynamic_decay=False
+    )
+    optimizer.apply_gradients([(tf.constant([1.0]), trained)], name="update")
+    optimizer.lr = 0.25
+
+    optimizer.assign_average_vars([trained, fixed])
+
+    assert (float(trained.numpy()[0]), float(fixed.numpy()[0])) == (0.5, 5.0)
+    assert float(optimizer.inner_optimizer.learning_rate) == float(optimizer.lr) == 0.25
+    with pytest.raises(ValueError, match="has no average"):
+        optimizer.assign_average_vars([keras.Variable([1.0], name="other")])

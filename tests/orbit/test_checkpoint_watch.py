@@ -10,9 +10,10 @@ def _save(directory, step):
     return str(directory / f"ckpt-{step}")
 
 
-def _iterate(directory, *, timeout_secs=None, timeout_fn=None, wait=None, clock=lambda: 0.0):
+def _iterate(directory, *, timeout_secs=None, timeout_fn=None, wait=None, **kwargs):
+    kwargs.setdefault("clock", lambda: 0.0)
     return checkpoint_watch.iterate_new_checkpoints(
-        str(directory), timeout_secs=timeout_secs, timeout_fn=timeout_fn, wait=wait, clock=clock
+        str(directory), timeout_secs=timeout_secs, timeout_fn=timeout_fn, wait=wait, **kwargs
     )
 
 
@@ -23,7 +24,7 @@ def test_yields_each_new_checkpoint_until_it_is_told_that_there_are_no_more(tmp_
         saved.append(_save(tmp_path, 2))
         return False
 
-    paths = list(_iterate(tmp_path, timeout_fn=lambda: len(saved) == 2, wait=wait))
+    paths = list(_iterate(tmp_path, is_finished=lambda: len(saved) == 2, wait=wait))
 
     assert paths == saved
 

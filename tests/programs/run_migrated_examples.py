@@ -39,6 +39,10 @@ def describe_older_keras():
     rates = [float(optimizer.learning_rate)]
     optimizer.iterations.assign(2)
     rates.append(float(optimizer.learning_rate))
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", ["mae"])
+    measured = sorted(model.train_on_batch(tf.ones((2, 2)), tf.ones((2, 1)), return_dict=True))
+    model.compile("sgd", "mse", [2.0])
     try:
         keras.optimizers.Adam(0.1, unknown=1)
         refused = ""
@@ -53,6 +57,7 @@ def describe_older_keras():
             len(ImageDataGenerator().flow(to_categorical([0] * 8).reshape(8, 1, 1, 1))) == 1,
         ],
         "rates": rates,
+        "measured": measured,
         "plain": float(keras.optimizers.Adam(0.2).learning_rate),
         "refused": refused,
         "tensorflow": [hasattr(tf, "ConfigProto"), tf.executing_eagerly(), tf.abs is tf.math.abs],

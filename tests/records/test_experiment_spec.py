@@ -158,6 +158,8 @@ def test_exported_configs_are_read_as_they_are():
     ("text", "message"),
     [
         ("max_restrats: null", r"Did you mean 'max_restarts'"),
+        ("entrypoint: python3 train.py --x", r"entrypoint: got 'python3 train.py --x', a command"),
+        ("entrypoint: [python3, a.py]", r"entrypoint: got \['python3', 'a.py'\], a command"),
         ("checkpoint_storage: {type: s3, bucket: b}", r"type: got 's3'.*directories of this mach"),
         ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
         ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),
@@ -166,7 +168,7 @@ def test_exported_configs_are_read_as_they_are():
 )
 def test_mistakes_in_exported_configs_are_reported(text, message):
     with pytest.raises(errors.ConfigError, match=message):
-        parse(NEW + text + "\n")
+        parse(NEW.replace("entrypoint: model_def:MNISTTrial\n", "") + text + "\n")
 
 
 def test_environment_variables_are_those_of_the_slot():

@@ -46,4 +46,5 @@ def test_code_for_keras_2_finds_its_names(results):
     assert found["rates"] == pytest.approx([0.1, 0.1 / (1 + 0.5 * 2)])
     assert found["plain"] == pytest.approx(0.2)
     assert "unknown" in found["refused"]
+    assert found["measured"] == ["loss", "mae"]
     assert found["tensorflow"] == [True, True, True]

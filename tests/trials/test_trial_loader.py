@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from quintain import errors
-from quintain.trials import trial_loader
+from quintain.trials import model_check, trial_context, trial_loader
 
 TRIAL = """
 from quintain.trials import base_trial
@@ -140,3 +140,15 @@ def test_imports_of_former_platforms_say_which_to_write(write, line, written):
     with pytest.raises(errors.TrialError, match=r"model_def\.py:1: write") as caught:
         load(directory)
     assert f"write `{written}` instead of `{line}`" in str(caught.value)
+
+
+def test_code_may_ask_for_hyperparameters_while_it_is_imported(write, monkeypatch):
+    monkeypatch.setattr(trial_context, "_current", [])
+    text = "from quintain.trials import get_hyperparameter\nUNITS = 2 * get_hyperparameter('{}')\n"
+    config = {"hyperparameters": {"units": {"type": "int", "minval": 1, "maxval": 3}}}
+
+    good = write(model_def=text.format("units") + TRIAL.format(name="Mine"))
+    assert model_check.find_problems(config, good) == []
+    bad = write(model_def=text.format("unit") + TRIAL.format(name="Mine"))
+    (problem,) = model_check.find_problems(config, bad)
+    assert "Did you mean 'units'?" in problem.message

@@ -31,6 +31,12 @@ def show_dry_run(experiment: str, report: "dry_run.DryRunReport") -> None:
         "training": f"{report.train_steps:,} steps, about "
         f"{output.format_secs(report.estimated_train_secs)}",
     }
+    most = max(report.layers.values(), default=1)
+    width = max(map(len, report.layers), default=0)
+    for path, count in report.layers.items():
+        bar = "#" * round(20 * count / most)
+        click.echo(f"{path:<{width}}  {count:>13,}  {bar}".rstrip())
+    click.echo()
     evaluated = {f"evaluated {name}": f"{value:.4g}" for name, value in report.eval_logs.items()}
     _show(fields | evaluated)
     click.echo("Nothing was kept. Leave --dry_run out to train.", err=True)

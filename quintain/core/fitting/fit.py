@@ -1,6 +1,7 @@
 """`fit`: trains a Keras model as `quintain train` trains an experiment, without a task."""
 
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -23,6 +24,8 @@ from quintain.core.reports import shown_metrics
 
 MAX_STEPS_PER_LOOP: Final = 100
 """Steps between two reports, unless the caller says otherwise."""
+
+logger = logging.getLogger(__name__)
 
 _INSTEAD: Final = {
     "EarlyStopping": "give `patience`",
@@ -96,7 +99,8 @@ def fit(
         callbacks: Refused, with what to use instead; for programs that move.
 
     Returns:
-        What the run has measured, from its start; `history` of it is what Keras' `fit` returns.
+        What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
+        `model` the trained model.
 
     Raises:
         ConfigError: If model, data and options do not fit together, or the directory belongs to
@@ -140,7 +144,7 @@ def fit(
             environment.record(model_dir, {})
             problem = _remember(parts, params, model_dir)
             if problem:
-                told.on_message(f"Commands can't build the model of this run again: {problem}")
+                logger.warning("Commands can't build the model of this run: %s", problem)
 
         train_lib.train_from_config(
             params,
@@ -155,7 +159,9 @@ def fit(
                 on_start=remember,
             ),
         )
-    return history.read_history(model_dir)
+    found = history.read_history(model_dir)
+    found.model = parts.built[-1]
+    return found
 
 
 def _refuse_callbacks(callbacks: Sequence[Any]) -> None:

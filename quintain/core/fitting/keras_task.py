@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
@@ -31,6 +31,12 @@ MODEL_FILE: Final = "model.keras"
 LOSS: Final = "validation_loss"
 
 _MODULE_ADVICE: Final = "Start the program again that began the run: it goes on where it stopped."
+
+
+_MODEL_ADVICE: Final = (
+    "Give `fit` the function that builds and compiles the model, or let the classes of the model "
+    "have a `get_config` that their `__init__` takes."
+)
 
 
 @dataclasses.dataclass
@@ -153,21 +159,13 @@ class KerasModelTask(base_task.Task):
         if not file_io.exists(path):
             raise errors.ConfigError(
                 f"{path}: there is no such file, so that the model of this run can't be built "
-                f"without its program. {_MODULE_ADVICE}"
+                f"without its program. {_MODEL_ADVICE}"
             )
-        classes = {
-            name: value
-            for module in config.modules
-            for name, value in vars(sys.modules[module]).items()
-            if isinstance(value, type) or callable(value)
-        }
         try:
-            return keras.saving.load_model(file_io.fetch(path), custom_objects=classes)
+            return _load(file_io.fetch(path), config.modules)
         except (ValueError, TypeError, OSError) as error:
-            reason = str(error).strip().partition("\n")[0]
             raise errors.ConfigError(
-                f"{path}: the model can't be loaded: {reason}\nDecorate classes and functions of "
-                "your own with @keras.saving.register_keras_serializable(), in a module."
+                f"{path}: the model can't be loaded: {_describe_error(error)}\n{_MODEL_ADVICE}"
             ) from error
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> keras.optimizers.Optimizer:  # type: ignore[override]  # needs the model
@@ -261,10 +259,33 @@ def save_model(model: keras.Model, model_dir: str) -> str:
         with tempfile.TemporaryDirectory() as scratch:
             local = pathlib.Path(scratch, MODEL_FILE)
             model.save(local)
+            if list_modules(model):  # Those of Keras are known to come back.
+                _load(str(local), list_modules(model))
             whole_files.write(path, local.read_bytes())
     except (TypeError, ValueError, NotImplementedError) as error:
-        return str(error).strip().partition("\n")[0]
+        return f"{_describe_error(error)}\n{_MODEL_ADVICE}"
     return ""
+
+
+def _load(path: str, modules: Iterable[str]) -> keras.Model:
+    """Loads a model whose classes and functions may be those of some modules."""
+    own = {
+        name: value
+        for module in modules
+        for name, value in vars(_find_module(module)).items()
+        if callable(value)
+    }
+    return keras.saving.load_model(path, custom_objects=own)
+
+
+def _find_module(name: str) -> Any:
+    """Returns an imported module, or the script that is running under its name."""
+    is_script = user_modules.name_module(user_modules.MAIN) == name
+    return sys.modules[user_modules.MAIN if is_script else name]
+
+
+def _describe_error(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def list_modules(model: keras.Model) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Every order here is a function of seed and epoch, so that a position in it can b
 checkpoint and restored exactly.
 """
 
+import dataclasses
 import difflib
 import functools
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors, file_io, file_paths, file_systems
+from quintain import errors, file_io, file_paths, file_systems, user_errors
 from quintain.core import config_definitions as cfg
 from quintain.orbit import iterators, literal_paths
 
@@ -120,6 +121,31 @@ def _check_file(path: str, name: str) -> None:
 def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
     """Returns the records of one TFRecord file, compressed with gzip if its name ends in `.gz`."""
     return tf.data.TFRecordDataset(path, compression_type=_compression_of(path))
+
+
+@dataclasses.dataclass(frozen=True)
+class FileCount:
+    """What is in a TFRecord file."""
+
+    path: str
+    """The file."""
+
+    num_records: int
+    """Records that can be read: those before the first damaged one."""
+
+    fault: str | None
+    """What is wrong with the next one; None if the file is whole."""
+
+
+def count_records(path: str) -> FileCount:
+    """Reads a TFRecord file to its end, or to the first record that is damaged."""
+    count = 0
+    try:
+        for count, _ in enumerate(read_records(path), start=1):  # noqa: B007 - the last counts
+            pass
+    except tf.errors.OpError as error:
+        return FileCount(path, count, user_errors.find_cause(error))
+    return FileCount(path, count, None)
 
 
 def read_lines(path: str | tf.Tensor) -> tf.data.TextLineDataset:

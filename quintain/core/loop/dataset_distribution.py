@@ -92,6 +92,8 @@ def create_task_builder(
         with _own_operation_seeds(f"{name}, {params.is_training}"):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
         data_faults.check_files(dataset)
+        if params.is_training and params.overfit_batches:
+            dataset = dataset.take(params.overfit_batches).cache().repeat()
         if params.is_training:
             dataset = drop_partial_step(dataset, strategy)
         return runtime_environment.with_private_threads(

@@ -24,7 +24,7 @@ from quintain.core.loop import (
 )
 from quintain.core.multitask import base_model
 from quintain.core.multitask import multitask as multitask_lib
-from quintain.core.steps import model_metrics
+from quintain.core.steps import model_metrics, task_checks
 from quintain.orbit import iterators
 
 LOSS_NAME = "training_loss"
@@ -297,10 +297,9 @@ def build_metrics(
         task_name: Name of the task.
         training: Whether the metrics are for training.
     """
-    metrics = list(tf.nest.flatten(task.build_metrics(training=training)))
-    if isinstance(model, base_model.MultiTaskBaseModel):
-        metrics += model_metrics.own_metrics(model.sub_tasks[task_name])
-    return metrics
+    is_own = isinstance(model, base_model.MultiTaskBaseModel)
+    own_model = model.sub_tasks[task_name] if is_own else None
+    return task_checks.build_metrics(task, own_model, training=training)
 
 
 def build_from_batches(

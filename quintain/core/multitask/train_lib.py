@@ -10,6 +10,7 @@ from quintain.core import base_task, run_mode, run_options
 from quintain.core import base_trainer as base_trainer_lib
 from quintain.core.devices import runtime_environment
 from quintain.core.multitask import base_model, base_trainer, configs, multitask, multitask_runner
+from quintain.orbit import summary_manager as summary_manager_lib
 
 TRAINERS = multitask_runner.TRAINERS
 """Trainers by `trainer.trainer_type`."""
@@ -28,6 +29,7 @@ def run_experiment(
     model_dir: str | None,
     run_post_eval: bool = False,
     trainer: base_trainer.MultiTaskBaseTrainer | None = None,
+    eval_summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
     best_ckpt_exporter_creator: multitask_runner.ExporterCreator | None = None,
     **options: Any,
 ) -> Any:
@@ -44,6 +46,7 @@ def run_experiment(
         model_dir: Directory of the run. None keeps nothing.
         run_post_eval: Whether to evaluate once more at the end, and to return the result.
         trainer: A trainer to use instead of the one `params` describes.
+        eval_summary_manager: Writes evaluation summaries elsewhere than to files.
         best_ckpt_exporter_creator: Builds the exporter of the best checkpoint from `params` and
             `model_dir`. None builds the one that `params` asks for.
         **options: Others of `RunOptions`, such as `reporter` and `train_actions`.
@@ -64,7 +67,12 @@ def run_experiment(
             mode,
             params,
             model_dir,
-            run_options.RunOptions(run_post_eval=run_post_eval, trainer=trainer, **options),
+            run_options.RunOptions(
+                run_post_eval=run_post_eval,
+                trainer=trainer,
+                eval_summary_manager=eval_summary_manager,
+                **options,
+            ),
             model=model,
             best_ckpt_exporter_creator=best_ckpt_exporter_creator,
         )
@@ -94,6 +102,7 @@ def run_experiment_with_multitask_eval(
     run_post_eval: bool = False,
     save_summary: bool = True,
     trainer: base_trainer_lib.Trainer | None = None,
+    eval_summary_manager: summary_manager_lib.SummaryManagerInterface | None = None,
     best_ckpt_exporter_creator: multitask_runner.ExporterCreator | None = None,
     train_actions_factory: TrainActionsFactoryType | None = None,
     eval_actions_factory: EvalActionsFactoryType | None = None,
@@ -113,6 +122,7 @@ def run_experiment_with_multitask_eval(
         run_post_eval: Whether to evaluate once more at the end, and to return the result.
         save_summary: Whether to write TensorBoard summaries.
         trainer: A trainer to use instead of the one `params` describes.
+        eval_summary_manager: Writes evaluation summaries elsewhere than to files.
         best_ckpt_exporter_creator: Builds the exporter of the best checkpoint from `params` and
             `model_dir`. None builds the one that `params` asks for.
         train_actions_factory: Builds further train actions from `params`, the trainer, `model_dir`
@@ -140,7 +150,11 @@ def run_experiment_with_multitask_eval(
             params,
             model_dir,
             run_options.RunOptions(
-                run_post_eval=run_post_eval, save_summary=save_summary, trainer=trainer, **options
+                run_post_eval=run_post_eval,
+                save_summary=save_summary,
+                trainer=trainer,
+                eval_summary_manager=eval_summary_manager,
+                **options,
             ),
             eval_tasks=named,
             best_ckpt_exporter_creator=best_ckpt_exporter_creator,

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
-from tensorflow.python.training.saving import saveable_object
 from typing_extensions import override
 
 from quintain import errors, file_io
 from quintain.core.saving import checkpoint_state
-from quintain.orbit import checkpoint_watch, literal_paths
+from quintain.orbit import background_checkpointer, checkpoint_watch, literal_paths
 
 MAX_SHOWN_MISMATCHES: Final = 5
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -218,15 +217,8 @@ def model_items(model: keras.Model) -> dict[str, Any]:
     return {**items, "hidden_variables": tf.train.Checkpoint(**hidden)} if hidden else items
 
 
-def read_value(value: Any) -> Any:
-    """Returns the tensor, or nested tensors, that TensorFlow would write for a variable."""
-    if isinstance(value, dict):
-        return {key: read_value(part) for key, part in value.items()}
-    if isinstance(value, saveable_object.SaveSpec):
-        value = value.tensor
-    value = value() if callable(value) else value
-    # Under a distribution strategy it is a variable still, which would be read when it is written.
-    return value.read_value() if isinstance(value, tf.Variable) else value
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(background_checkpointer.read_value(value).shape)
 
 
 def describe_error(error: Exception) -> str:
@@ -268,7 +260,7 @@ def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]
     variables_only = tf.train.Checkpoint(**children)
     tensors, *_ = variables_only._saver._gather_serialized_tensors()
     return {
-        key: _Variable(names.get(id(owner), plain_key(key)), tuple(read_value(value).shape))
+        key: _Variable(names.get(id(owner), plain_key(key)), _shape(value))
         for owner, values in tensors.items()
         for key, value in values.items()
         if is_variable(key)

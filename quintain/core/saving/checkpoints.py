@@ -18,7 +18,7 @@ from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
-from quintain.orbit import checkpoint_watch, literal_paths, whole_files
+from quintain.orbit import background_checkpointer, checkpoint_watch, literal_paths, whole_files
 
 _STATE_FILE: Final = "checkpoint"
 _WRITE_ERRORS: Final = (*whole_files.ERRORS, errors.OutputError)
@@ -142,7 +142,7 @@ class CheckpointManager:
         path = file_paths.join(self._directory, f"{self._name}-{number}")
         if self._is_saved(path, step):
             return path
-        snapshot = _capture(self._checkpoint)
+        snapshot = background_checkpointer.capture(self._checkpoint)
         self._last_step = step
         self._start_writing(lambda: self._write(snapshot, path, options))
         return path
@@ -342,18 +342,6 @@ def find_damage(path: str) -> str | None:
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         return checkpoint_fit.describe_error(error)
     return None
-
-
-def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSaver:
-    """Reads all values now and returns a saver that writes them later.
-
-    This is what `tf.train.Checkpoint.write` does, split in two, which its public interface can't do
-    (TensorFlow 2.21; its own asynchronous option neither carries iterators nor reports errors).
-    """
-    tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
-    for values in tensors.values():
-        values.update({key: checkpoint_fit.read_value(value) for key, value in values.items()})
-    return functional_saver.MultiDeviceSaver(tensors, registered)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,13 @@
 """What a task's methods have to give, checked where they gave it."""
 
+import collections
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from quintain import errors, user_errors
+from quintain.core.steps import model_metrics
 
 
 def check_model(task: Any, model: Any) -> None:
@@ -48,6 +50,33 @@ def check_loss(task: Any, loss: Any) -> None:
         given = f"a tensor of shape {shape}"
         advice = "a scalar; take its mean, such as by tf.reduce_mean"
         raise _wrong_result(task.build_losses, given, advice)
+
+
+def build_metrics(
+    task: Any, model: keras.Model | None, *, training: bool
+) -> list[keras.metrics.Metric]:
+    """Returns the metrics of a task, and those that its model was compiled with or has made.
+
+    Args:
+        task: The task.
+        model: Its model; None for one that it shares with others.
+        training: Whether the metrics are for training.
+
+    Raises:
+        ConfigError: If two have one name, under which only one of them would be logged.
+    """
+    metrics = list(tf.nest.flatten(task.build_metrics(training=training)))
+    if model is not None:
+        metrics += model_metrics.own_metrics(model)
+    counts = collections.Counter(metric.name for metric in metrics)
+    name, count = next(iter(counts.most_common(1)), ("", 0))
+    if count > 1:
+        raise errors.ConfigError(
+            f"{_name(task.build_metrics)} gives {count} metrics of the name {name!r}, those of the "
+            "model included; give each a name of its own.\n"
+            f"  {user_errors.locate(task.build_metrics)}"
+        )
+    return metrics
 
 
 def check_trainable(task: Any, model: keras.Model) -> None:

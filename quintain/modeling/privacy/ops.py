@@ -14,13 +14,7 @@ GradientPairs = Sequence[tuple[tf.Tensor, Any]]
 
 
 def clip_l2_norm(grads_vars: GradientPairs, l2_norm_clip: float) -> list[tuple[tf.Tensor, Any]]:
-    """Scales gradients down so that their L2 norm, of all together, is at most `l2_norm_clip`.
-
-    Example:
-        >>> [(gradient, _)] = clip_l2_norm([(tf.constant([3.0, 4.0]), "variable")], 1.0)
-        >>> [round(float(number), 4) for number in gradient]
-        [0.6, 0.8]
-    """
+    """Scales gradients down so that their L2 norm, of all together, is at most `l2_norm_clip`."""
     warnings.warn("`clip_l2_norm` deprecated.", DeprecationWarning, stacklevel=2)
     gradients, variables = zip(*grads_vars, strict=True)
     clipped, _ = tf.clip_by_global_norm(gradients, l2_norm_clip)

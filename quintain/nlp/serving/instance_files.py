@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
@@ -11,7 +10,7 @@ from typing import Any, Final, TextIO
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 
 SUFFIXES: Final = (".jsonl", ".json", ".csv", ".npz", ".npy")
 """Ends of the names of files that can be read."""
@@ -44,7 +43,7 @@ def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
         ConfigError: If the name ends in something else.
         DataError: If the file as a whole can't be used.
     """
-    suffix = pathlib.PurePath(path).suffix
+    suffix = file_paths.suffix(path)
     if suffix not in SUFFIXES:
         raise errors.ConfigError(
             f"--input: got {path!r}, expected a file that ends in {', '.join(SUFFIXES)}."
@@ -52,7 +51,7 @@ def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
     if suffix in (".npz", ".npy"):
         yield from _read_arrays(path, inputs)
         return
-    with tf.io.gfile.GFile(path) as file:
+    with file_io.open(path) as file:
         if suffix == ".csv":
             yield from _read_csv(file, path, inputs)
         else:
@@ -137,7 +136,7 @@ def _parse_cell(cell: str, spec: tf.TensorSpec) -> Any:
 
 def _read_arrays(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with file_io.open(path, "rb") as file:
             loaded = np.load(file, allow_pickle=False)
             is_single = isinstance(loaded, np.ndarray)
             arrays = {next(iter(inputs)): loaded} if is_single else dict(loaded)

@@ -2,14 +2,12 @@
 
 import dataclasses
 import inspect
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
-import tensorflow as tf
 
-from quintain import errors
+from quintain import errors, file_io, file_paths
 from quintain.core import base_task, export_base, model_export
 from quintain.nlp.serving import trained_run
 
@@ -80,9 +78,9 @@ def find_keras_file(path: str) -> str | None:
     """Returns the file of a Keras model that a path names, or None if it is a run's directory."""
     if path.endswith(".keras"):
         return path
-    inside = os.path.join(path, KERAS_FILE)
-    is_run = tf.io.gfile.exists(os.path.join(path, "params.yaml"))
-    return inside if not is_run and tf.io.gfile.exists(inside) else None
+    inside = file_paths.join(path, KERAS_FILE)
+    is_run = file_io.exists(file_paths.join(path, "params.yaml"))
+    return inside if not is_run and file_io.exists(inside) else None
 
 
 def _load_keras(path: str, checkpoint: str | None, options: Mapping[str, Any]) -> Servable:

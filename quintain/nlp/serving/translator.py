@@ -22,7 +22,6 @@ MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
 
 _MAX_BATCH_TOKENS: Final = 16_384
 """Most source tokens translated together, padding included."""
-
 _PAD_ID: Final = 0
 
 

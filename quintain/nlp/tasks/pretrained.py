@@ -8,7 +8,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.nlp.tasks import reference_checkpoint
-from quintain.orbit import literal_paths
+from quintain.orbit import background_checkpointer, literal_paths
 
 
 def restore_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> None:
@@ -82,7 +82,7 @@ def _compare(
                 continue
             steps = checkpoint_fit.plain_key(key).split("/")[1:]
             label = ".".join([name, *steps])
-            shape = list(checkpoint_fit.read_value(value).shape)
+            shape = list(background_checkpointer.read_value(value).shape)
             node = saved.find(root, steps)
             found = None if node is None else saved.get_shape(node)
             if node is None or found is None:

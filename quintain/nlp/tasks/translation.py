@@ -361,8 +361,10 @@ class TranslationTask(translation_serving.ServesTranslations):
         Returns:
             `sacrebleu_score` (case-sensitive), `bleu_score` (uncased, as Tensor2Tensor),
             `chrf_score`, all in [0, 100], and `exact_match`, the share of translations equal to
-            their reference, in [0, 1].
+            their reference, in [0, 1]. Nothing without `validation_data`, which has the references.
         """
+        if self.task_config.validation_data is None:
+            return {}
         pairs = wmt_dataloader.read_pairs(self.task_config.validation_data)
         outputs = {unique_id: output for unique_id, (_, output) in aggregated_logs.items()}
         rows = translation_report.collect(self.target_tokenizer, pairs, outputs)

@@ -30,7 +30,7 @@ class ExportFileManager:
 
         Args:
             base_name: Path of the exports without `-{id}`.
-            max_to_keep: How many to keep, those with the greatest ids. Negative keeps all.
+            max_to_keep: How many to keep, those with the greatest ids. 0 and less keep all.
             next_id_fn: Returns the id of the next export, for example the global step. None counts
                 on from the exports that exist.
             subdirectory: Directory inside of `{base_name}-{id}` to export to.
@@ -43,23 +43,29 @@ class ExportFileManager:
 
     @property
     def managed_files(self) -> list[str]:
-        """Paths of the exports that exist, by increasing id."""
-        return sorted(self._ids_of_files(), key=self._ids_of_files().__getitem__)
+        """Paths of the exports that exist, with the subdirectory, by increasing id."""
+        ids = self._ids_of_files()
+        paths = (self._place(path) for path in sorted(ids, key=ids.__getitem__))
+        return list(filter(file_io.exists, paths))
 
     def clean_up(self) -> None:
         """Deletes all but the last `max_to_keep` exports; what else is beside them stays."""
-        if self._max_to_keep < 0:
+        if self._max_to_keep <= 0:
             return
-        files = self.managed_files
-        for path in files[: max(len(files) - self._max_to_keep, 0)]:
-            saved_model_files.delete(file_paths.join(path, self._subdirectory))
-            saved_model_files.remove_if_empty(path)
+        for path in self.managed_files[: -self._max_to_keep]:
+            if file_io.isdir(path):
+                saved_model_files.delete(path)
+            else:
+                file_io.remove(path)
+            if self._subdirectory:
+                saved_model_files.remove_if_empty(file_paths.dirname(path))
 
     def next_name(self) -> str:
         """Returns the path to export to; a new one at every call."""
-        return file_paths.join(
-            f"{self._base_name}-{self._next_id_fn()}", self._subdirectory
-        ).rstrip("/")
+        return self._place(f"{self._base_name}-{self._next_id_fn()}")
+
+    def _place(self, path: str) -> str:
+        return file_paths.normal(file_paths.join(path, self._subdirectory))
 
     def _ids_of_files(self) -> dict[str, int]:
         directory, name = file_paths.split(self._base_name)

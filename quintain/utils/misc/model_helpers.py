@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain import file_io
+
 logger = logging.getLogger(__name__)
 
 
@@ -65,6 +67,6 @@ def apply_clean(flags_obj: Any) -> None:
     Args:
         flags_obj: The flags of a program.
     """
-    if flags_obj.clean and tf.io.gfile.exists(flags_obj.model_dir):
+    if flags_obj.clean and file_io.exists(flags_obj.model_dir):
         logger.info("--clean: removing %s.", flags_obj.model_dir)
-        tf.io.gfile.rmtree(flags_obj.model_dir)
+        file_io.rmtree(flags_obj.model_dir)

@@ -276,6 +276,27 @@ def test_a_step_that_says_no_loss_is_refused():
         keras_task._run_step(Silent(), Silent().train_step, None)
 
 
+class Unknown(keras.Model):
+    """Its config is not what its constructor takes."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.dense = keras.layers.Dense(depth.size)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def test_a_model_that_commands_can_not_build_is_told_when_the_run_starts(tmp_path):
+    model = Unknown(np.zeros(2))
+    model(X)
+
+    problem = keras_task.save_model(model, str(tmp_path))
+
+    assert "Give `fit` the function that builds and compiles the model" in problem
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_specs_of_batches_survive_as_text():
     spec = keras_data.find_spec(({"a": X}, Y, WEIGHTS), "train")
 

@@ -1,7 +1,9 @@
 import importlib
+import pathlib
 import sys
 
 import pytest
+import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.data import tokenizers, train_sentencepiece
@@ -79,3 +81,16 @@ def test_a_vocabulary_has_the_special_tokens_of_the_models(tmp_path):
 def test_no_text_is_an_error(tmp_path):
     with pytest.raises(errors.DataError, match="no text to train a vocabulary from"):
         train_sentencepiece.train(["", " "], str(tmp_path / "v"))
+
+
+def test_a_vocabulary_is_trained_from_a_part_of_a_dataset(tmp_path):
+    sentences = [f"word{number} and more words" for number in range(50)]
+    dataset = tf.data.Dataset.from_tensor_slices({"en": sentences, "de": sentences})
+
+    path = train_sentencepiece.dump_chars_to_textfile(dataset, ("en", "de"), max_char=1000)
+    train_sentencepiece.train_sentencepiece(path, str(tmp_path / "m"), 30, 1.0, "bpe")
+
+    lines = pathlib.Path(path).read_text().splitlines()
+    assert lines[:2] == [sentences[0]] * 2
+    assert 1000 < sum(len(line) + 1 for line in lines) < 1100
+    assert (tmp_path / "m.model").exists()

@@ -107,3 +107,12 @@ def test_importing_the_module_loads_neither_sacrebleu_nor_the_unicode_tables():
         "assert 'tensorflow' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_files_are_scored_line_by_line(tmp_path):
+    paths = tmp_path / "expected.txt", tmp_path / "found.txt"
+    for path in paths:
+        path.write_text("the cat sat on the mat\nIt is there\n")
+
+    assert bleu.bleu_wrapper(*map(str, paths)) == pytest.approx(100.0)
+    assert bleu.uregex is bleu.uregex

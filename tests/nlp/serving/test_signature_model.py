@@ -162,3 +162,14 @@ def test_columns_that_do_not_fit_are_told(keras_file, tmp_path, capsys, header, 
 
     assert main.run(["predict", f"--model_dir={keras_file}", f"--input={path}"]) == 2
     assert re.search(words, capsys.readouterr().err)
+
+
+def test_options_of_a_task_are_those_of_its_method(capsys, tmp_path, keras_file):
+    command = ["export", f"--model_dir={keras_file}", f"--output={tmp_path}/x"]
+
+    assert main.run([*command, "--option", "threshold=0.5"]) == 2
+    assert "threshold: " in capsys.readouterr().err
+    assert main.run(command) == 0
+    assert "serving_default" in capsys.readouterr().out
+    found = signature_model.SignatureModel.load(f"{tmp_path}/x")
+    assert found.predict([PLANT]) == [{"kind": "oak", "sum": 6.0}]

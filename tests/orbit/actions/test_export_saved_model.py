@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 import tensorflow as tf
 
@@ -61,13 +63,24 @@ def test_orders_by_number_and_leaves_other_files_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"model-10", "model-best", "model-1-old"}
 
 
-@pytest.mark.parametrize(("max_to_keep", "expected"), [(-1, [1, 2, 3]), (0, []), (5, [1, 2, 3])])
-def test_limits_of_what_is_kept(tmp_path, max_to_keep, expected):
+@pytest.mark.parametrize("max_to_keep", [-1, 0, 5])
+def test_a_limit_that_is_none_keeps_all(tmp_path, max_to_keep):
     manager = actions.ExportFileManager(_make_exports(tmp_path, 1, 2, 3), max_to_keep)
 
     manager.clean_up()
 
-    assert manager.managed_files == [str(tmp_path / f"model-{i}") for i in expected]
+    assert manager.managed_files == [str(tmp_path / f"model-{i}") for i in (1, 2, 3)]
+
+
+def test_what_is_exported_may_be_single_files(tmp_path):
+    manager = actions.ExportFileManager(str(tmp_path / "model"), 2, subdirectory="lite")
+    for _ in range(3):
+        name = pathlib.Path(manager.next_name())
+        name.parent.mkdir()
+        name.write_text("a model")
+        manager.clean_up()
+
+    assert manager.managed_files == [str(tmp_path / f"model-{i}" / "lite") for i in (1, 2)]
 
 
 def test_ids_and_subdirectory_may_be_given(tmp_path):
@@ -105,7 +118,7 @@ def test_exports_go_where_the_url_says_and_nowhere_else(tmp_path, monkeypatch, m
     action({})
     action({})
 
-    assert manager.managed_files == ["ram://exports/a/model-1"]
+    assert manager.managed_files == ["ram://exports/a/model-1/tpu"]
     loaded = tf.saved_model.load("ram://exports/a/model-1/tpu")
     assert float(loaded.scale(tf.constant(3.0))) == 6.0
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,6 @@ The package is needed only here: `pip install "quintain[datasets]"`.
 """
 
 import importlib
-import os
 from typing import Any, Final
 
 from quintain import errors, file_io, file_paths
@@ -103,7 +102,7 @@ def _load(name: str, config: str, split: str) -> Any:
 
 def _load_any(library: Any, name: str, config: str, split: str) -> Any:
     stem = name.removesuffix(".gz")
-    builder = _BUILDERS.get(os.path.splitext(stem)[1])
+    builder = _BUILDERS.get(file_paths.suffix(stem))
     if file_io.isfile(name) and builder:
         # A file is one split, whose name nobody knows.
         part = split[split.index("[") :] if "[" in split else ""

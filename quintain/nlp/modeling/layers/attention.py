@@ -9,7 +9,6 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
-import math
 from collections.abc import MutableMapping
 from typing import Any, Final
 
@@ -19,7 +18,13 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import dropout, layer_arguments, packed_rows, projection
+from quintain.nlp.modeling.layers import (
+    dropout,
+    einsum_attention,
+    layer_arguments,
+    packed_rows,
+    projection,
+)
 
 MultiHeadAttention = keras.layers.MultiHeadAttention
 EinsumDense = keras.layers.EinsumDense
@@ -42,6 +47,28 @@ def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
     dtype = tf.as_dtype(dtype)
     lowest = -3e4 if dtype == tf.float16 else -1e9
     return ((1.0 - tf.cast(mask, dtype)) * tf.constant(lowest, dtype))[:, tf.newaxis]
+
+
+class _Held:
+    """Carries a cache past Keras, which gives layers copies of dictionaries."""
+
+    def __init__(self, cache: MutableMapping[str, tf.Tensor]) -> None:
+        self.cache = cache
+
+
+class CacheInPlace(keras.layers.Layer):
+    """A layer that changes the dictionary it is given as `cache`."""
+
+    @override
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("cache"), MutableMapping):
+            kwargs["cache"] = _Held(kwargs["cache"])
+        return super().__call__(*args, **kwargs)
+
+
+def open_cache(cache: Any) -> Any:
+    """Returns the `cache` that a `CacheInPlace` was called with, within its `call`."""
+    return cache.cache if isinstance(cache, _Held) else cache
 
 
 def update_cache(
@@ -68,7 +95,7 @@ def update_cache(
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class CachedAttention(keras.layers.MultiHeadAttention):
+class CachedAttention(CacheInPlace, einsum_attention.EinsumAttention):
     """Keras' attention, with a cache of keys and values for decoding one position at a time."""
 
     @override
@@ -91,7 +118,7 @@ class CachedAttention(keras.layers.MultiHeadAttention):
             key: `[B, K, D]`; None for `value`.
             attention_mask: `[B, Q, K]`, with all positions of the cache; 0 where attention is not
                 allowed.
-            cache: `key` and `value`, `[B, K, H, D / H]`; None or empty for no cache.
+            cache: `key` and `value`, `[B, K, H, D / H]`; it is changed. None or empty for none.
             decode_loop_step: Place of the new position in a cache of fixed length.
             return_attention_scores: Whether to return the attention's weights, too.
             training: Whether to apply dropout.
@@ -99,16 +126,13 @@ class CachedAttention(keras.layers.MultiHeadAttention):
         Returns:
             The output `[B, Q, D]`, then the weights if they are asked for, and the cache.
         """
-        key = value if key is None else key
-        queries = self._query_dense(query) * (1.0 / math.sqrt(self._key_dim))  # [B, Q, H, D / H]
+        key, cache = value if key is None else key, open_cache(cache)
+        queries = self._query_dense(query)  # [B, Q, H, D / H]
         keys, values = self._key_dense(key), self._value_dense(value)
         if cache:
             keys, values = update_cache(keys, values, cache, decode_loop_step)
-        scores = tf.einsum(self._dot_product_equation, keys, queries)  # [B, H, Q, K]
-        weights = self._dropout_layer(
-            self._masked_softmax(scores, attention_mask), training=training
-        )
-        output = self._output_dense(tf.einsum(self._combine_equation, weights, values))
+        mixed, weights = self._compute_attention(queries, keys, values, attention_mask, training)
+        output = self._output_dense(mixed)
         return (output, weights, cache) if return_attention_scores else (output, cache)
 
 

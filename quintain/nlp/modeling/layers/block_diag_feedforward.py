@@ -18,6 +18,7 @@ from quintain import errors
 from quintain.nlp.modeling.layers import dropout, feed_forward, layer_arguments
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class BlockDiagFeedforward(keras.layers.Layer):
     """Two dense layers of which the second has blocks, and a mixing of their outputs.
 

@@ -77,6 +77,7 @@ class _PoolingHead(keras.layers.Layer):
         return super().from_config(config)
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class ClassificationHead(_PoolingHead):
     """Predicts classes from one position of a sequence, or from vectors."""
 
@@ -128,6 +129,7 @@ class ClassificationHead(_PoolingHead):
         return x if only_project else self.out_proj(self.dropout(x, training=training))
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class MultiClsHeads(_PoolingHead):
     """Several classifiers above one dense layer."""
 
@@ -187,6 +189,7 @@ class MultiClsHeads(_PoolingHead):
         return {**super().checkpoint_items, **{layer.name: layer for layer in self.out_projs}}
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class PerQueryDenseHead(keras.layers.Layer):
     """A dense layer of its own for each of a sequence's positions.
 

@@ -7,9 +7,20 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.nlp.modeling.layers import masked_softmax
+
 
 class EinsumAttention(keras.layers.MultiHeadAttention):
     """Multi-head attention, computed in the open: `scale_queries`, `map_scores`, `map_weights`."""
+
+    _softmax: Any
+
+    @override
+    def _build_attention(self, rank: int) -> None:
+        super()._build_attention(rank)
+        # Keras' softmax warns where there is one key, as in the first step of decoding.
+        axes = self._softmax.axis
+        self._softmax = masked_softmax.MaskedSoftmax(normalization_axes=tuple(axes))
 
     def scale_queries(self, queries: tf.Tensor) -> tf.Tensor:
         """Returns queries `[B, Q, H, key_dim]`, scaled."""

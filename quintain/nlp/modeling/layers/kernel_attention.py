@@ -21,7 +21,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import kernel_features, layer_arguments
+from quintain.nlp.modeling.layers import attention, kernel_features, layer_arguments
 
 create_projection_matrix = kernel_features.create_projection_matrix
 expplus = kernel_features.expplus
@@ -30,6 +30,7 @@ _STABILIZER: Final = 1e-6
 """Added to what is divided by."""
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class KernelMask(keras.layers.Layer):
     """Gives a mask `[B, S]` the type of the inputs, for `KernelAttention`."""
 
@@ -160,7 +161,8 @@ def _continue(
     return tf.einsum("bqhm,bhvm->bqhv", queries / (count + _STABILIZER), cache["kv"])
 
 
-class KernelAttention(keras.layers.MultiHeadAttention):
+@keras.saving.register_keras_serializable(package="Text")
+class KernelAttention(attention.CacheInPlace, keras.layers.MultiHeadAttention):
     """Keras' attention with features of queries and keys in place of the softmax.
 
     Source:
@@ -272,6 +274,7 @@ class KernelAttention(keras.layers.MultiHeadAttention):
         Raises:
             ValueError: If there is a cache that the options, or training, have no use for.
         """
+        cache = attention.open_cache(cache)
         if cache is not None:
             self._check_cache(training)
         key = value if key is None else key

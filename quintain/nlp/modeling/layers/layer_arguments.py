@@ -1,5 +1,6 @@
 """What a layer was made with, as its config tells it and as its parts need it."""
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -25,7 +26,8 @@ class LayerArguments:
     """The arguments of a layer's constructor, as attributes of the same names.
 
     Initializers, regularizers and constraints, which may be given by name, as a config or as an
-    object, are objects here.
+    object, are objects here. So are classes of layers (`*_cls`), which configs give as
+    `MODULE:CLASS`.
 
     Example:
         >>> given = LayerArguments({"self": None, "units": 3, "kernel_initializer": "zeros"})
@@ -43,21 +45,16 @@ class LayerArguments:
         """
         self._names = tuple(name for name in given if name not in _NOT_ARGUMENTS)
         for name in self._names:
-            kind = _KINDS.get(name.rpartition("_")[2])
-            value = given[name]
-            setattr(self, name, value if kind is None or value is None else kind.get(value))
+            setattr(self, name, _resolve(name.rpartition("_")[2], given[name]))
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{name!r} is none of the layer's arguments.")
 
     def to_config(self) -> dict[str, Any]:
         """Returns the arguments as plain data, where they are objects of Keras."""
-        return {name: self._describe(name) for name in self._names}
-
-    def _describe(self, name: str) -> Any:
-        value = getattr(self, name)
-        kind = _KINDS.get(name.rpartition("_")[2])
-        return value if kind is None or value is None else kind.serialize(value)
+        return {
+            name: _describe(name.rpartition("_")[2], getattr(self, name)) for name in self._names
+        }
 
     def for_dense(self, *, has_activity: bool = True) -> dict[str, Any]:
         """Returns what a dense layer of the layer is made with, its own copies of initializers.
@@ -76,3 +73,25 @@ class LayerArguments:
     def are_unset(self, *names: str) -> bool:
         """Returns whether all of these are None."""
         return all(getattr(self, name) is None for name in names)
+
+
+def _resolve(word: str, value: Any) -> Any:
+    """Returns the object that an argument means, whose name ends by a word."""
+    if value is None:
+        return None
+    if word == "cls" and isinstance(value, str):
+        module, _, name = value.partition(":")
+        return getattr(importlib.import_module(module), name)
+    return _KINDS[word].get(value) if word in _KINDS else value
+
+
+def _describe(word: str, value: Any) -> Any:
+    """Returns what `_resolve` makes such an object of."""
+    if value is None:
+        return None
+    if word == "cls":
+        if isinstance(value, type):
+            return f"{value.__module__}:{value.__qualname__}"
+        is_layer = isinstance(value, keras.layers.Layer)
+        return keras.saving.serialize_keras_object(value) if is_layer else value
+    return _KINDS[word].serialize(value) if word in _KINDS else value

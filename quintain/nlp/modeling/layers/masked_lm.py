@@ -54,7 +54,7 @@ class MaskedLM(keras.layers.Layer):
         super().__init__(name=name, **kwargs)
         if output not in _OUTPUTS:
             raise errors.ConfigError(
-                f'Unknown `output` value {output!r}. `output` can be either "logits" or '
+                f'output: Unknown `output` value "{output}". `output` can be either "logits" or '
                 '"predictions".'
             )
         self.embedding_table = embedding_table

@@ -22,6 +22,9 @@ from quintain.nlp.modeling.layers import einsum_attention
 class MultiHeadAttention(einsum_attention.EinsumAttention):
     """Keras' attention, with fewer heads of keys and values.
 
+    With several of them the weights are normalised over the queries, not over the keys: that is
+    what the Model Garden computes, and what its checkpoints have learnt with.
+
     Source:
         Shazeer, 2019 (https://arxiv.org/abs/1911.02150); Ainslie et al., 2023
         (https://arxiv.org/abs/2305.13245).

@@ -14,7 +14,7 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import bert_tokenizer
 from typing_extensions import override
 
-from quintain import errors
+from quintain import errors, file_io
 
 _BERT_TOKENS: Final = {
     "start_of_sequence_id": "[CLS]",
@@ -30,8 +30,9 @@ _TRIMMERS: Final = {
 
 
 def _read_lines(path: str) -> list[str]:
-    with tf.io.gfile.GFile(path) as file:
-        return [line.rstrip("\r\n") for line in file]
+    # Not `splitlines`: pieces may hold other separators than line feeds.
+    lines = file_io.read_text(path).removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines]
 
 
 class _Tokenizer(keras.layers.Layer):
@@ -93,13 +94,8 @@ class BertTokenizer(_Tokenizer):
         """
         super().__init__(tokenize_with_offsets, **kwargs)
         pieces = _read_lines(vocab_file)
-        initializer = tf.lookup.TextFileInitializer(
-            vocab_file,
-            tf.string,
-            tf.lookup.TextFileIndex.WHOLE_LINE,
-            tf.int64,
-            tf.lookup.TextFileIndex.LINE_NUMBER,
-        )
+        numbers = tf.range(len(pieces), dtype=tf.int64)
+        initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(pieces), numbers)
         self._vocab_table = tf.lookup.StaticHashTable(initializer, default_value=-1)
         self._special_tokens_dict = _find_special({piece: i for i, piece in enumerate(pieces)})
         options = dict(tokenizer_kwargs or {})
@@ -224,8 +220,7 @@ class SentencepieceTokenizer(_Tokenizer):
                 "accents have other offsets."
             )
         if model_file_path:
-            with tf.io.gfile.GFile(model_file_path, "rb") as file:
-                model_serialized_proto = file.read()
+            model_serialized_proto = file_io.read_bytes(model_file_path)
         self._lower_case = lower_case
         self._strip_diacritics = strip_diacritics
         self._tokenizer = tf_text.SentencepieceTokenizer(
@@ -267,6 +262,7 @@ class SentencepieceTokenizer(_Tokenizer):
         return self._tokenizer.tokenize(inputs)
 
 
+@keras.saving.register_keras_serializable(package="Text")
 class BertPackInputs(keras.layers.Layer):
     """Puts segments into the inputs of BERT: special tokens, truncation and padding."""
 

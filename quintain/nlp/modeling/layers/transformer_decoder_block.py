@@ -31,7 +31,7 @@ from quintain.nlp.modeling.layers import (
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class TransformerDecoderBlock(residual_block.ResidualBlock):
+class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlock):
     """Self-attention, attention to the encoder's output, and a feed-forward part.
 
     Attention that is as published is computed with fused projections, which can also leave padding
@@ -108,8 +108,8 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
             if multi_channel_cross_attention
             else attention.MultiHeadAttention
         )
-        self._self_attention_cls = self_attention_cls or attention.CachedAttention
-        self._cross_attention_cls = cross_attention_cls or default
+        self._self_attention_cls = given.self_attention_cls or attention.CachedAttention
+        self._cross_attention_cls = given.cross_attention_cls or default
 
     @property
     def takes_rows(self) -> bool:
@@ -225,7 +225,7 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
                 the target, `[B, T, T]`. Each mask may be None, and its `B` and first `T` may be 1.
                 With `multi_channel_cross_attention` a fifth, see `MultiChannelAttention`.
             cache: Keys and values of positions before these: `key` and `value`, each
-                `[B, K, H, D / H]`. None for no cache.
+                `[B, K, H, D / H]`; it is changed. None for no cache.
             decode_loop_step: Place of the new position in a cache of fixed length.
             training: Whether to apply dropout.
             rows: Where the tokens are, if the target is tokens alone, `[N, D]`.
@@ -241,6 +241,7 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
         if len(inputs) != expected:
             raise ValueError(f"inputs: got {len(inputs)} tensors, expected {expected}.")
         x, memory, memory_mask, mask = inputs[:4]
+        cache = attention.open_cache(cache)
         norm = self.self_attention_norm
         output, cache = self._attend_to_itself(
             self.enter(x, norm), mask, cache, decode_loop_step, training, rows
@@ -259,7 +260,7 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
         else:
             more = {"context_attention_weights": inputs[4]} if expected == 5 else {}
             output = self.cross_attention(
-                query=entered, value=memory, attention_mask=memory_mask, training=training, **more
+                query=entered, value=memory, attention_mask=memory_mask, **more
             )
         x = self.leave(x, output, norm, training)
         return self.add_feed_forward(x, training), cache
@@ -271,7 +272,6 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
             bias = self._to_bias(mask)
             if not cache:
                 return self.self_attention(x, bias, training=training, rows=rows), cache
-            cache = dict(cache)
             output = self.self_attention.continue_from(x, bias, cache, step, bool(training))
             return output, cache
         return self.self_attention(
@@ -280,7 +280,6 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
             attention_mask=mask,
             cache=cache,
             decode_loop_step=step,
-            training=training,
         )
 
     def _to_bias(self, mask: tf.Tensor | None) -> tf.Tensor | None:
@@ -331,6 +330,4 @@ class TransformerDecoderBlock(residual_block.ResidualBlock):
         return {
             **super().get_config(),
             **self.given.to_config(),
-            "self_attention_cls": self._self_attention_cls,
-            "cross_attention_cls": self._cross_attention_cls,
         }

@@ -252,14 +252,15 @@ class TransformerScaffold(residual_block.ResidualBlock):
         if block is None:
             return self.add_feed_forward(x, training)
         if not self.norm_first:
-            return block(x, training=training)
-        output = block(self.feed_forward_norm(x), training=training)
+            return block(x)
+        output = block(self.feed_forward_norm(x))
         return x + tf.cast(output, x.dtype)
 
     def _attend(self, queries: Any, attended: Any, mask: Any, training: Any, rows: Any) -> Any:
         layer = self.self_attention
         if not isinstance(layer, attention.SelfAttention):
-            return layer(query=queries, value=attended, attention_mask=mask, training=training)
+            # Keras tells layers inside of others whether they train; not all take `training`.
+            return layer(query=queries, value=attended, attention_mask=mask)
         bias = None if mask is None else attention.to_bias(mask, self.compute_dtype)
         memory = None if attended is queries else attended
         return layer(queries, bias, training=training, rows=rows, memory=memory)

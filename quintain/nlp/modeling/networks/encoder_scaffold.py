@@ -217,6 +217,10 @@ class EncoderScaffold(text_encoder.TextEncoder):
         return x, mask, None
 
     @override
+    def _find_rows(self, mask: tf.Tensor, training: bool) -> packed_rows.PackedRows | None:
+        return None if self.recursive else super()._find_rows(mask, training)
+
+    @override
     def _mask(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         is_short = all(getattr(block, "takes_rows", False) for block in self._transformer_layers)
         if is_short and type(self._mask_layer) is layers.SelfAttentionMask:

@@ -74,6 +74,7 @@ def make_inputs(name):
     return {key: tf.constant(value, tf.int32) for key, value in named.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_take_dictionaries_and_lists_and_are_described_by_their_configs(name):
     network = build_encoder(dict_outputs=True)
