@@ -68,6 +68,7 @@ def test_a_sentence_of_the_corpus_of_the_package_is_there_to_try(capsys, path, s
 def test_a_dry_run_shows_sizes_and_times(capsys):
     report = dry_run.DryRunReport(
         num_parameters=1_234_567,
+        layers={"encoder/dense": 1_234_000, "norm": 567},
         checkpoint_bytes=5_000_000,
         peak_memory_bytes=2**31,
         batch_examples=64,
