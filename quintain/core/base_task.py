@@ -26,7 +26,6 @@ from quintain.core.privacy import private_training
 from quintain.core.reports.shown_metrics import MetricLabel as MetricLabel
 from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import model_metrics, task_checks
-from quintain.modeling import keras_names
 from quintain.optimization import (
     gradient_accumulation,
     loss_scaling,
@@ -35,8 +34,6 @@ from quintain.optimization import (
 from quintain.optimization.configs.optimization_config import (
     OptimizationConfig as OptimizationConfig,
 )
-
-keras_names.complete()
 
 
 class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
