@@ -64,6 +64,25 @@ def count_states(trials: Iterable[trial.TrialRecord]) -> str:
     )
 
 
+def find_objectives(searcher: Mapping[str, Any]) -> dict[str, bool]:
+    """Returns the metrics that decide in a search, and whether smaller values are better."""
+    return {
+        one["metric"]: one.get("smaller_is_better", True)
+        for one in (searcher, *searcher.get("further_objectives", ()))
+        if one.get("metric")
+    }
+
+
+def describe_search(searcher: Mapping[str, Any]) -> str:
+    """Returns the method of a search and the metrics that it goes by.
+
+    Example:
+        >>> describe_search({"name": "random", "metric": "accuracy"})
+        'random by accuracy'
+    """
+    return f"{searcher.get('name')} by {', '.join(find_objectives(searcher))}"
+
+
 def describe_best(best: trial.TrialRecord, searcher: Mapping[str, Any]) -> str:
     """Returns the best metric and whose it is."""
     value = output.format_value(best.best_metric)

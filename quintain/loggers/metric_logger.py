@@ -4,10 +4,12 @@ import abc
 import dataclasses
 import importlib
 import inspect
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from quintain import errors, user_errors
+from quintain.config import field_types
 
 Ending = Literal["completed", "failed", "stopped"]
 
@@ -121,7 +123,7 @@ def build_named(
     Args:
         config: The `type`, one of `kinds` or `module:Class`, and the arguments of the class.
         path: Where it is in the config, for messages.
-        kinds: `module:Class` by short name.
+        kinds: `module:Class` by short name; the arguments of these are held to their types.
         offered: Arguments that the class gets if it has parameters of these names.
 
     Raises:
@@ -144,6 +146,8 @@ def build_named(
                 f"{path}.{key}: unknown; {name!r} takes {', '.join(parameters) or 'nothing'}."
                 f"{errors.suggest(key, parameters)}"
             )
+    if name in kinds:
+        _check_types(build_one, arguments, path)
     arguments |= {key: one for key, one in (offered or {}).items() if key in parameters}
     missing = [
         key
@@ -162,6 +166,16 @@ def build_named(
         place = user_errors.explain(error).place
         where = f"\n  {place}" if place else ""
         raise errors.ConfigError(f"{path}: {name!r} can't be built: {error!r}{where}") from error
+
+
+def _check_types(build_one: type, arguments: Mapping[str, Any], path: str) -> None:
+    """Raises ConfigError for arguments that are not of the types of their parameters."""
+    annotations = typing.get_type_hints(build_one.__init__)
+    problems: list[errors.Problem] = []
+    for key in arguments.keys() & inspect.signature(build_one).parameters.keys():
+        field_types.convert(annotations[key], arguments[key], f"{path}.{key}", problems)
+    if problems:
+        raise errors.ConfigError.from_problems(problems)
 
 
 def _find(name: str, path: str) -> Any:

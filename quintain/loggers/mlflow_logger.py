@@ -138,7 +138,13 @@ class MlflowLogger(metric_logger.MetricLogger):
             headers["Authorization"] = f"Bearer {token}"
         body = None if content is None else json.dumps(content)
         url = f"{self._uri}/api/2.0/mlflow/{path}"
-        return self._pool.request(method, url, body=body, headers=headers)
+        try:
+            return self._pool.request(method, url, body=body, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            reason = str(error).rpartition(": ")[2]
+            raise errors.OutputError(
+                f"MLflow's server {self._uri} can't be reached: {reason}"
+            ) from error
 
 
 def _read(answer: urllib3.BaseHTTPResponse, path: str) -> dict[str, Any]:

@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from quintain import errors
@@ -32,6 +34,14 @@ def test_a_run_is_created_with_its_settings_and_gone_on_with(
     assert [len(one["metrics"]) for one in by_path["runs/log-batch"][1:]] == [1000, 201]
     assert mlflow_server.list_values()[1] == ("training/loss", 2, 1000000002000, 0.5)
     assert [one["status"] for one in by_path["runs/update"]] == ["KILLED", "RUNNING", "FINISHED"]
+
+
+def test_a_server_that_is_not_there_is_named(run):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(errors.OutputError, match=f"{address} can't be reached: .*refused"):
+            mlflow_logger.MlflowLogger(address).open(run, "")
 
 
 def test_a_server_that_refuses_is_told(mlflow_server, run):

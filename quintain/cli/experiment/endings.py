@@ -43,6 +43,9 @@ def describe_result(snapshot: snapshot_lib.Snapshot, checkpoint_uuid: str | None
     if best is not None:
         lines.append(f"Best: {columns.describe_best(best, snapshot.searcher)}")
         lines += [f"  {line}" for line in columns.flatten_hparams(best.hparams)]
+    if best is not None and len(columns.find_objectives(snapshot.searcher)) > 1:
+        number = snapshot.experiment.id
+        lines.append(f"Best in all metrics: quintain experiment pareto {number}")
     if checkpoint_uuid is not None:
         lines.append(f"Checkpoint: quintain checkpoint download {checkpoint_uuid}")
     failed = [trial for trial in snapshot.trials if trial.state.value == "ERROR"]

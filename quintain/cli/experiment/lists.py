@@ -111,7 +111,7 @@ def _print_experiment(
             "reason": experiment.reason,
             "progress": output.format_percent(experiment.progress),
             "best": "" if best is None else columns.describe_best(best, searcher),
-            "search": f"{searcher.get('name')} by {searcher.get('metric')}",
+            "search": columns.describe_search(searcher),
             "entrypoint": experiment.config.get("entrypoint"),
             "slots per trial": resources.get("slots_per_trial"),
             "max slots": resources.get("max_slots"),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import connect, options, output
+from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import pareto as pareto_lib
 from quintain.records import trial_names, trial_table
@@ -30,7 +30,7 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
     The newest validation of each trial counts.
     """
     with connect.open_calls() as calls:
-        chosen = dict(map(_parse, objectives)) or _find_objectives(
+        chosen = dict(map(_parse, objectives)) or columns.find_objectives(
             calls.get_experiment(experiment_id).config.get("searcher", {})
         )
         table = calls.get_table(experiment_id)
@@ -41,13 +41,13 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
             "--objective accuracy:max --objective loss:min."
         )
     named = table.name_all()
-    columns = [named[_find_column(name, named)] for name in chosen]
-    front = pareto_lib.find_front(list(zip(*columns, strict=True)), list(chosen.values()))
+    values = [named[_find_column(name, named)] for name in chosen]
+    front = pareto_lib.find_front(list(zip(*values, strict=True)), list(chosen.values()))
     hparams = [name for name in named if name.startswith(trial_names.HPARAMS)]
     rows = [
         {
             "id": named["id"][row],
-            **{name: column[row] for name, column in zip(chosen, columns, strict=True)},
+            **{name: column[row] for name, column in zip(chosen, values, strict=True)},
             **{trial_names.shorten(name): named[name][row] for name in hparams},
             "checkpoint": named["latest_checkpoint"][row],
         }
@@ -72,15 +72,6 @@ def _parse(text: str) -> tuple[str, bool]:
     if not name or direction not in _DIRECTIONS:
         raise click.UsageError(f"--objective: got {text!r}, expected METRIC:min or METRIC:max.")
     return name, _DIRECTIONS[direction]
-
-
-def _find_objectives(searcher: Mapping[str, Any]) -> dict[str, bool]:
-    """Returns the metrics that decide in a search, and whether smaller values are better."""
-    return {
-        one["metric"]: one.get("smaller_is_better", True)
-        for one in (searcher, *searcher.get("further_objectives", ()))
-        if one.get("metric")
-    }
 
 
 def _find_column(name: str, named: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from quintain.cli import options, output
+from quintain.cli import columns, options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import experiment_spec
@@ -193,7 +193,7 @@ def simulate(
     )
     return Preview(
         searcher=config.searcher.name,
-        metric=config.searcher.metric,
+        metric=", ".join(columns.find_objectives(config.searcher.as_dict())),
         trials=trials,
         num_trials=estimate.num_trials,
         is_extrapolated=estimate.is_extrapolated,

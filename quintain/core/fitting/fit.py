@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import keras
+import numpy as np
 
 from quintain import errors, orbit
 from quintain.core import (
@@ -110,6 +111,7 @@ def fit(
     user_modules.refuse_training("fit")
     _refuse_callbacks(callbacks)
     _check_scope(model, runtime or {})
+    _check_numbers(epochs=epochs, steps_per_epoch=steps_per_epoch, batch_size=batch_size)
     if patience is not None and validation is None:
         raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
     data = keras_data.resolve(train, "train")
@@ -213,6 +215,15 @@ def _build_params(
     params.override({"runtime": {"distribution_strategy": "off", **runtime}})
     params.lock()
     return params
+
+
+def _check_numbers(**numbers: int | None) -> None:
+    for name, value in numbers.items():
+        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and not (is_whole and value >= 1):
+            raise errors.ConfigError(
+                f"{name}: got {errors.show(value)}, expected a whole number from 1."
+            )
 
 
 def _find_intervals(epochs: int, steps_per_epoch: int) -> dict[str, Any]:

@@ -28,12 +28,13 @@ def resolve(data: Data, name: str) -> Any:
         name: What errors call them.
 
     Raises:
-        ConfigError: If they are of a kind that is not known.
+        ConfigError: If they are of a kind that is not known, or arrays differ in length.
     """
     found = data() if _is_function(data) else data
     if isinstance(found, tf.data.Dataset | keras.utils.PyDataset):
         return found
     if isinstance(found, tuple | list) and 2 <= len(found) <= 3:
+        _check_lengths(found, name)
         return tuple(found)
     raise errors.ConfigError(
         f"{name}: got {type(found).__name__}, expected a tf.data.Dataset of batches, a "
@@ -166,7 +167,24 @@ def _share(dataset: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.
 
 
 def _count_examples(arrays: Any) -> int:
-    return int(np.shape(tf.nest.flatten(arrays)[0])[0])
+    return int(_find_shape(tf.nest.flatten(arrays)[0])[0])
+
+
+def _check_lengths(arrays: Any, name: str) -> None:
+    """Raises ConfigError for arrays that are not as long as each other, or have no examples."""
+    shapes = [_find_shape(part) for part in tf.nest.flatten(arrays)]
+    if not all(len(shape) for shape in shapes):
+        raise errors.ConfigError(f"{name}: got a single value or None, expected arrays.")
+    lengths = [int(shape[0]) for shape in shapes]
+    if len(set(lengths)) > 1 or not lengths[0]:
+        given = ", ".join(map(str, lengths))
+        raise errors.ConfigError(
+            f"{name}: got arrays of {given} examples, expected as many in each, and one at least."
+        )
+
+
+def _find_shape(part: Any) -> Any:
+    return part.shape if hasattr(part, "shape") else np.shape(part)
 
 
 def _to_tuple(batch: Any) -> Any:

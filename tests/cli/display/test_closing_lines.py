@@ -68,7 +68,7 @@ def test_a_sentence_of_the_corpus_of_the_package_is_there_to_try(capsys, path, s
 def test_a_dry_run_shows_sizes_and_times(capsys):
     report = dry_run.DryRunReport(
         num_parameters=1_234_567,
-        layers={"encoder/dense": 1_234_000, "norm": 567},
+        layers={"encoder": 1_000_000, "head": 234_567},
         checkpoint_bytes=5_000_000,
         peak_memory_bytes=2**31,
         batch_examples=64,
@@ -82,7 +82,13 @@ def test_a_dry_run_shows_sizes_and_times(capsys):
 
     closing_lines.show_dry_run("translation/local", report)
 
-    assert capsys.readouterr().err.splitlines() == [
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [
+        "encoder      1,000,000  ####################",
+        "head           234,567  #####",
+        "",
+    ]
+    assert shown.err.splitlines() == [
         "  experiment                 translation/local",
         "  parameters                 1,234,567",
         "  checkpoint                 4.8 MiB",

@@ -1,5 +1,6 @@
 import dataclasses
 
+from quintain.cli import columns
 from quintain.cli.display import snapshot
 from quintain.cli.experiment import endings
 from quintain.records import states
@@ -25,3 +26,18 @@ def test_the_end_is_told_with_its_time_and_its_reason(calls_fake):
 
     assert endings.describe_end(ended) == "Experiment 1 is COMPLETED after 1:30."
     assert endings.describe_end(failed) == r"Experiment 1 is ERROR after 1:30: no\x07luck"
+
+
+def test_of_a_search_with_several_metrics_the_command_that_shows_the_front_is_named(calls_fake):
+    taken = snapshot.take(calls_fake, 1)
+    objectives = {"further_objectives": [{"metric": "size"}]}
+    searcher = {**taken.searcher, **objectives}
+    config = {**taken.experiment.config, "searcher": searcher}
+    taken = dataclasses.replace(
+        taken, experiment=dataclasses.replace(taken.experiment, config=config)
+    )
+
+    assert columns.describe_search(searcher).endswith(" by accuracy, size")
+    assert "Best in all metrics: quintain experiment pareto 1" in endings.describe_result(
+        taken, None
+    )
