@@ -88,8 +88,8 @@ _DATA_SETS: Final = (
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
 _SPARSE: Final = (
-    "It attends to blocks of positions. `layers.KernelAttention` takes time that "
-    "grows with the length alone."
+    "It is of BigBird. `layers.BlockSparseAttention` attends within blocks, and the time of "
+    "`layers.KernelAttention` grows with the length alone."
 )
 _UNCERTAINTY: Final = (
     "It is of heads that are Gaussian processes. Use `layers.ClassificationHead`; "
@@ -157,7 +157,6 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "nlp.modeling.layers.BigBirdAttention": _SPARSE,
     "nlp.modeling.layers.BigBirdMasks": _SPARSE,
-    "nlp.modeling.layers.BlockSparseAttention": _SPARSE,
     "nlp.modeling.layers.ExpertsChooseMaskedRouter": _EXPERTS,
     "nlp.modeling.layers.FeedForwardExperts": _EXPERTS,
     "nlp.modeling.layers.GaussianProcessClassificationHead": _UNCERTAINTY,
@@ -173,7 +172,6 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.modeling.layers.TransformerXL": _XL,
     "nlp.modeling.layers.TransformerXLBlock": _XL,
     "nlp.modeling.layers.bigbird_attention": _SPARSE,
-    "nlp.modeling.layers.block_sparse_attention": _SPARSE,
     "nlp.modeling.layers.cls_head.GaussianProcessClassificationHead": _UNCERTAINTY,
     "nlp.modeling.layers.cls_head.extract_gp_layer_kwargs": _UNCERTAINTY,
     "nlp.modeling.layers.cls_head.extract_spec_norm_kwargs": _UNCERTAINTY,

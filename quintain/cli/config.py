@@ -50,18 +50,17 @@ def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
 def show(provenance: bool, as_json: bool, **flags: Any) -> None:
     """Show the config that an experiment, files and overrides give."""
     parse_options = options.build_parse_options(**flags)
-    from quintain.config import yaml_io
+    from quintain.config import run_header, yaml_io
     from quintain.core import experiment_parser
-    from quintain.core.saving import run_files
 
     parsed = experiment_parser.parse(parse_options)
     params = parsed.params.as_dict()
     if as_json:
         if provenance:
             params = _with_sources(params, parsed.provenance)
-        click.echo(json.dumps({run_files.EXPERIMENT_KEY: parsed.name, **params}, indent=2))
+        click.echo(json.dumps({run_header.EXPERIMENT_KEY: parsed.name, **params}, indent=2))
         return
-    text = yaml_io.dump({run_files.EXPERIMENT_KEY: parsed.name, **params})
+    text = yaml_io.dump({run_header.EXPERIMENT_KEY: parsed.name, **params})
     click.echo(_comment(text, parsed.provenance) if provenance else text, nl=False)
 
 
@@ -73,17 +72,16 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
 def schema(output: str | None, **flags: Any) -> None:
     """Write the JSON Schema of an experiment, with which editors complete YAML."""
     parse_options = options.build_parse_options(**flags)
-    from quintain.config import json_schema
+    from quintain.config import json_schema, run_header
     from quintain.core import experiment_parser
-    from quintain.core.saving import run_files
 
     if not (flags["experiment"] or flags["config_file"] or flags["model_dir"]):
         raise click.UsageError("--experiment: missing; `quintain config list` shows the names.")
     params = experiment_parser.parse(parse_options, is_validated=False).params
     extra = {
-        run_files.EXPERIMENT_KEY: {"type": "string"},
-        run_files.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
-        run_files.DIRECTORIES_KEY: {"type": "object", "additionalProperties": {"type": "string"}},
+        run_header.EXPERIMENT_KEY: {"type": "string"},
+        run_header.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
+        run_header.DIRECTORIES_KEY: {"type": "object", "additionalProperties": {"type": "string"}},
     }
     text = json.dumps(json_schema.build_schema(params, extra_properties=extra), indent=2) + "\n"
     if output is None:
@@ -174,14 +172,13 @@ def _find_file(name: str) -> str | None:
 
 def _read(path: str) -> tuple[str | None, dict[str, Any], Callable[[str], str]]:
     """Returns the experiment that a file names, its values, and where each of them stands."""
-    from quintain.config import yaml_io
+    from quintain.config import run_header, yaml_io
     from quintain.core import experiment_parser
-    from quintain.core.saving import run_files
 
     values, lines = yaml_io.load_file_with_lines(path)
-    directories = values.pop(run_files.DIRECTORIES_KEY, None) or {}
-    experiment_parser.import_modules(values.pop(run_files.IMPORTS_KEY, None) or (), directories)
-    experiment = values.pop(run_files.EXPERIMENT_KEY, None)
+    directories = values.pop(run_header.DIRECTORIES_KEY, None) or {}
+    experiment_parser.import_modules(values.pop(run_header.IMPORTS_KEY, None) or (), directories)
+    experiment = values.pop(run_header.EXPERIMENT_KEY, None)
     return experiment, values, lambda field: f"{path}:{yaml_io.find_line(lines, field)}"
 
 

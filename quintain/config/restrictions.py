@@ -58,6 +58,10 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
     return violations
 
 
+class _AbsentError(Exception):
+    """What a restriction is about is part of something that is None."""
+
+
 def _split_alternatives(text: str) -> list[str]:
     """Returns the conditions between the words `or` that are not in quotes."""
     parts = [""]
@@ -78,8 +82,11 @@ def _check(condition: str, restriction: str, values: Mapping[str, Any]) -> str |
             f"{', '.join(_OPERATORS)} "
             "between them, such as 'a.low < a.high'."
         )
-    left = _evaluate(match["left"], restriction, values)
-    right = _evaluate(match["right"], restriction, values)
+    try:
+        left = _evaluate(match["left"], restriction, values)
+        right = _evaluate(match["right"], restriction, values)
+    except _AbsentError:
+        return None  # A part that is None, such as data in whose place a dataset is given.
     reason = _find_reason(match["sign"], left, right)
     return None if reason is None else f"got {errors.show(left)} and {errors.show(right)}{reason}"
 
@@ -108,6 +115,8 @@ def _evaluate(side: str, restriction: str, values: Mapping[str, Any]) -> Any:
         )
     value: Any = values
     for part in side.split("."):
+        if value is None:
+            raise _AbsentError
         if not isinstance(value, Mapping) or part not in value:
             _fail_unknown(side, restriction, values)
         value = value[part]

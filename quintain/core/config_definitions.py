@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 
 from quintain import errors
-from quintain.config import base_config
+from quintain.config import base_config, run_header
 from quintain.core import data_config, runtime_config
 from quintain.optimization.configs import optimization_config as optimization
 from quintain.optimization.configs import ranges
@@ -260,7 +260,7 @@ class TrainerConfig(base_config.Config):
 
 
 @dataclasses.dataclass
-class ExperimentConfig(base_config.Config):
+class ExperimentConfig(run_header.ConfigOfRun):
     """Everything that defines one training run."""
 
     task: TaskConfig = dataclasses.field(default_factory=TaskConfig)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors, file_io
-from quintain.config import gin_io, overrides, provenance, yaml_io
+from quintain.config import gin_io, overrides, provenance, run_header, yaml_io
 from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory, user_modules
 from quintain.core.saving import run_files
@@ -284,7 +284,7 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
 def _read_file(path: str) -> _Layer:
     run_files.check_whole(path)
     content, lines = yaml_io.load_file_with_lines(path)
-    names = run_files.HEADER_KEYS
+    names = run_header.HEADER_KEYS
     return _Layer(
         params={name: value for name, value in content.items() if name not in names},
         header={name: value for name, value in content.items() if name in names},
@@ -298,27 +298,27 @@ def _flag_layer(params: Mapping[str, Any], flag: str) -> _Layer:
 
 
 def _imports_of(layers: Sequence[_Layer]) -> list[str]:
-    return [name for layer in layers for name in layer.header.get(run_files.IMPORTS_KEY) or ()]
+    return [name for layer in layers for name in layer.header.get(run_header.IMPORTS_KEY) or ()]
 
 
 def _directories_of(layers: Sequence[_Layer], given: Sequence[str]) -> dict[str, str]:
     """Returns where the modules of config files were; those that were `given` are searched here."""
     found: dict[str, str] = {}
     for layer in layers:
-        found |= layer.header.get(run_files.DIRECTORIES_KEY) or {}
+        found |= layer.header.get(run_header.DIRECTORIES_KEY) or {}
     return {name: directory for name, directory in found.items() if name not in given}
 
 
 def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
     named = [
-        (layer.header[run_files.EXPERIMENT_KEY], layer)
+        (layer.header[run_header.EXPERIMENT_KEY], layer)
         for layer in layers
-        if run_files.EXPERIMENT_KEY in layer.header
+        if run_header.EXPERIMENT_KEY in layer.header
     ]
     for name, layer in named:
         if options.experiment not in (None, name):
             raise errors.ConfigError(
-                f"{layer.locate(run_files.EXPERIMENT_KEY)}: this file belongs to the experiment "
+                f"{layer.locate(run_header.EXPERIMENT_KEY)}: this file belongs to the experiment "
                 f"{name!r}, but --experiment={options.experiment} was given."
             )
     if options.experiment:

@@ -5,6 +5,9 @@ import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
 from quintain.core import export_base, model_export
+from quintain.modeling import keras_names
+
+keras_names.complete()  # Tasks of users name the losses of `tf.keras`.
 
 
 class ServingTask(tf.Module):

@@ -113,7 +113,7 @@ def run_experiment(
         if is_kept:
             params = fix_seed(params, str(model_dir), distribution_strategy)
         if reporter is None:
-            labels = {**shown_metrics.LOSSES, **task.metric_labels}
+            labels = {**shown_metrics.LOSSES, **getattr(task, "metric_labels", {})}
             reporter = stack.enter_context(live_progress.showing(labels))
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(

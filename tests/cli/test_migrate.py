@@ -6,12 +6,13 @@ import pytest
 
 from quintain import durable_files
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "migration" / "pedl"
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "migration"
 SOURCE = (
     "\ufeff# a comment, ü\r\n"
     "from official.core import base_task  , task_factory # kept\r\n"
     "import official.nlp.tasks.masked_lm, os\r\n"
     "import tensorflow_models as tfm; import orbit\r\n"
+    "import tensorflow as tf, tf_keras\r\nfrom tf_keras.layers import Dense\r\n"
     "def f():\r\n"
     "\tfrom \\\r\n      pedl.frameworks.keras import (KerasTrial,)\r\n"
     "\treturn 'official.core is named here', orbit.Controller, tfm.nlp"
@@ -24,6 +25,8 @@ MOVED = (
     )
     .replace("import tensorflow_models as", "import quintain as")
     .replace("import orbit", "import quintain.orbit as orbit")
+    .replace("tf, tf_keras", "tf, tensorflow.keras as tf_keras")
+    .replace("from tf_keras.", "from tensorflow.keras.")
     .replace("pedl.frameworks.keras", "quintain.trials.keras")
 )
 
@@ -39,17 +42,19 @@ def write(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_examples_are_moved_by_their_imports(quintain, tmp_path):
+@pytest.mark.parametrize("family", ["garden", "pedl"])
+def test_the_examples_are_moved_by_their_imports(quintain, tmp_path, family):
     target = tmp_path / "project"
-    shutil.copytree(EXAMPLES / "before", target, ignore=shutil.ignore_patterns("__pycache__"))
+    before, after = (EXAMPLES / family / name for name in ("before", "after"))
+    shutil.copytree(before, target, ignore=shutil.ignore_patterns("__pycache__"))
 
     code, _, stderr = quintain("migrate", target)
 
     assert code == 0
     assert all(line.endswith("has no effect here.") for line in stderr.splitlines())
-    for path in (EXAMPLES / "after").rglob("*.*"):
+    for path in after.rglob("*.*"):
         if "__pycache__" not in path.parts:
-            assert (target / path.relative_to(EXAMPLES / "after")).read_bytes() == path.read_bytes()
+            assert (target / path.relative_to(after)).read_bytes() == path.read_bytes()
 
 
 def test_all_else_stays_to_the_byte_and_what_git_has_not_is_kept(quintain, write):

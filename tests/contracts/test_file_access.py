@@ -38,7 +38,7 @@ LOCAL_ON_PURPOSE = {
 OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
 OTHER_HALF += ("trials", "web", "process_end.py")
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
-TRAINING_COMMANDS += ("local_training",)
+TRAINING_COMMANDS += ("instance_lines", "local_training")
 
 MODULES = {"glob", "pathlib", "shutil", "tempfile"}
 OF_OS = re.compile(

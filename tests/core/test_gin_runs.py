@@ -52,6 +52,7 @@ def test_what_gin_can_bind_is_known_in_a_process_that_imports_nothing_else():
     )
 
     assert sorted(result.stdout.split()) == [
+        "BertPretrainerV2",
         "CompiledTransformer",
         "EncoderScaffold",
         "GatedFeedforward",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from quintain import errors, file_io, file_paths
-from quintain.config import gin_io, provenance, yaml_io
+from quintain.config import gin_io, provenance, run_header, yaml_io
 from quintain.core import config_definitions as cfg
 from quintain.core import user_modules
 from quintain.core.saving import (
@@ -32,14 +32,6 @@ WRITTEN_FILES: Final = (
 
 _FIRST_LINE: Final = "# The settings of a run, written by `quintain train`.\n"
 _LAST_LINE: Final = "# End of the settings.\n"
-
-EXPERIMENT_KEY: Final = "experiment"
-IMPORTS_KEY: Final = "imports"
-DIRECTORIES_KEY: Final = "import_directories"
-"""Where each of the imported modules was."""
-
-HEADER_KEYS: Final = (EXPERIMENT_KEY, IMPORTS_KEY, DIRECTORIES_KEY)
-"""What `params.yaml` says besides the fields of the config."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,18 +71,18 @@ def serialize_config(
         raise errors.ConfigError("model_dir: missing; expected a directory for params.yaml.")
     header: dict[str, Any] = {}
     if experiment:
-        header[EXPERIMENT_KEY] = experiment
+        header[run_header.EXPERIMENT_KEY] = experiment
     if imports:
-        header[IMPORTS_KEY] = list(imports)
+        header[run_header.IMPORTS_KEY] = list(imports)
     if directories := user_modules.find_directories(imports):
-        header[DIRECTORIES_KEY] = directories
+        header[run_header.DIRECTORIES_KEY] = directories
     text = yaml_io.dump({**header, **params.as_dict()})
     path = params_path(model_dir)
     if file_io.exists(path):
         former, new = _read_header(model_dir), yaml_io.load_text(text)
         if former == new:
             return
-        if _without_header(former) != _without_header(new):
+        if run_header.without_header(former) != run_header.without_header(new):
             _keep_former(path, params, is_bound=is_bound)
     whole_files.write(path, f"{_FIRST_LINE}{text}{_LAST_LINE}")
 
@@ -148,7 +140,7 @@ def check_model_dir(
     file_io.check_writable(model_dir, "model_dir")
     if file_io.exists(model_dir) and not file_io.isdir(model_dir):
         raise errors.ConfigError(f"model_dir: got {model_dir!r}, which is a file, not a directory.")
-    owner = _read_header(model_dir).get(EXPERIMENT_KEY)
+    owner = _read_header(model_dir).get(run_header.EXPERIMENT_KEY)
     if owner is not None and owner != experiment and has_started(model_dir):
         raise errors.ConfigError(
             f"model_dir: {model_dir!r} belongs to the experiment {owner!r}, not to {experiment!r}. "
@@ -270,13 +262,9 @@ def _next_former_path(path: str) -> str:
     return f"{path}.{number}"
 
 
-def _without_header(content: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in content.items() if key not in HEADER_KEYS}
-
-
 def _keep_former(path: str, params: cfg.ExperimentConfig, *, is_bound: bool) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
-    former = _without_header(yaml_io.load_file(path))
+    former = run_header.without_header(yaml_io.load_file(path))
     changes = provenance.diff_dicts(former, params.as_dict())
     kept_as = _next_former_path(path)
     file_io.rename(path, kept_as)

@@ -166,7 +166,7 @@ class KernelEncoderConfig(BertSizes):
     begin_kernel: Index = 0
     """First block with kernel attention."""
 
-    scale: float | None = None
+    scale: ranges.Finite | None = None
     """What queries and keys are multiplied by."""
 
 
@@ -186,7 +186,7 @@ class ReuseEncoderConfig(BertSizes):
     norm_first: bool = False
     """Whether inputs of a block's parts are normalised."""
 
-    reuse_attention: int = -1
+    reuse_attention: Annotated[int, Ge(-1), Lt(2**31)] = -1
     """Heads whose scores are reused."""
 
     use_relative_pe: bool = False

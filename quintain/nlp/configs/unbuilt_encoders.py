@@ -1,7 +1,9 @@
 """Encoders that configs of the reference may hold, and that are refused when they are chosen."""
 
 import dataclasses
-from typing import Final
+from typing import Annotated, Final
+
+from annotated_types import Ge, Lt
 
 from quintain.config import base_config
 from quintain.nlp.configs import encoder_sizes
@@ -74,7 +76,7 @@ class FunnelEncoderConfig(encoder_sizes.Sizes):
     pool_type: str = "max"
     """How positions are pooled."""
 
-    pool_stride: float | tuple[float, ...] = 2
+    pool_stride: ranges.Positive | tuple[ranges.Positive, ...] = 2
     """By what factor each block shortens the sequence."""
 
     unpool_length: encoder_sizes.Index = 0
@@ -239,7 +241,7 @@ class XLNetEncoderConfig(base_config.Config):
     same_length: bool = False
     """Whether all positions see as many others."""
 
-    clamp_length: int = -1
+    clamp_length: Annotated[int, Ge(-1), Lt(2**31)] = -1
     """Largest distance; -1 for none."""
 
     reuse_length: encoder_sizes.Index = 0

@@ -88,7 +88,7 @@ def _load_keras(path: str, checkpoint: str | None, options: Mapping[str, Any]) -
         given = ", ".join([*(["checkpoint"] if checkpoint else []), *options])
         raise errors.ConfigError(f"{given}: {path} is a Keras model, which takes none.")
     try:
-        model = keras.saving.load_model(path, compile=False)
+        model = keras.saving.load_model(file_io.fetch(path), compile=False)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise errors.CheckpointError(

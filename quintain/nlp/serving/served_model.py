@@ -107,11 +107,13 @@ def load(
 def _serve_translator(
     model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
 ) -> ServedModel:
-    translator = (
-        translator_lib.Translator.load(model_dir)
-        if found is None
-        else translator_lib.Translator.from_task(found.task, found.module.model)
-    )
+    if found is None:
+        translator = translator_lib.Translator.load(model_dir)
+    else:
+        task: Any = found.task
+        translator = translator_lib.Translator(
+            found.module.model, task.tokenizer, task.target_tokenizer
+        )
     decoding = dict(options)
     most = translator.choose_max_source_length(decoding.pop("max_source_length", None))
     translator.choose_options(**decoding)

@@ -97,16 +97,12 @@ class Translator:
                 does not exist or does not fit.
             ConfigError: If the run's `params.yaml` is missing or describes no translation.
         """
-        search: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha}
-        search = {name: value for name, value in search.items() if value is not None}
-        kinds = (translation.TranslationConfig,)
-        run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides={"model": search})
-        return cls.from_task(run.task, run.model)
-
-    @classmethod
-    def from_task(cls, task: Any, model: Any) -> "Translator":
-        """Returns a translator of a model and its `TranslationTask`."""
-        return cls(model, task.tokenizer, task.target_tokenizer)
+        given: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha}
+        search = {name: value for name, value in given.items() if value is not None}
+        kinds, overrides = (translation.TranslationConfig,), {"model": search}
+        run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides=overrides)
+        task: Any = run.task
+        return cls(run.model, task.tokenizer, task.target_tokenizer)
 
     @classmethod
     def from_export(cls, directory: str) -> "Translator":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.config import yaml_io
+from quintain.config import run_header, yaml_io
 from quintain.records import process_identity, training_run
 from quintain.server.runs import run_index, run_lines, run_samples
 
@@ -26,7 +26,6 @@ _MAX_ENTRIES: Final = 10_000
 _ELSEWHERE_SECS: Final = 3600.0
 """A lock of another machine counts for so long after the last record."""
 
-_OWN_KEYS: Final = ("experiment", "imports", "import_directories")
 _CHECKPOINT_FILE: Final = re.compile(
     r"(?P<name>.*-(?P<step>\d{1,15}))\.(index|data-\d{5}-of-\d{5})"
 )
@@ -90,7 +89,11 @@ class RunReader:
         names = _list_names(directory)
         return training_run.RunDetails(
             run=run,
-            params={name: value for name, value in settings.items() if name not in _OWN_KEYS},
+            params={
+                name: value
+                for name, value in settings.items()
+                if name not in run_header.HEADER_KEYS
+            },
             imports=tuple(map(str, imports)) if isinstance(imports, list) else (),
             gin="" if gin is None else gin[0],
             former_params=tuple(filter(_FORMER_FILE.fullmatch, names)),

@@ -8,6 +8,7 @@ __getattr__, __dir__ = lazy_modules.attach(
     names={
         "attention": ("CachedAttention", "EinsumDense", "MultiHeadAttention"),
         "block_diag_feedforward": ("BlockDiagFeedforward",),
+        "block_sparse_attention": ("BlockSparseAttention",),
         "cls_head": ("ClassificationHead", "MultiClsHeads", "PerQueryDenseHead"),
         "factorized_embedding": ("FactorizedEmbedding",),
         "gated_feedforward": ("GatedFeedforward",),

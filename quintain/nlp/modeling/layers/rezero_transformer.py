@@ -19,6 +19,7 @@ from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
+    block_sparse_attention,
     dropout,
     feed_forward,
     layer_arguments,
@@ -85,8 +86,8 @@ class ReZeroTransformer(keras.layers.Layer):
             use_layer_norm: Whether the sums are normalised.
             share_rezero: Whether both parts have one factor.
             num_kv_heads: Heads of keys and values, fewer than of queries; None for as many.
-            src_block_size: Not built: block-sparse attention.
-            tgt_block_size: Not built.
+            src_block_size: Queries of a block, within which attention is; None for no blocks.
+            tgt_block_size: Likewise of keys; None for the same.
             linformer_dim: Not there for such blocks.
             linformer_shared_kv_projection: Not used.
             use_sigmoid_attn: Not there for such blocks.
@@ -103,12 +104,17 @@ class ReZeroTransformer(keras.layers.Layer):
         given = layer_arguments.LayerArguments(locals())
         util.filter_kwargs(kwargs)
         super().__init__(**kwargs)
-        for name in ("src_block_size", "tgt_block_size", "linformer_dim", "use_sigmoid_attn"):
+        for name in ("linformer_dim", "use_sigmoid_attn"):
             if getattr(given, name):
                 raise errors.ConfigError(
                     f"{name}: got {getattr(given, name)!r}, which a ReZero Transformer does not "
                     "support; leave it out."
                 )
+        if None not in (num_kv_heads, src_block_size):
+            raise errors.ConfigError(
+                f"num_kv_heads: got {num_kv_heads} with src_block_size={src_block_size}; only one "
+                "of them can be given."
+            )
         self._given = given
 
     @override
@@ -131,13 +137,19 @@ class ReZeroTransformer(keras.layers.Layer):
             "key_dim": width // given.num_attention_heads,
             "dropout": given.attention_dropout_rate,
         }
-        self._attention_layer = (
-            attention.MultiHeadAttention(**options, name="self_attention")
-            if given.num_kv_heads is None
-            else multi_query_attention.MultiHeadAttention(
+        if given.src_block_size is not None:
+            self._attention_layer = block_sparse_attention.MultiHeadAttention(
+                given.src_block_size,
+                given.tgt_block_size,
+                **options,
+                name="block_sparse_attention",
+            )
+        elif given.num_kv_heads is not None:
+            self._attention_layer = multi_query_attention.MultiHeadAttention(
                 num_kv_heads=given.num_kv_heads, **options, name="multi_query_attention"
             )
-        )
+        else:
+            self._attention_layer = attention.MultiHeadAttention(**options, name="self_attention")
         self._attention_layer.build(shape, key_value_shape)
         self._feed_forward = feed_forward.FeedForward(
             width,

@@ -21,57 +21,18 @@ from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
+    block_sparse_attention,
     dropout,
     feed_forward,
     layer_arguments,
     multi_query_attention,
     packed_rows,
     residual_block,
+    rms_norm,
     util,
 )
 
-
-@keras.saving.register_keras_serializable(package="Text")
-class RMSNorm(keras.layers.Layer):
-    """Divides by the root of the mean square, in float32, and scales.
-
-    Source:
-        Zhang and Sennrich, 2019 (https://arxiv.org/abs/1910.07467).
-    """
-
-    def __init__(
-        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
-    ) -> None:
-        """Stores what is normalised.
-
-        Args:
-            axis: The dimensions over which the mean is.
-            epsilon: Added to it.
-            **kwargs: Arguments of a Keras layer.
-        """
-        super().__init__(**kwargs)
-        self.axis = [axis] if isinstance(axis, int) else list(axis)
-        self.epsilon = epsilon
-
-    @override
-    def build(self, input_shape: Any) -> None:
-        shape = [1] * len(input_shape)
-        for axis in self.axis:
-            shape[axis] = input_shape[axis]
-        self.scale = self.add_weight(
-            shape=tuple(shape), initializer="ones", name="scale", autocast=False
-        )
-
-    @override
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        x = tf.cast(inputs, tf.float32)
-        mean = tf.reduce_mean(tf.square(x), axis=self.axis, keepdims=True)
-        scaled = x * tf.math.rsqrt(mean + self.epsilon) * tf.convert_to_tensor(self.scale)
-        return tf.cast(scaled, inputs.dtype)
-
-    @override
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "axis": self.axis, "epsilon": self.epsilon}
+RMSNorm = rms_norm.RMSNorm
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -158,18 +119,18 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
             diff_q_kv_att_layer_norm: Whether what is attended to has a normalisation of its own.
             return_attention_scores: Whether attention's weights are returned, too.
             num_kv_heads: Heads of keys and values, fewer than of queries; None for as many.
-            src_block_size: Not built: block-sparse attention.
-            tgt_block_size: Not built.
-            use_sigmoid_attn: Not built.
-            sigmoid_attn_bias: Not built.
+            src_block_size: Queries of a block, within which attention is; None for no blocks.
+            tgt_block_size: Likewise of keys; None for the same.
+            use_sigmoid_attn: Whether weights of blocks are sigmoids instead of a softmax.
+            sigmoid_attn_bias: Added to the scores then.
             linformer_dim: To how many positions keys and values are projected; None for no
                 projection. It needs inputs of a fixed length.
             linformer_shared_kv_projection: Whether both are projected by one matrix.
             **kwargs: Arguments of a Keras layer.
 
         Raises:
-            ConfigError: If an option is not built, or `diff_q_kv_att_layer_norm` is asked for
-                without `norm_first`.
+            ConfigError: If `diff_q_kv_att_layer_norm` is asked for without `norm_first`, or blocks
+                with several heads of keys.
         """
         given = layer_arguments.LayerArguments(locals())
         util.filter_kwargs(kwargs)
@@ -180,12 +141,11 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
                 "diff_q_kv_att_layer_norm (`diff_q_and_kv_attention_layer_norm`): got True with "
                 "norm_first=False; only inputs of attention can be normalised apart."
             )
-        for name in ("src_block_size", "tgt_block_size", "use_sigmoid_attn", "sigmoid_attn_bias"):
-            if getattr(given, name) not in (None, False):
-                raise errors.ConfigError(
-                    f"{name}: got {getattr(given, name)!r}, but block-sparse attention is "
-                    "not built; leave it out."
-                )
+        if src_block_size is not None and num_kv_heads not in (None, 1):
+            raise errors.ConfigError(
+                f"num_kv_heads: got {num_kv_heads} with src_block_size={src_block_size}; attention "
+                "within blocks has 1 head of keys and values, or None for as many as of queries."
+            )
 
     @property
     def takes_rows(self) -> bool:
@@ -201,6 +161,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
             "value_dim",
             "output_last_dim",
             "num_kv_heads",
+            "src_block_size",
             "linformer_dim",
         )
         return is_default and not given.return_attention_scores
@@ -259,7 +220,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
     def _build_attention_norm(self, name: str, shape: Any) -> keras.layers.Layer:
         if not self.given.use_rms_norm:
             return self.build_norm(name, shape)
-        norm = RMSNorm(epsilon=self.given.norm_epsilon, name=name)
+        norm = rms_norm.RMSNorm(epsilon=self.given.norm_epsilon, name=name)
         norm.build(shape)
         return norm
 
@@ -295,7 +256,17 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
             "attention_axes": given.attention_axes,
             "output_shape": given.output_last_dim,
         }
-        if given.num_kv_heads is None:
+        if given.src_block_size is not None:
+            layer = block_sparse_attention.MultiHeadAttention(
+                given.src_block_size,
+                given.tgt_block_size,
+                given.use_sigmoid_attn,
+                given.sigmoid_attn_bias,
+                given.num_kv_heads,
+                **options,
+                name="block_sparse_attention",
+            )
+        elif given.num_kv_heads is None:
             layer = attention.MultiHeadAttention(**options, name="self_attention")
         else:
             layer = multi_query_attention.MultiHeadAttention(

@@ -13,13 +13,15 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.modeling import unbuilt_layers
-from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling import constructor_config, functional_view
 from quintain.nlp.modeling.layers import cls_head as cls_head_module
 from quintain.nlp.modeling.models import encoder_outputs
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertClassifier(constructor_config.ConstructorConfig, keras.Model):
+class BertClassifier(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """Predicts the class of a text or of a pair of texts, or a number.
 
     Source:

@@ -8,6 +8,7 @@ Shapes:
     C  classes
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,15 @@ from typing_extensions import override
 
 from quintain.config import gin_io
 from quintain.modeling import unbuilt_layers
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructor_config, functional_view, layers
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import classification
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertPretrainer(constructor_config.ConstructorConfig, keras.Model):
+class BertPretrainer(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """An encoder with a head for masked words and one classifier.
 
     Source:
@@ -89,7 +92,7 @@ class BertPretrainer(constructor_config.ConstructorConfig, keras.Model):
         )
         self.built = True
 
-    @property
+    @functools.cached_property
     def inputs(self) -> Any:
         """Keras' inputs of the model: the encoder's, and `masked_lm_positions`."""
         shape = (self.num_token_predictions,)
@@ -129,7 +132,9 @@ class BertPretrainer(constructor_config.ConstructorConfig, keras.Model):
 
 @keras.saving.register_keras_serializable("Text")
 @gin_io.configurable
-class BertPretrainerV2(constructor_config.ConstructorConfig, keras.Model):
+class BertPretrainerV2(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """An encoder with a head for masked words, tied to its embeddings, and classifiers.
 
     Source:
@@ -193,7 +198,7 @@ class BertPretrainerV2(constructor_config.ConstructorConfig, keras.Model):
             unbuilt_layers.make_weights(head, shape)
         self.built = True
 
-    @property
+    @functools.cached_property
     def inputs(self) -> Any:
         """Keras' inputs of the model: the encoder's, and `masked_lm_positions`."""
         positions = keras.Input((None,), dtype="int32", name="masked_lm_positions")

@@ -11,13 +11,15 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling import constructor_config, functional_view
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import span_labeling
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertSpanLabeler(constructor_config.ConstructorConfig, keras.Model):
+class BertSpanLabeler(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """Predicts a span.
 
     Source:

@@ -13,13 +13,15 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling import constructor_config, functional_view
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import classification
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertTokenClassifier(constructor_config.ConstructorConfig, keras.Model):
+class BertTokenClassifier(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """Predicts the class of each word.
 
     Source:

@@ -219,6 +219,8 @@ class TransformerDecoder(_Stack):
             "cross_attention_cls": cross_attention_cls,
         }
         super().__init__(arguments, num_layers, **kwargs)
+        # Keras copies what it converts, so that a caller would not see changes of its cache.
+        self._convert_input_args = False
 
     @property
     def decoder_layers(self) -> list[Any]:

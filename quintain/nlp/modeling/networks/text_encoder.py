@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructor_config, functional_view, layers
 from quintain.nlp.modeling.layers import dropout, packed_rows
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
@@ -31,7 +31,9 @@ INITIALIZER: Final = keras.initializers.TruncatedNormal(stddev=0.02)
 _EPSILON: Final = 1e-12
 
 
-class TextEncoder(constructor_config.ConstructorConfig, keras.Model):
+class TextEncoder(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
     """Embeds words, positions and types, runs blocks, and pools the first position.
 
     Subclasses make the blocks, by `_add_blocks`. All variables exist once it is constructed.

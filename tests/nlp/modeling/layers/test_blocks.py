@@ -157,8 +157,12 @@ def test_initializers_draw_each_part_as_a_layer_of_its_own():
             "diff_q_kv_att_layer_norm.*norm_first=False",
         ),
         (
-            lambda: layers.TransformerEncoderBlock(**BLOCK, src_block_size=2),
-            "src_block_size: got 2, but block-sparse attention is not built",
+            lambda: layers.TransformerEncoderBlock(**BLOCK, src_block_size=2, num_kv_heads=2),
+            "num_kv_heads: got 2 with src_block_size=2",
+        ),
+        (
+            lambda: layers.TransformerEncoderBlock(**BLOCK, src_block_size=2)(draw(1, 3, 4)),
+            "src_block_size: got 2.*3, must be divisible",
         ),
         (lambda: layers.ReZeroTransformer(2, linformer_dim=3), "linformer_dim: got 3"),
         (

@@ -117,3 +117,24 @@ def test_blocks_that_normalise_last_return_float32_under_mixed_precision(name, e
     assert output.dtype == expected
     ((_, _, numbers),) = _PUBLISHED[name]
     np.testing.assert_allclose(cases.fingerprint(output), numbers, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("output", "numbers"),
+    [
+        ("logits", [-0.58715576, -0.35044361, -0.00629735]),
+        ("predictions", [-3.15952086, -0.29222858, -0.85295971]),
+    ],
+)
+def test_masked_words_are_predicted_as_by_the_model_garden(output, numbers):
+    layer = layers.MaskedLM(tf.constant(cases.draw("table", 11, 6)), "relu", output=output)
+    layer.build((2, 5, 8))
+    layer.dense.kernel.assign(cases.draw("k", 8, 6))
+    layer.dense.bias.assign(cases.draw("b", 6))
+    layer.layer_norm.gamma.assign(cases.draw("g", 6))
+    layer.layer_norm.beta.assign(cases.draw("be", 6))
+    layer.bias.assign(cases.draw("ob", 11))
+
+    found = layer(cases.X, np.array([[1, 4], [0, 2]]))
+
+    np.testing.assert_allclose(cases.fingerprint(found), numbers, atol=1e-5)

@@ -238,3 +238,37 @@ def test_layer_normalization_equals_that_of_keras():
 
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_source_may_be_embedded_already(model):
+    source = tf.constant(SOURCE)
+    embedded = tf.gather(tf.convert_to_tensor(model.embedding), source) * WIDTH**0.5
+    given = {"embedded_inputs": embedded, "input_masks": source > 0}
+
+    logits = model({**given, "targets": tf.constant(TARGET)})
+
+    np.testing.assert_allclose(logits, predict(model), atol=1e-5)
+    with pytest.raises(KeyError, match="expected `inputs`, or `embedded_inputs`"):
+        model({"targets": tf.constant(TARGET)})
+
+
+def test_a_model_is_described_by_its_config_and_saved_with_it(model, tmp_path):
+    assert model.get_config().items() >= {"vocab_size": VOCAB_SIZE, "beam_size": 3}.items()
+    stack = model.decoder_layer
+    again = transformer_stacks.TransformerDecoder.from_config(stack.get_config())
+    assert again.get_config() == stack.get_config()
+
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+
+    np.testing.assert_allclose(predict(loaded), predict(model), atol=1e-6)
+
+
+def test_all_outputs_of_the_decoder_are_normalised(model):
+    target, memory = tf.ones([1, 2, WIDTH]), tf.ones([1, 3, WIDTH])
+
+    outputs = model.decoder_layer(target, memory, return_all_decoder_outputs=True)
+
+    assert len(outputs) == 2
+    np.testing.assert_allclose(outputs[-1], model.decoder_layer(target, memory), atol=1e-6)
+    np.testing.assert_allclose(tf.reduce_mean(outputs[0], -1), np.zeros([1, 2]), atol=1e-6)

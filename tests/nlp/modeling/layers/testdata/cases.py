@@ -101,6 +101,16 @@ def list_attention():
     for count in (1, 2):
         heads = {"num_heads": 4, "key_dim": 3, "num_kv_heads": count}
         yield f"queries-{count}", "MultiQueryAttention", heads, None, ATTEND
+    grid = {"query": draw("a", 2, 6, 8), "value": draw("b", 2, 6, 8)}
+    allowed = {"attention_mask": mask("blocks", 2, 6, 6)}
+    for name, options in (
+        ("blocks", {"src_block_size": 2, "tgt_block_size": 2}),
+        ("blocks and one", {"src_block_size": 2, "tgt_block_size": 6, "num_kv_heads": 1}),
+        ("blocks, one head", {"src_block_size": 2, "tgt_block_size": 2, "num_kv_heads": 1}),
+        ("sigmoids", {"src_block_size": 6, "tgt_block_size": 6, "use_sigmoid_attn": True}),
+    ):
+        options = {**HEADS, "sigmoid_attn_bias": -2.0, **options}
+        yield name, "BlockSparseAttention", options, None, {**grid, **allowed}
     yield (
         "votes",
         "VotingAttention",
