@@ -167,7 +167,7 @@ def build_named(
         raise errors.ConfigError(f"{path}: {name!r} can't be built: {error!r}{where}") from error
 
 
-def _check_types(build_one: type, arguments: Mapping[str, Any], path: str) -> None:
+def _check_types(build_one: Any, arguments: Mapping[str, Any], path: str) -> None:
     """Raises ConfigError for arguments that are not of the types of their parameters."""
     parameters = inspect.signature(build_one, eval_str=True).parameters
     problems: list[errors.Problem] = []
