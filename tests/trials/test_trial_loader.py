@@ -3,7 +3,8 @@ import sys
 import pytest
 
 from quintain import errors
-from quintain.trials import former_names, model_check, trial_context, trial_loader
+from quintain.records import former_names
+from quintain.trials import model_check, trial_context, trial_loader
 
 TRIAL = """
 from quintain.trials import base_trial

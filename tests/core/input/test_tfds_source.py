@@ -71,12 +71,12 @@ def test_a_part_of_a_split_can_be_read(make_params, tiny):
 def test_training_is_shuffled_by_seed_and_never_ends(make_params, tiny):
     params = make_params(is_training=True)
 
-    numbers = _numbers(params, 20)
+    numbers = _numbers(params, 60)
 
-    assert len(numbers) == 80
+    assert len(numbers) == 240
     assert set(numbers) == set(range(tiny.NUM_TRAIN))
-    assert numbers == _numbers(params, 20)
-    assert numbers != _numbers(params.replace(seed=2), 20)
+    assert numbers == _numbers(params, 60)
+    assert numbers != _numbers(params.replace(seed=2), 60)
 
 
 def test_cached_training_sees_every_example_in_every_epoch(make_params, tiny):
