@@ -44,6 +44,12 @@ class _Loader(importlib.abc.Loader):
         code: CodeType | None = loader.get_code(self._spec.name)
         return code
 
+    def get_source(self, fullname: str) -> str | None:
+        """Returns the text of the module, for whoever reads it without running it."""
+        loader: Any = self._spec.loader
+        source: str | None = loader.get_source(self._spec.name)
+        return source
+
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Answers for the paths of the tables, before files are looked for."""

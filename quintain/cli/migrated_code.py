@@ -208,7 +208,8 @@ def _list_names(module: str) -> frozenset[str] | None:
         return None
     if spec.submodule_search_locations is not None:
         return frozenset(dir(importlib.import_module(module)))
-    source = spec.loader.get_source(module) if hasattr(spec.loader, "get_source") else None
+    # Of a module that was imported already, it is the spec of its own name.
+    source = spec.loader.get_source(spec.name) if hasattr(spec.loader, "get_source") else None
     if source is None:
         return None
     return frozenset(_list_top_level(ast.parse(source)))

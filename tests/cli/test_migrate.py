@@ -50,7 +50,7 @@ def test_the_examples_are_moved_by_their_imports(quintain, tmp_path, family):
 
     code, _, stderr = quintain("migrate", target)
 
-    assert code == 0
+    assert code == 0, stderr
     assert all(line.endswith("has no effect here.") for line in stderr.splitlines())
     for path in after.rglob("*.*"):
         if "__pycache__" not in path.parts:

@@ -11,6 +11,11 @@ _ROOT = pathlib.Path(quintain.__file__).parent
 
 _MAY_GLOB = {
     "core/input/input_files.py": "the user's own patterns of data files, which are only read",
+    "cli/checkpoint_export.py": "looks for models in a checkpoint, below a directory as it is",
+    "cli/experiment/file.py": "names the templates below a directory taken as it is",
+    "file_io.py": "the door of what expands the user's own patterns",
+    "file_systems.py": "expands the user's own patterns, to be read",
+    "server/page_files.py": "reads the page's own files",
     "cli/checkpoint.py": "lists the models in a checkpoint below a directory taken as it is",
     "cli/export.py": "adds up the sizes of files below a directory taken as it is",
     "records/checkpoint_manifest.py": "hashes all files below a directory taken as it is",

@@ -89,7 +89,7 @@ def test_the_whole_road_leads_from_text_to_scores(locale_dir, tmp_path):
         "NUM_LINES": "10",
         "PORT": "0",
         "PRETRAIN_STEPS": "20",
-        "FINETUNE_STEPS": "60",
+        "FINETUNE_STEPS": "120",
         "PRETRAIN_SET": f"{SIZES},task.train_data.global_batch_size=8,"
         "task.validation_data.global_batch_size=8",
         "FINETUNE_SET": f"{SIZES},task.train_data.seq_length=32,task.validation_data.seq_length=32,"

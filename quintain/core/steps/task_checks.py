@@ -69,7 +69,7 @@ def build_metrics(
     if model is not None:
         metrics += model_metrics.own_metrics(model)
     counts = collections.Counter(metric.name for metric in metrics)
-    name, count = next(iter(counts.most_common(1)), ("", 0))
+    [(name, count)] = counts.most_common(1) or [("", 0)]
     if count > 1:
         raise errors.ConfigError(
             f"{_name(task.build_metrics)} gives {count} metrics of the name {name!r}, those of the "

@@ -1,6 +1,7 @@
 """Sizes of encoders."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Annotated
 
 from annotated_types import Ge, Lt
@@ -54,6 +55,15 @@ class BertSizes(Sizes):
 
     max_position_embeddings: Size = 512
     """Longest sequence."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields heads that do not part the width."""
+        if self.hidden_size % self.num_attention_heads:
+            yield (
+                "num_attention_heads",
+                f"got {self.num_attention_heads}, expected a divisor of "
+                f"hidden_size={self.hidden_size}.",
+            )
 
 
 @dataclasses.dataclass

@@ -103,6 +103,16 @@ class ModelConfig(base_config.Config):
     label_smoothing: Probability = 0.1
     """Probability that the loss takes from the right token and spreads over the others."""
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields heads that do not part the width."""
+        for name in ("encoder", "decoder"):
+            heads = getattr(self, name).num_attention_heads
+            if self.embedding_width % heads:
+                yield (
+                    f"{name}.num_attention_heads",
+                    f"got {heads}, expected a divisor of embedding_width={self.embedding_width}.",
+                )
+
 
 @dataclasses.dataclass
 class TranslationConfig(cfg.TaskConfig):

@@ -195,7 +195,7 @@ def dump_chars_to_textfile(
     """
     num_bytes = 0
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
-        for example in dataset.as_numpy_iterator():
+        for example in iterators.create_numpy(dataset):
             if 0 < max_char < num_bytes:
                 break
             for key in data_keys:

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import orbit, reference_names
+from quintain.orbit import iterators
 
 __getattr__ = reference_names.refusing(__name__)
 
@@ -34,4 +35,4 @@ def predict(
         return tf.nest.map_structure(strategy.experimental_local_results, outputs)
 
     loop = orbit.utils.create_loop_fn(predict_step)
-    return loop(iter(dataset), num_steps=-1, state=None, reduce_fn=aggregate_fn)
+    return loop(iterators.create(dataset), num_steps=-1, state=None, reduce_fn=aggregate_fn)
