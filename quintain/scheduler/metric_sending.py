@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 TICK_SECS: Final = 2.0
 FIELD: Final = "loggers"
+
+_HANGING_SECS: Final = 3.0
+"""A service that fails after so long is not asked for the other trials as well."""
 
 _ENDINGS: Final[Mapping[states.TrialState, metric_logger.Ending]] = {
     states.TrialState.COMPLETED: "completed",
@@ -68,13 +72,13 @@ class MetricSending:
                 self._forget(record.id)
 
     def _list_waiting(self) -> list[experiment.Experiment]:
+        with self._core.condition:
+            entries = list(self._core.entries.values())
         with self._core.store.reading() as session:
             if self._waiting is None:
                 # What a former master has left.
                 found = session.list_experiments(include_archived=True)
                 self._waiting = {record.id for record in found if record.config.get(FIELD)}
-            with self._core.condition:
-                entries = list(self._core.entries.values())
             self._waiting |= {entry.id for entry in entries if entry.config.loggers}
             there = []
             for each in sorted(self._waiting):
@@ -95,11 +99,20 @@ class MetricSending:
             trials = session.list_trials(record.id)
             sent = {(one.trial_id, one.logger): one for one in session.list_sent_metrics(record.id)}
         are_closed = True
+        hanging: set[int] = set()
         for each in trials:
             for index, name in enumerate(names):
                 former = sent.get((each.id, name))
-                if former is None or not former.is_closed or not each.state.is_terminal:
-                    are_closed &= self._send_trial(record, each, index, former, is_last=is_last)
+                if former is not None and former.is_closed and each.state.is_terminal:
+                    continue
+                start = time.monotonic()
+                is_closed = index not in hanging and self._send_trial(
+                    record, each, index, former, is_last=is_last
+                )
+                are_closed &= is_closed
+                if not is_closed and time.monotonic() - start > _HANGING_SECS:
+                    # The other trials would wait as long: they are sent the next time.
+                    hanging.add(index)
         if record.state.is_terminal and are_closed:
             self._forget(record.id)
 
@@ -132,7 +145,7 @@ class MetricSending:
         points = list(_to_points(rows))
         if not points and not sending.is_open and not sender.state.is_terminal:
             return False
-        sending.send(points, is_last=is_last or sender.state.is_terminal)
+        sending.send(points, is_last=is_last)
         is_sent = all(point.step <= sending.cursor.steps.get(point.group, -1) for point in points)
         if sender.state.is_terminal and is_sent:
             sending.close(_ENDINGS[sender.state])
@@ -159,7 +172,8 @@ class MetricSending:
         self, trial_id: int, name: str, cursor: follower.Cursor, *, is_closed: bool = False
     ) -> None:
         kept = sent_metrics.SentMetrics(trial_id, name, cursor.to_text(), is_closed)
-        self._core.write(lambda session: session.save_sent_metrics(kept))
+        with self._core.condition:
+            self._core.write(lambda session: session.save_sent_metrics(kept))
 
 
 _GROUPS: Final = (metric.MetricGroup.TRAINING.value, metric.MetricGroup.VALIDATION.value)

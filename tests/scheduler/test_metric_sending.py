@@ -40,6 +40,26 @@ def test_metrics_of_trials_are_sent_once_and_the_cursor_is_in_the_store(store, t
     assert list(home.glob("loggers/*/*/validation.csv")) == []
 
 
+@pytest.mark.parametrize(("hanging_secs", "num_tried"), [(60.0, 3), (-1.0, 1)])
+def test_a_service_that_hangs_is_asked_for_one_trial_at_a_time(
+    store, tmp_path, caplog, monkeypatch, hanging_secs, num_tried
+):
+    monkeypatch.setattr(metric_sending, "_HANGING_SECS", hanging_secs)
+    owner = made_search.write_search(store, 3)
+    uri = "http://127.0.0.1:1"  # Nobody listens there.
+    config = {**owner.config, "loggers": [{"type": "mlflow", "tracking_uri": uri}]}
+    with store.transaction() as session:
+        session.update_experiment(dataclasses.replace(owner, config=config))
+    sending = metric_sending.MetricSending(core_lib.Core(store, tmp_path))
+
+    sending.send(is_last=True)
+
+    told = [one for one in caplog.messages if "fails" in one]
+    assert len(told) == num_tried
+    with store.reading() as session:
+        assert session.list_sent_metrics(owner.id) == []
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
