@@ -1,36 +1,46 @@
 """Metrics for services that are spoken to by packages of their own."""
 
+import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from quintain.loggers import metric_logger
 
 
-class WandbLogger(metric_logger.MetricLogger):
-    """Sends metrics to Weights & Biases, by its package.
+class ServiceLogger(metric_logger.MetricLogger, abc.ABC):
+    """Sends metrics by the package of a service."""
 
-    A row that is sent a second time has a step that is on record, and is ignored there.
-    """
+    PACKAGE: ClassVar[str]
+    """Its name, which is that of the extra, too."""
 
     def __init__(self, project: str = "", name: str = "", **options: Any) -> None:
         """Stores what the run is called.
 
         Args:
-            project: Project of Weights & Biases; that of the run if empty.
+            project: Project of the service; that of the run if empty.
             name: Name of the run; its own if empty.
-            **options: Further arguments of `wandb.init`, such as `entity`, `tags` or `mode`.
+            **options: Further arguments of the package's `init`.
         """
-        self._wandb = metric_logger.import_service("wandb", "wandb")
+        self._package = metric_logger.import_service(self.PACKAGE, self.PACKAGE)
         self._project = project
         self._name = name
         self._options = options
         self._run: Any = None
 
+
+class WandbLogger(ServiceLogger):
+    """Sends metrics to Weights & Biases; `wandb.init` also takes `entity`, `tags` and `mode`.
+
+    A row that is sent a second time has a step that is on record, and is ignored there.
+    """
+
+    PACKAGE = "wandb"
+
     @override
     def open(self, run: metric_logger.LoggedRun, run_id: str) -> str:
-        self._run = self._wandb.init(
+        self._run = self._package.init(
             project=self._project or run.project,
             name=self._name or run.name,
             id=run_id or None,
@@ -50,26 +60,14 @@ class WandbLogger(metric_logger.MetricLogger):
         self._run.finish(exit_code=int(ending == "failed"))
 
 
-class TrackioLogger(metric_logger.MetricLogger):
-    """Sends metrics to Trackio, by its package."""
+class TrackioLogger(ServiceLogger):
+    """Sends metrics to Trackio; `trackio.init` also takes `server_url`."""
 
-    def __init__(self, project: str = "", name: str = "", **options: Any) -> None:
-        """Stores what the run is called.
-
-        Args:
-            project: Project of Trackio; that of the run if empty.
-            name: Name of the run; its own if empty.
-            **options: Further arguments of `trackio.init`, such as `server_url`.
-        """
-        self._trackio = metric_logger.import_service("trackio", "trackio")
-        self._project = project
-        self._name = name
-        self._options = options
-        self._run: Any = None
+    PACKAGE = "trackio"
 
     @override
     def open(self, run: metric_logger.LoggedRun, run_id: str) -> str:
-        self._run = self._trackio.init(
+        self._run = self._package.init(
             project=self._project or run.project,
             name=run_id or self._name or run.name,
             config=metric_logger.flatten(run.params),

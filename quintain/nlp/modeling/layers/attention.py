@@ -16,9 +16,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
+    block_inputs,
     dropout,
     einsum_attention,
     layer_arguments,
@@ -152,10 +152,7 @@ class _Attention(keras.layers.Layer):
     ) -> None:
         given = locals()
         super().__init__(**kwargs)
-        if width % num_heads:
-            raise errors.ConfigError(
-                f"num_attention_heads: got {num_heads}, expected a divisor of the width {width}."
-            )
+        block_inputs.check_heads(num_heads, width)
         self.num_heads = num_heads
         self.width = width
         self._given = layer_arguments.LayerArguments(given)

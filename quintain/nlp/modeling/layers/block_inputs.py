@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from quintain import errors
+
 
 class BlockInputs(NamedTuple):
     """The inputs of a block of an encoder."""
@@ -48,6 +50,30 @@ def read_shapes(input_shape: Any) -> tuple[tuple[int | None, ...], tuple[int | N
         return shape, shape
     queries = tuple(input_shape[0])
     return queries, tuple(input_shape[1]) if len(input_shape) == 3 else queries
+
+
+def check_rank(shape: tuple[int | None, ...]) -> None:
+    """Checks that a block's inputs are `[B, S, D]`.
+
+    Raises:
+        ConfigError: If they are not.
+    """
+    if len(shape) != 3:
+        raise errors.ConfigError(
+            f"inputs: got the shape {shape}, expected [batch, positions, width]."
+        )
+
+
+def check_heads(num_heads: int, width: int) -> None:
+    """Checks that heads part the width.
+
+    Raises:
+        ConfigError: If they do not.
+    """
+    if width % num_heads:
+        raise errors.ConfigError(
+            f"num_attention_heads: got {num_heads}, expected a divisor of the width {width}."
+        )
 
 
 def is_range(output_range: Any) -> bool:

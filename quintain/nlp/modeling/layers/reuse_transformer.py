@@ -14,7 +14,6 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     block_inputs,
@@ -107,11 +106,8 @@ class ReuseTransformer(residual_block.ResidualBlock):
         given = self.given
         shape, _ = block_inputs.read_shapes(input_shape)
         width: Any = shape[-1]
-        if given.head_size is None and width % given.num_attention_heads:
-            raise errors.ConfigError(
-                f"num_attention_heads: got {given.num_attention_heads}, expected a divisor of the "
-                f"width {width}."
-            )
+        if given.head_size is None:
+            block_inputs.check_heads(given.num_attention_heads, width)
         initializer = given.attention_initializer or given.kernel_initializer
         self.self_attention = reuse_attention.ReuseMultiHeadAttention(
             num_heads=given.num_attention_heads,

@@ -122,15 +122,8 @@ class ReZeroTransformer(keras.layers.Layer):
         given = self._given
         shape, key_value_shape = block_inputs.read_shapes(input_shape)
         width: Any = shape[-1]
-        if len(shape) != 3:
-            raise errors.ConfigError(
-                f"inputs: got the shape {shape}, expected [batch, positions, width]."
-            )
-        if width % given.num_attention_heads:
-            raise errors.ConfigError(
-                f"num_attention_heads: got {given.num_attention_heads}, expected a divisor of the "
-                f"width {width}."
-            )
+        block_inputs.check_rank(shape)
+        block_inputs.check_heads(given.num_attention_heads, width)
         options = {
             **given.for_dense(),
             "num_heads": given.num_attention_heads,

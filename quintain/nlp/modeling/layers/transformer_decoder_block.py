@@ -16,7 +16,6 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
@@ -141,16 +140,9 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
         is_list = isinstance(input_shape[0], list | tuple | tf.TensorShape)
         shape = tuple(input_shape[0] if is_list else input_shape)
         memory_shape = tuple(input_shape[1]) if is_list else shape
-        if len(shape) != 3:
-            raise errors.ConfigError(
-                f"inputs: got the shape {shape}, expected [batch, positions, width]."
-            )
+        block_inputs.check_rank(shape)
         width = shape[-1]
-        if width % self.num_attention_heads:
-            raise errors.ConfigError(
-                f"num_attention_heads: got {self.num_attention_heads}, expected a divisor of the "
-                f"width {width}."
-            )
+        block_inputs.check_heads(self.num_attention_heads, width)
         self.attention_head_size = width // self.num_attention_heads
         self._build_attention(shape, memory_shape)
         self.feed_forward = feed_forward.FeedForward(

@@ -15,7 +15,6 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors
 from quintain.config import gin_io
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
@@ -144,15 +143,8 @@ class TransformerScaffold(residual_block.ResidualBlock):
         given = self.given
         shape, key_value_shape = block_inputs.read_shapes(input_shape)
         width: Any = shape[-1]
-        if len(shape) != 3:
-            raise errors.ConfigError(
-                f"inputs: got the shape {shape}, expected [batch, positions, width]."
-            )
-        if width % given.num_attention_heads:
-            raise errors.ConfigError(
-                f"num_attention_heads: got {given.num_attention_heads}, expected a divisor of the "
-                f"width {width}."
-            )
+        block_inputs.check_rank(shape)
+        block_inputs.check_heads(given.num_attention_heads, width)
         self.self_attention = self._build_attention(shape, key_value_shape)
         self.self_attention_norm = self.build_norm("self_attention_layer_norm", shape)
         self.dropout = dropout.Dropout(given.dropout_rate)
