@@ -1,6 +1,7 @@
 """`quintain experiment export-data`: all that is known of an experiment, as files."""
 
 import json
+import os
 import pathlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,8 +63,9 @@ def export_data(experiment_id: int, directory: pathlib.Path, kind: str, with_log
     checkpoints      a row for each checkpoint
     logs             a row for each line that a trial wrote
     """
-    if directory.exists():
-        raise click.ClickException(f"{directory}: exists already; give a new directory.")
+    taken = click.ClickException(f"{directory}: exists already; give a new directory.")
+    if os.path.lexists(directory):
+        raise taken
     table_files.check(kind)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -73,7 +75,12 @@ def export_data(experiment_id: int, directory: pathlib.Path, kind: str, with_log
         target = pathlib.Path(staging) / directory.name
         target.mkdir(mode=0o777)
         counts = _write_all(calls, experiment_id, target, kind, with_logs=with_logs)
-        target.rename(directory)
+        try:
+            target.rename(directory)
+        except OSError as error:
+            if not os.path.lexists(directory):
+                raise
+            raise taken from error  # It was made meanwhile.
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     click.echo(f"Wrote {told} to {directory}.", err=True)
 

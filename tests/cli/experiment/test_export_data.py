@@ -50,3 +50,22 @@ def test_what_is_there_is_never_written_over(quintain, calls_fake, tmp_path):
 
     assert code == 2
     assert "exists already" in stderr
+
+
+def test_of_two_exports_at_once_the_later_is_told_and_leaves_nothing(
+    quintain, calls_fake, tmp_path, monkeypatch
+):
+    directory = tmp_path / "x"
+    list_logs = calls_fake.list_logs
+
+    def make_meanwhile(*arguments, **options):
+        (directory / "other").mkdir(parents=True, exist_ok=True)
+        return list_logs(*arguments, **options)
+
+    monkeypatch.setattr(calls_fake, "list_logs", make_meanwhile)
+
+    code, _, stderr = quintain("experiment", "export-data", 1, directory)
+
+    assert code == 2
+    assert "exists already" in stderr
+    assert [path.name for path in tmp_path.rglob("*") if "home" not in path.parts] == ["x", "other"]
