@@ -32,10 +32,15 @@ class SimulatedLauncher(launcher_lib.Launcher):
         return trial.ProcessIdentity(1, 1.0, launch.launch_id)
 
     def adopt(
-        self, launch_id: str, trial_id: int, identity: trial.ProcessIdentity, scratch_dir: str
+        self,
+        launch_id: str,
+        trial_id: int,
+        identity: trial.ProcessIdentity | None,
+        scratch_dir: str,
+        node: str = "",
     ) -> bool:
         """Knows all that it started."""
-        del trial_id, identity, scratch_dir
+        del trial_id, identity, scratch_dir, node
         return launch_id in self.alive
 
     def kill(self, launch_id: str) -> None:

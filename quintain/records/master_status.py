@@ -27,6 +27,9 @@ class SlotStatus:
     experiment_id: int | None = None
     """Experiment of that trial."""
 
+    node: str = ""
+    """Machine of the slot; empty for that of the master."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentStatus:

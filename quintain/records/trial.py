@@ -80,6 +80,9 @@ class ProcessIdentity:
     """What no other process of this number has (`process_identity.find_mark`). What versions stored
     that knew none is no living process."""
 
+    node: str = ""
+    """Machine that it runs on; empty for that of the master."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TrialRecord:

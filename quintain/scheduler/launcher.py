@@ -8,6 +8,7 @@ import abc
 import dataclasses
 
 from quintain.records import log, trial
+from quintain.records import node as node_lib
 from quintain.scheduler import slots
 
 
@@ -34,7 +35,16 @@ class Launch:
     """Directory for the files of this process. Made if it is not there."""
 
     model_dir: str = ""
-    """Directory with the user's code; empty if there is none."""
+    """Directory with the user's code, on the machine of the master; empty if there is none."""
+
+    node: str = node_lib.OWN
+    """Machine to start it on; that of all its slots."""
+
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    size: int = 1
+    """Processes of the trial."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +69,21 @@ class ProcessExit:
     out_of_memory: bool = False
     """Whether it ended because there was no memory left."""
 
+    reason: str = ""
+    """Why it ended, where neither a code nor a signal says so: it could not be started, say, or its
+    machine is gone."""
+
 
 class Launcher(abc.ABC):
     """Starts and ends processes. All methods may be called from several threads."""
 
     @abc.abstractmethod
-    def start(self, launch: Launch) -> trial.ProcessIdentity:
+    def start(self, launch: Launch) -> trial.ProcessIdentity | None:
         """Starts a process and returns what it can be recognised by.
+
+        Returns:
+            The process; None if another machine starts it, which is not waited for. If it can't,
+            `poll` reports an exit with a reason.
 
         Raises:
             ClusterError: If the process can't be started; the message says why.
@@ -76,8 +94,9 @@ class Launcher(abc.ABC):
         self,
         launch_id: str,
         trial_id: int,
-        identity: trial.ProcessIdentity,
+        identity: trial.ProcessIdentity | None,
         scratch_dir: str,
+        node: str = node_lib.OWN,
     ) -> bool:
         """Takes over a process that another launcher started.
 
@@ -87,11 +106,13 @@ class Launcher(abc.ABC):
         Args:
             launch_id: Name of the start.
             trial_id: The trial.
-            identity: What `start` returned.
+            identity: What `start` returned, or the process itself told.
             scratch_dir: `scratch_dir` of the launch.
+            node: `node` of the launch.
 
         Returns:
-            False if the process is not alive and nothing is known about its end. `poll` does not
+            True for a process of a machine that has not called yet: if it does not come back, `poll`
+            reports the exit. False if the process is not alive and nothing is known about its end. `poll` does not
             report it then; the lines that it wrote are still read.
         """
 
@@ -123,6 +144,10 @@ class Launcher(abc.ABC):
             kill: Whether to end all processes and wait for that; else they go on, and another
                 launcher can adopt them.
         """
+
+    def list_nodes(self) -> list[node_lib.Node]:
+        """Returns the machines, beside that of the master, on which it starts processes now."""
+        return []
 
     def find_slowness(self) -> str:
         """Returns why processes start more slowly than they could, or an empty text."""

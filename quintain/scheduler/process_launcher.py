@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.records import log, process_identity, source_names, trial
+from quintain.records import node as node_lib
 from quintain.scheduler import (
     launch_environment,
     launcher,
@@ -182,10 +183,14 @@ class ProcessLauncher(launcher.Launcher):
         self,
         launch_id: str,
         trial_id: int,
-        identity: trial.ProcessIdentity,
+        identity: trial.ProcessIdentity | None,
         scratch_dir: str,
+        node: str = node_lib.OWN,
     ) -> bool:
         """Takes over a process that another launcher started."""
+        del node
+        if identity is None:
+            return False
         files = process_files.ProcessFiles(scratch_dir, launch_id)
         offset = files.read_offset()
         tracked = _Tracked(trial_id, identity, files, offset, offset)

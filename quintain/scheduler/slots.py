@@ -1,41 +1,15 @@
-"""Slots: the shares of this machine that trials are given."""
+"""Finds the slots of this machine: the shares of it that trials are given."""
 
-import dataclasses
-import enum
 import os
 import subprocess
 from typing import Final
 
 from quintain import errors
+from quintain.records.slot import Slot, SlotKind
+
+__all__ = ["Slot", "SlotKind", "count_cores", "find_slots"]
 
 _FEW_CORES: Final = 4
-
-
-class SlotKind(enum.StrEnum):
-    """What a slot is a share of."""
-
-    CPU = "cpu"
-    """Some CPU threads."""
-
-    GPU = "gpu"
-    """One GPU, with some CPU threads."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Slot:
-    """One share of this machine."""
-
-    id: int
-    """Number of the slot."""
-
-    kind: SlotKind = SlotKind.CPU
-    """What it is a share of."""
-
-    device: str = ""
-    """Number or UUID of the GPU as CUDA names it; empty for shares of the CPU."""
-
-    num_threads: int | None = None
-    """CPU threads of the slot; None for TensorFlow's choice."""
 
 
 def find_slots(num: int | None = None, threads_per_slot: int | None = None) -> list[Slot]:

@@ -17,7 +17,12 @@ class IdleLauncher(launcher.Launcher):
 
     @override
     def adopt(
-        self, launch_id: str, trial_id: int, identity: trial.ProcessIdentity, scratch_dir: str
+        self,
+        launch_id: str,
+        trial_id: int,
+        identity: trial.ProcessIdentity | None,
+        scratch_dir: str,
+        node: str = "",
     ) -> bool:
         return False
 

@@ -115,7 +115,7 @@ class FakeLauncher(launcher_lib.Launcher):
         return trial.ProcessIdentity(len(self.alive) + 1, 1.0, launch.launch_id)
 
     @override
-    def adopt(self, launch_id, trial_id, identity, scratch_dir):
+    def adopt(self, launch_id, trial_id, identity, scratch_dir, node=""):
         return launch_id in self.alive
 
     @override

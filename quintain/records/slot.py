@@ -1,0 +1,34 @@
+"""Slots: the shares of machines that trials are given."""
+
+import dataclasses
+import enum
+
+
+class SlotKind(enum.StrEnum):
+    """What a slot is a share of."""
+
+    CPU = "cpu"
+    """Some CPU threads."""
+
+    GPU = "gpu"
+    """One GPU, with some CPU threads."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """One share of a machine."""
+
+    id: int
+    """Number of the slot."""
+
+    kind: SlotKind = SlotKind.CPU
+    """What it is a share of."""
+
+    device: str = ""
+    """Number or UUID of the GPU as CUDA names it; empty for shares of the CPU."""
+
+    num_threads: int | None = None
+    """CPU threads of the slot; None for TensorFlow's choice."""
+
+    node: str = ""
+    """Name of the machine; empty for that of the master."""

@@ -1,0 +1,1 @@
+"""Where checkpoints of trials are kept: directories, and object stores by fsspec."""
