@@ -52,6 +52,9 @@ class LiveRun:
     kill_reason: str = ""
     """Why it was killed, if that is a failure of the trial."""
 
+    member_identities: dict[int, trial.ProcessIdentity] = dataclasses.field(default_factory=dict)
+    """Its further processes by their rank, as they told themselves."""
+
 
 @dataclasses.dataclass
 class Entry:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from quintain import errors
 from quintain.records import checkpoint, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, workload_results
+from quintain.scheduler import entries, faults, rendezvous, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -73,7 +73,10 @@ class WorkerCalls:
         with core.condition:
             live = self._find(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
-            if live.record.state is not run.RunState.ENDING:
+            _, rank = run.split_member(identity.launch_id)
+            if rank:
+                live.member_identities[rank] = identity
+            elif live.record.state is not run.RunState.ENDING:
                 record = dataclasses.replace(
                     live.record, state=run.RunState.RUNNING, identity=identity
                 )
@@ -81,6 +84,20 @@ class WorkerCalls:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
             return self._build_order(entry, live)
+
+    @_contained
+    def meet(
+        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Member
+    ) -> list[trial.Member] | None:
+        """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        with self._core.condition:
+            live = self._find(trial_id, launch_id)
+            directory = entries.scratch_dir(self._core.home, live.record)
+            return rendezvous.meet(directory, rank, size, member)
 
     def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)
@@ -320,7 +337,7 @@ class WorkerCalls:
         live = self._core.runs.get(trial_id)
         if (
             live is None
-            or live.record.launch_id != launch_id
+            or live.record.launch_id != run.split_member(launch_id)[0]
             or live.is_killed
             or live.record.experiment_id not in self._core.entries
         ):
