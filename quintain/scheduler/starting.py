@@ -151,6 +151,7 @@ class Starting:
             environment = {
                 **entry.config.environment.as_mapping(has_gpu=has_gpu),
                 "QUINTAIN_MASTER": self._address,
+                "QUINTAIN_MASTER_HOME": str(core.home),
                 "QUINTAIN_TOKEN": token,
                 "QUINTAIN_TRIAL_ID": str(trial_id),
                 "QUINTAIN_LAUNCH_ID": launch_id,
