@@ -35,6 +35,31 @@ class WorkerClient:
         )
         return codec.from_plain(trial.TrialOrder, answer)
 
+    def meet(self, rank: int, size: int, member: trial.Member) -> list[trial.Member] | None:
+        """Says where the other processes of the trial reach this one.
+
+        Args:
+            rank: Number of this process.
+            size: How many there are.
+            member: Where it is.
+
+        Returns:
+            All of them by rank, or None while some have not come yet.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        answer = self._connection.request(
+            "POST",
+            f"{self._run_path}/rendezvous",
+            body={"rank": rank, "size": size, "member": codec.to_plain(member)},
+            is_repeatable=True,
+        )
+        if answer is None:
+            return None
+        return [codec.from_plain(trial.Member, each) for each in answer]
+
     def report_damage(self, uuid: str, damage: str) -> trial.TrialOrder:
         """Says that a checkpoint can't be used, and returns the trial with an older one.
 

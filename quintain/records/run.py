@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import re
 from typing import Final
 
 from quintain.records import node as node_lib
@@ -82,30 +83,6 @@ class Run:
         return dataclasses.replace(self, others=tuple(others))
 
 
-_RANK_MARK: Final = ".r"
-
-
-def member_id(launch_id: str, rank: int) -> str:
-    """Returns the name that the launcher knows a process of a start by.
-
-    Example:
-        >>> member_id("t1-ab", 0), member_id("t1-ab", 2)
-        ('t1-ab', 't1-ab.r2')
-    """
-    return f"{launch_id}{_RANK_MARK}{rank}" if rank else launch_id
-
-
-def split_member_id(name: str) -> tuple[str, int]:
-    """Returns the start, and the rank, of a process.
-
-    Example:
-        >>> split_member_id("t1-ab.r2")
-        ('t1-ab', 2)
-    """
-    launch_id, _, rank = name.partition(_RANK_MARK)
-    return launch_id, int(rank or 0)
-
-
 @dataclasses.dataclass(frozen=True)
 class Span:
     """When one start of a trial held its slots; it is kept when the process has ended."""
@@ -127,3 +104,27 @@ class Span:
 
     end_time: float | None = None
     """Seconds since the epoch, when the master knew of the end; None while it runs."""
+
+
+_MEMBER: Final = re.compile(r"(.+)\.r([1-9][0-9]*)")
+
+
+def member_name(launch_id: str, rank: int) -> str:
+    """Returns the name of one of the processes of a start.
+
+    Example:
+        >>> member_name("t3-1f", 0), member_name("t3-1f", 2)
+        ('t3-1f', 't3-1f.r2')
+    """
+    return f"{launch_id}.r{rank}" if rank else launch_id
+
+
+def split_member(name: str) -> tuple[str, int]:
+    """Returns the start that a process is of, and its number there.
+
+    Example:
+        >>> split_member("t3-1f.r2")
+        ('t3-1f', 2)
+    """
+    found = _MEMBER.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)

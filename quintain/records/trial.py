@@ -79,6 +79,29 @@ class TrialSpec(TrialOrder):
     tensorboard_dir: str = ""
     """Directory of event files that the trial writes itself; empty takes one in `scratch_dir`."""
 
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    members: tuple["Member", ...] = ()
+    """All processes of the trial by their rank; none if there is only this one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """Where one of the processes that train a trial together is reached by the others."""
+
+    node: str
+    """Its machine; empty for that of the master."""
+
+    host: str
+    """The address by which the machine reaches the master."""
+
+    outside: str
+    """The address of the machine in its network, where `host` is one of the machine itself."""
+
+    port: int
+    """The port that it keeps free for them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ProcessIdentity:

@@ -43,10 +43,10 @@ def describe(
             "exited_reason": _FINAL_CODES[exit_codes.ExitCode(code)].value,
             "reason": explain(ended),
         }
-    is_unknown = code is None and ended.signal is None
-    is_harmless = is_unknown or code in (
+    is_harmless = is_lost(ended) or code in (
         exit_codes.ExitCode.NOT_WANTED,
         exit_codes.ExitCode.LOST_MASTER,
+        exit_codes.ExitCode.LOST_MEMBER,
     )
     return {
         "kind": "failure",
@@ -61,6 +61,11 @@ def is_regular(ended: launcher_lib.ProcessExit) -> bool:
     return ended.exit_code == 0
 
 
+def is_lost(ended: launcher_lib.ProcessExit) -> bool:
+    """Whether it is not known how a process ended."""
+    return ended.exit_code is None and ended.signal is None
+
+
 def find_cause(live: entries.LiveRun) -> launcher_lib.ProcessExit:
     """Returns which exit says why the processes of a start have ended.
 
@@ -68,14 +73,14 @@ def find_cause(live: entries.LiveRun) -> launcher_lib.ProcessExit:
     regular one, for what is left of a trial is ended after it.
     """
     found = list(live.ended.values())
-    lost = [each for each in found if each.exit_code is None and each.signal is None]
+    lost = [each for each in found if is_lost(each)]
     failed = [each for each in found if not is_regular(each)]
     return (lost or failed or found)[0]
 
 
 def explain(ended: launcher_lib.ProcessExit) -> str:
     """Returns how a process ended, with its last lines."""
-    if ended.exit_code is None and ended.signal is None:
+    if is_lost(ended):
         text = ended.reason or "The process was lost; how it ended is not known."
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."

@@ -94,7 +94,7 @@ def _take_over(
     scratch = str(entries.scratch_dir(core.home, record))
     lost = []
     for rank, member in enumerate(record.members):
-        name, trial_id = run.member_id(record.launch_id, rank), record.trial_id
+        name, trial_id = run.member_name(record.launch_id, rank), record.trial_id
         was_started = member.identity is not None or member.node != node_lib.OWN
         if not was_started or not launcher.adopt(
             name, trial_id, member.identity, scratch, member.node
@@ -105,7 +105,7 @@ def _take_over(
     if entry is None:
         if is_there:
             for rank in range(len(record.members)):
-                launcher.kill(run.member_id(record.launch_id, rank))
+                launcher.kill(run.member_name(record.launch_id, rank))
         core.write(lambda session: scheduling.forget_run(core, session, record))
         return
     live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())

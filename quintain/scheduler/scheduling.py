@@ -105,7 +105,7 @@ class Scheduling:
     def _kill_members(self, live: entries.LiveRun) -> None:
         for rank in range(len(live.record.members)):
             if rank not in live.ended:
-                self._launcher.kill(run.member_id(live.record.launch_id, rank))
+                self._launcher.kill(run.member_name(live.record.launch_id, rank))
 
     # What happened.
 
@@ -148,7 +148,7 @@ class Scheduling:
 
     def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
         core = self._core
-        launch_id, rank = run.split_member_id(ended.launch_id)
+        launch_id, rank = run.split_member(ended.launch_id)
         live = core.runs.get(ended.trial_id)
         if live is None or live.record.launch_id != launch_id:
             core.write(lambda session: session.delete_run(launch_id))
@@ -164,7 +164,7 @@ class Scheduling:
             reason: Why.
         """
         record = live.record
-        name = run.member_id(record.launch_id, rank)
+        name = run.member_name(record.launch_id, rank)
         ended = launcher_lib.ProcessExit(name, record.trial_id, None, None, reason=reason)
         try:
             self._note_exit(live, rank, ended)
@@ -176,7 +176,7 @@ class Scheduling:
         live.ended.setdefault(rank, ended)
         if len(live.ended) == len(live.record.members):
             self._contain_exit(live, process_exits.find_cause(live))
-        elif not process_exits.is_regular(ended):
+        elif live.record.state is not run.RunState.ENDING or not process_exits.is_regular(ended):
             self._kill_members(live)
 
     def _contain_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
@@ -193,6 +193,9 @@ class Scheduling:
         """Notes that a process is gone, and what this means for its trial."""
         core, trial_id = self._core, live.record.trial_id
         entry = core.entry(live.record.experiment_id)
+        if live.exit_event is not None and process_exits.is_lost(ended) and live.record.others:
+            # What another process said of its end follows from the loss.
+            live.exit_event, live.is_exit_known = None, False
         event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
             log_policies.decide(event, entry, live, len(core.nodes.slots))

@@ -70,7 +70,9 @@ class Starting:
                 continue
             resources = entry.config.resources
             excluded = entry.machine_of(trial_id).excluded_slots
-            places = core.nodes.get_pool(entry.needs).find(resources.slots_per_trial, 1, excluded)
+            places = core.nodes.get_pool(entry.needs).find(
+                resources.slots_per_trial, resources.num_processes, excluded
+            )
             if places is None:
                 continue
             with core.containing(entry.id, f"while trial {trial_id} was started"):
@@ -161,7 +163,7 @@ class Starting:
             }
             launches.append(
                 launcher_lib.Launch(
-                    launch_id=run.member_id(launch_id, rank),
+                    launch_id=run.member_name(launch_id, rank),
                     trial_id=trial_id,
                     experiment_id=entry.id,
                     slots=slots,

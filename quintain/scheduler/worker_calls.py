@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from quintain import errors
 from quintain.records import checkpoint, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, workload_results
+from quintain.scheduler import entries, faults, rendezvous, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -74,13 +74,28 @@ class WorkerCalls:
             live = self._find(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
             if live.record.state is not run.RunState.ENDING:
-                record = dataclasses.replace(
-                    live.record, state=run.RunState.RUNNING, identity=identity
-                )
+                _, rank = run.split_member(identity.launch_id)
+                record = live.record.with_identity(rank, identity)
+                if rank == 0:
+                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
             return self._build_order(entry, live)
+
+    @_contained
+    def meet(
+        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Member
+    ) -> list[trial.Member] | None:
+        """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        with self._core.condition:
+            live = self._find(trial_id, launch_id)
+            directory = entries.scratch_dir(self._core.home, live.record)
+            return rendezvous.meet(directory, rank, size, member)
 
     def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)
@@ -308,7 +323,8 @@ class WorkerCalls:
                 session.add_logs([row])
                 session.save_run(record)
 
-            if entry.config.log_policies:
+            # Of several processes, one may only fail because the machine of another is lost.
+            if entry.config.log_policies or live.record.others:
                 core.write(write)
                 live.exit_event = event
             else:
@@ -318,9 +334,11 @@ class WorkerCalls:
 
     def _find(self, trial_id: int, launch_id: str) -> entries.LiveRun:
         live = self._core.runs.get(trial_id)
+        start, rank = run.split_member(launch_id)
         if (
             live is None
-            or live.record.launch_id != launch_id
+            or live.record.launch_id != start
+            or rank > len(live.record.others)
             or live.is_killed
             or live.record.experiment_id not in self._core.entries
         ):

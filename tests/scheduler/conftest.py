@@ -114,8 +114,8 @@ class FakeLauncher(launcher_lib.Launcher):
             self.fails -= 1
             raise errors.ClusterError("no process can be started")
         same = [name for name, each in self.alive.items() if each.trial_id == launch.trial_id]
-        launch_id, _ = run.split_member_id(launch.launch_id)
-        assert same == [run.member_id(launch_id, rank) for rank in range(launch.rank)]
+        launch_id, _ = run.split_member(launch.launch_id)
+        assert same == [run.member_name(launch_id, rank) for rank in range(launch.rank)]
         self.alive[launch.launch_id] = launch
         if launch.node:
             return None
