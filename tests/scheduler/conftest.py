@@ -104,14 +104,15 @@ class FakeLauncher(launcher_lib.Launcher):
         self.lines = []
         self.fails = 0
         self.refused = 0
+        self.refused_rank = None
         self.nodes = []
 
     @override
     def start(self, launch):
         if launch.experiment_id == self.refused:
             raise ValueError("embedded null byte")
-        if self.fails:
-            self.fails -= 1
+        if self.fails or launch.rank == self.refused_rank:
+            self.fails = max(self.fails - 1, 0)
             raise errors.ClusterError("no process can be started")
         same = [name for name, each in self.alive.items() if each.trial_id == launch.trial_id]
         launch_id, _ = run.split_member(launch.launch_id)
