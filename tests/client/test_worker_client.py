@@ -5,16 +5,13 @@ from quintain.client import address, connection, worker_client
 from quintain.records import codec, trial, workload
 
 TRAIN = workload.Workload(workload.WorkloadKind.TRAIN, 1, 7, number=3, num_batches=5)
-SPEC = trial.TrialSpec(
+SPEC = trial.TrialOrder(
     experiment_id=1,
     trial_id=7,
     experiment_config={"name": "x"},
     hparams={"lr": 0.1},
     seed=3,
-    model_dir="/m",
     entrypoint=None,
-    checkpoint_dir="/c",
-    scratch_dir="/s",
     slots=(0, 1),
 )
 
