@@ -21,6 +21,7 @@ from quintain.scheduler import (
     launch_tokens,
     metric_sending,
     recovery,
+    run_files,
     scheduling,
     usage_sampling,
     worker_calls,
@@ -48,6 +49,7 @@ class Master:
     Attributes:
         commands: Answers users.
         workers: Answers the processes of trials.
+        files: Gives them their files, and takes what they save.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Master:
         """
         self._core = core_lib.Core(store, home, slots)
         self.workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
+        self.files = run_files.RunFiles(self._core, self.workers)
         self._launcher = launcher
         self._processes = scheduling.Scheduling(
             self._core,
