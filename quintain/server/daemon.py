@@ -245,7 +245,13 @@ class MasterServer:
         feed = feed_lib.Feed(store, self._master.status)
         app = self._build_app(launch_key, feed)
         parts.enter_context(
-            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+            http_server.serve(
+                app,
+                listener.socket,
+                local_listener,
+                limits=http_server.find_limits(is_remote=listener.is_remote),
+                tls=listener.tls,
+            )
         )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
