@@ -17,7 +17,6 @@ has; what the master does not know is dropped.
 
 import dataclasses
 import enum
-import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -300,6 +299,12 @@ def check_versions(theirs: Versions) -> None:
         )
 
 
-@functools.cache
-def _find_adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
+def _find_adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
+    """Returns what checks and builds records of a kind; making one takes long."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)
+    found: pydantic.TypeAdapter[T] = _ADAPTERS[kind]
+    return found
+
+
+_ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {}
