@@ -31,6 +31,7 @@ from quintain.server.routes import (
     checkpoints,
     events,
     experiments,
+    files,
     runs,
     tables,
     tensorboard,
@@ -112,6 +113,7 @@ def build_app(
         refuse=responses.refuse,
         find_max_bytes=_find_max_bytes,
         max_held_bytes=_MAX_HELD_BYTES,
+        is_stream=files.is_stream,
     )
     app.add_middleware(
         access.TokenCheck,
@@ -130,6 +132,7 @@ def build_app(
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
         agent_routes.build_router(agents, is_stopping),
+        files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),
