@@ -9,6 +9,8 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
+| `QUINTAIN_RANK`, `QUINTAIN_SIZE` | number of this process among those of the trial, and how many |
+| `QUINTAIN_NODE`, `QUINTAIN_HOST` | its machine, and the address of that for others |
 """
 
 import dataclasses
@@ -16,7 +18,9 @@ import json
 import logging
 import os
 import pathlib
+import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
@@ -25,7 +29,8 @@ from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.client import worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
-from quintain.trials import workload_loop, workload_source
+from quintain.records import run as run_lib
+from quintain.trials import members, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +42,9 @@ RETRIES: Final = connection_lib.Retries(
 """An hour is long enough to repair a machine's master, and short enough to leave no orphans."""
 
 _WAIT_SECS: Final = 20.0
+_MEETING_PAUSE_SECS: Final = 0.1
+_OURS: Final = ("rank", "members", "scratch_dir", "tensorboard_dir")
+"""What of its trial a process knows better than the master."""
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
@@ -87,6 +95,12 @@ class Settings:
     launch_id: str
     """Name of this start."""
 
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    size: int = 1
+    """Processes of the trial."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
         """Reads the variables.
@@ -100,21 +114,26 @@ class Settings:
                     f"{name}: missing; a launcher sets it. Workers are not "
                     "started by hand, see `quintain experiment create`."
                 )
-        text = environment["QUINTAIN_TRIAL_ID"]
-        if not text.isdecimal():
-            raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
+        numbers = {"QUINTAIN_TRIAL_ID": 0, "QUINTAIN_RANK": 0, "QUINTAIN_SIZE": 1}
+        for name in numbers:
+            text = environment.get(name, "")
+            if text and not text.isdecimal():
+                raise errors.ConfigError(f"{name}: got {text!r}, expected a number.")
+            numbers[name] = int(text or numbers[name])
         return cls(
             address_lib.Address(
                 environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
             ),
-            int(text),
+            numbers["QUINTAIN_TRIAL_ID"],
             environment["QUINTAIN_LAUNCH_ID"],
+            numbers["QUINTAIN_RANK"],
+            numbers["QUINTAIN_SIZE"],
         )
 
     def find_identity(self) -> trial.ProcessIdentity:
         """Returns the identity of this process, the same that the launcher has."""
         pid = os.getpid()
-        found = process_identity.find(pid, self.launch_id)
+        found = process_identity.find(pid, run_lib.member_name(self.launch_id, self.rank))
         if found is None:
             raise errors.ClusterError(f"The system does not know process {pid}, which is this one.")
         return found
@@ -138,6 +157,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         )
         self._spool_path: pathlib.Path | None = None
         self._is_lost = False
+        self._port: socket.socket | None = None
+        self._spec: trial.TrialSpec | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -153,6 +174,9 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         spec = self._call(self._start_run)
         _limit_threads(spec.num_threads)
+        if self._settings.size > 1:
+            spec = self._meet(spec)
+        self._spec = spec
         directory = pathlib.Path(spec.scratch_dir)
         directory.mkdir(parents=True, exist_ok=True)
         self._spool_path = directory / f"{self._settings.launch_id}.spool"
@@ -168,7 +192,11 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             MasterUnreachableError: If the master is away for too long.
         """
         uuid = pathlib.Path(checkpoint).name
-        return self._call_again(lambda: self._calls.report_damage(uuid, damage))
+        older = self._call_again(lambda: self._calls.report_damage(uuid, damage))
+        if self._spec is None:
+            return older
+        ours = {name: getattr(self._spec, name) for name in _OURS}
+        return dataclasses.replace(older, **ours)
 
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
@@ -201,6 +229,22 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Tells why the process ends. A master that was away for too long is not told."""
         if not self._is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def _meet(self, spec: trial.TrialSpec) -> trial.TrialSpec:
+        """Returns a trial with its processes, when all of them are there."""
+        settings = self._settings
+        self._port = members.hold_port()
+        port = self._port.getsockname()[1]
+        own = members.find_own(settings.address.url, port, os.environ)
+        while (
+            found := self._call_again(lambda: self._calls.meet(settings.rank, settings.size, own))
+        ) is None:
+            time.sleep(_MEETING_PAUSE_SECS)
+        together = dataclasses.replace(spec, rank=settings.rank, members=tuple(found))
+        if not settings.rank:
+            return together
+        scratch = str(pathlib.Path(spec.scratch_dir, f"rank-{settings.rank}"))
+        return dataclasses.replace(together, scratch_dir=scratch, tensorboard_dir="")
 
     def _start_run(self) -> trial.TrialSpec:
         try:
