@@ -26,7 +26,7 @@ def configure(spec: trial.TrialSpec) -> None:
     Raises:
         ConfigError: If a machine has no address for the others.
     """
-    os.environ["TF_CONFIG"] = members.tf_config(spec.members, spec.rank)
+    os.environ["TF_CONFIG"] = members.tf_config(spec.peers, spec.rank)
 
 
 @contextlib.contextmanager
@@ -86,8 +86,7 @@ class GangSource(workload_source.WorkloadSource):
         Raises:
             ClusterError: If not: one of them found it damaged, and told the master.
         """
-        own = spec.latest_checkpoint and pathlib.Path(spec.latest_checkpoint).name
-        found = self._distributed.allgather(own)
+        found = self._distributed.allgather(spec.checkpoint)
         if any(each != found[0] for each in found):
             raise errors.ClusterError(
                 "The processes of this trial begin with different checkpoints, as some found the "
@@ -98,6 +97,11 @@ class GangSource(workload_source.WorkloadSource):
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial."""
         return self._source.start()
+
+    @override
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns a directory of this machine with the checkpoint that the trial goes on from."""
+        return self._source.fetch_checkpoint(spec)
 
     @override
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:

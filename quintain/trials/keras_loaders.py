@@ -16,10 +16,10 @@ _VALIDATION = "build_validation_data_loader"
 class Loaders:
     """Calls the user's methods for data.
 
-    Where several processes train the trial, each reads all training data, and takes its part of each
-    batch, so that a step sees the very batch that a single process would. Of the validation data it
-    takes whole batches, each of which only one process has. Data that the user's code has divided
-    itself are left as they are.
+    Where several processes train the trial, each reads all training data, and takes its part of
+    each batch, so that a step sees the very batch that a single process would. Of the validation
+    data it takes whole batches, each of which only one process has. Data that the user's code has
+    divided itself are left as they are.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ def hold_port() -> socket.socket:
     return held
 
 
-def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Member:
+def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Peer:
     """Returns where this process is reached.
 
     Args:
@@ -38,10 +38,10 @@ def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Me
     given = environment.get(HOST_VARIABLE)
     host = given or _find_source(urllib.parse.urlsplit(master).hostname or _LOOPBACK)
     outside = _find_source(_ELSEWHERE) if _is_loopback(host) else host
-    return trial.Member(environment.get("QUINTAIN_NODE", ""), host, outside, port)
+    return trial.Peer(environment.get("QUINTAIN_NODE", ""), host, outside, port)
 
 
-def list_addresses(members: Sequence[trial.Member]) -> list[str]:
+def list_addresses(members: Sequence[trial.Peer]) -> list[str]:
     """Returns `host:port` of all processes, by rank.
 
     On one machine they talk over its loopback interface. So they do where all reach the master by
@@ -65,7 +65,7 @@ def list_addresses(members: Sequence[trial.Member]) -> list[str]:
     return [_join(host, member.port) for host, member in zip(hosts, members, strict=True)]
 
 
-def tf_config(members: Sequence[trial.Member], rank: int) -> str:
+def tf_config(members: Sequence[trial.Peer], rank: int) -> str:
     """Returns the value of `TF_CONFIG` for one of the processes."""
     task = {"type": "worker", "index": rank}
     return json.dumps({"cluster": {"worker": list_addresses(members)}, "task": task})

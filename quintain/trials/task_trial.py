@@ -234,7 +234,7 @@ class TaskTrialController(base_trial.TrialController):
         spec = context.spec
         params = build_params(spec.experiment_config, spec.hparams, spec.model_dir)
         params = params.replace(runtime={"seed": spec.seed})
-        if spec.members:
+        if spec.peers:
             params = params.replace(runtime=_find_gang_runtime(params.runtime))
         params.lock()
         self._params = params
@@ -242,7 +242,7 @@ class TaskTrialController(base_trial.TrialController):
         self._contexts = contextlib.ExitStack()
         runtime_environment.prepare(params.runtime)
         strategy = distribution.build_strategy(params.runtime)
-        if spec.members:
+        if spec.peers:
             gang.connect(context, strategy)
         self._contexts.enter_context(distribution.precision(params.runtime))
         keras.utils.set_random_seed(spec.seed)

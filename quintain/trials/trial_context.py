@@ -111,7 +111,7 @@ class TrialContext:
             functions: Functions of the user's module.
         """
         self.spec = spec
-        nodes = [each.node for each in spec.members] or [""]
+        nodes = [each.node for each in spec.peers] or [""]
         self.distributed = distributed_context.DistributedContext(spec.rank, nodes)
         self.experimental = ExperimentalContext(self)
         self.functions = dict(functions or {})

@@ -11,6 +11,8 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_LAUNCH_ID` | name of this start |
 | `QUINTAIN_RANK`, `QUINTAIN_SIZE` | number of this process among those of the trial, and how many |
 | `QUINTAIN_NODE`, `QUINTAIN_HOST` | its machine, and the address of that for others |
+
+Those of `trial_files` say where files are.
 """
 
 import dataclasses
@@ -30,7 +32,7 @@ from quintain.client import connection as connection_lib
 from quintain.client import worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.records import run as run_lib
-from quintain.trials import members, workload_loop, workload_source
+from quintain.trials import members, trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +45,6 @@ RETRIES: Final = connection_lib.Retries(
 
 _WAIT_SECS: Final = 20.0
 _MEETING_PAUSE_SECS: Final = 0.1
-_OURS: Final = ("rank", "members", "scratch_dir", "tensorboard_dir")
-"""What of its trial a process knows better than the master."""
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
@@ -95,6 +95,9 @@ class Settings:
     launch_id: str
     """Name of this start."""
 
+    machine: trial_files.Machine
+    """Where files are on this machine."""
+
     rank: int = 0
     """Number of this process among those of the trial."""
 
@@ -126,6 +129,7 @@ class Settings:
             ),
             numbers["QUINTAIN_TRIAL_ID"],
             environment["QUINTAIN_LAUNCH_ID"],
+            trial_files.Machine.from_environment(environment),
             numbers["QUINTAIN_RANK"],
             numbers["QUINTAIN_SIZE"],
         )
@@ -155,10 +159,11 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._spool_path: pathlib.Path | None = None
+        self._files = trial_files.TrialFiles(settings.machine)
+        self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
         self._port: socket.socket | None = None
-        self._spec: trial.TrialSpec | None = None
+        self._peers: tuple[trial.Peer, ...] = ()
 
     @property
     def is_lost(self) -> bool:
@@ -172,16 +177,17 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        spec = self._call(self._start_run)
-        _limit_threads(spec.num_threads)
+        order = self._call(self._start_run)
+        _limit_threads(order.num_threads)
+        self._spool_path.parent.mkdir(parents=True, exist_ok=True)
         if self._settings.size > 1:
-            spec = self._meet(spec)
-        self._spec = spec
-        directory = pathlib.Path(spec.scratch_dir)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._spool_path = directory / f"{self._settings.launch_id}.spool"
+            self._meet()
         self._send_spooled(self._spool_path)
-        return spec
+        return self._resolve(order)
+
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns a directory of this machine with the checkpoint that the trial goes on from."""
+        return self._files.fetch_checkpoint(spec)
 
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
@@ -191,12 +197,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        uuid = pathlib.Path(checkpoint).name
-        older = self._call_again(lambda: self._calls.report_damage(uuid, damage))
-        if self._spec is None:
-            return older
-        ours = {name: getattr(self._spec, name) for name in _OURS}
-        return dataclasses.replace(older, **ours)
+        order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
+        return self._resolve(order)
 
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
@@ -217,12 +219,11 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
-        if self._spool_path is not None:
-            durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
+        durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
             self._call_again(lambda: self._calls.report(result))
         finally:
-            if self._spool_path is not None and not self._is_lost:
+            if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
@@ -230,8 +231,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         if not self._is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
 
-    def _meet(self, spec: trial.TrialSpec) -> trial.TrialSpec:
-        """Returns a trial with its processes, when all of them are there."""
+    def _meet(self) -> None:
+        """Waits until all processes of the trial are there, and notes where."""
         settings = self._settings
         self._port = members.hold_port()
         port = self._port.getsockname()[1]
@@ -240,13 +241,18 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             found := self._call_again(lambda: self._calls.meet(settings.rank, settings.size, own))
         ) is None:
             time.sleep(_MEETING_PAUSE_SECS)
-        together = dataclasses.replace(spec, rank=settings.rank, members=tuple(found))
-        if not settings.rank:
-            return together
-        scratch = str(pathlib.Path(spec.scratch_dir, f"rank-{settings.rank}"))
-        return dataclasses.replace(together, scratch_dir=scratch, tensorboard_dir="")
+        self._peers = tuple(found)
 
-    def _start_run(self) -> trial.TrialSpec:
+    def _resolve(self, order: trial.TrialOrder) -> trial.TrialSpec:
+        """Returns an order with what this process knows itself."""
+        rank = self._settings.rank
+        spec = dataclasses.replace(self._files.resolve(order), rank=rank, peers=self._peers)
+        if not rank:
+            return spec
+        scratch = str(pathlib.Path(spec.scratch_dir, f"rank-{rank}"))
+        return dataclasses.replace(spec, scratch_dir=scratch, tensorboard_dir="")
+
+    def _start_run(self) -> trial.TrialOrder:
         try:
             return self._calls.start_run(self._settings.find_identity())
         except errors.NotFoundError as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quintain import errors, user_errors
-from quintain.records import checkpoint_manifest, exit_codes, trial, workload
+from quintain.records import exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
     batch_profile,
@@ -51,7 +51,7 @@ def run(source: workload_source.WorkloadSource) -> int:
         with contextlib.ExitStack() as stack:
             controller = build_controller(spec, stack)
             stack.callback(controller.close)
-            if spec.members:
+            if spec.peers:
                 source = _join(source, spec, controller)
             with controller.naming_files():
                 _Loop(spec, controller, source).run()
@@ -77,7 +77,7 @@ def run(source: workload_source.WorkloadSource) -> int:
         source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
-        if spec.members and _import_gang().is_lost(error):
+        if spec.peers and _import_gang().is_lost(error):
             _print(f"Another process of this trial can't be reached any more: {error}")
             _import_gang().await_cause()
             return exit_codes.ExitCode.LOST_MEMBER
@@ -109,14 +109,16 @@ def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -
         TrialError: If none is whole: starting the trial again is no use.
         CheckpointError: If the storage can't be read.
     """
-    while spec.latest_checkpoint:
-        directory = pathlib.Path(spec.latest_checkpoint)
-        damage = checkpoint_manifest.find_damage(directory, spec.checkpoint_files)
-        if damage is None:
-            break
-        _print(f"Checkpoint {directory} is damaged: {damage}.")
+    while spec.checkpoint:
         try:
-            spec = source.report_damage(spec.latest_checkpoint, damage)
+            directory = source.fetch_checkpoint(spec)
+        except errors.DamagedCheckpointError as error:
+            damage = error.damage
+        else:
+            return dataclasses.replace(spec, latest_checkpoint=str(directory))
+        _print(f"Checkpoint {spec.checkpoint} is damaged: {damage}.")
+        try:
+            spec = source.report_damage(spec.checkpoint, damage)
         except errors.CheckpointError as error:
             raise errors.TrialError(str(error)) from error
     return spec
@@ -152,7 +154,7 @@ def build_controller(
     """
     context = trial_context.TrialContext(spec)
     is_registered = (spec.entrypoint or "").startswith(trial_loader.EXPERIMENT_PREFIX)
-    if spec.members:
+    if spec.peers:
         gang = _import_gang()
         gang.configure(spec)
         if not is_registered:  # Those build it themselves, as their settings say.
@@ -163,9 +165,9 @@ def build_controller(
     loaded = trial_loader.load_trial(
         spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
     )
-    if spec.members and loaded.controller_module not in trial_loader.GANG_MODULES:
+    if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
         raise errors.TrialError(
-            f"resources.processes_per_trial: got {len(spec.members)}, but "
+            f"resources.processes_per_trial: got {len(spec.peers)}, but "
             f"{loaded.trial_class.__name__} is trained by one process; leave it out."
         )
     context.functions.update(loaded.functions)
