@@ -111,9 +111,9 @@ class Launcher(abc.ABC):
             node: `node` of the launch.
 
         Returns:
-            True for a process of a machine that has not called yet: if it does not come back, `poll`
-            reports the exit. False if the process is not alive and nothing is known about its end. `poll` does not
-            report it then; the lines that it wrote are still read.
+            True for a process of a machine that has not called yet: if it does not come back,
+            `poll` reports the exit. False if the process is not alive and nothing is known about
+            its end. `poll` does not report it then; the lines that it wrote are still read.
         """
 
     @abc.abstractmethod
@@ -123,6 +123,13 @@ class Launcher(abc.ABC):
         They are asked by SIGTERM and forced by SIGKILL after a grace, which `poll` watches. The
         exit is reported by `poll`. A name that is not known (any more) is no error.
         """
+
+    def forget(self, launch_id: str) -> None:
+        """Says that the exit which `poll` reported is kept, and need not be reported again.
+
+        Without this, the launcher of a restarted master reports it once more if it is adopted.
+        """
+        del launch_id
 
     @abc.abstractmethod
     def poll(self) -> list[ProcessExit]:
@@ -144,6 +151,11 @@ class Launcher(abc.ABC):
             kill: Whether to end all processes and wait for that; else they go on, and another
                 launcher can adopt them.
         """
+
+    def read_usage(self) -> dict[str, dict[str, float]]:
+        """Returns what processes of other machines use, by launch, where it was told since the last
+        call; see `usage_meter`."""
+        return {}
 
     def list_nodes(self) -> list[node_lib.Node]:
         """Returns the machines, beside that of the master, on which it starts processes now."""

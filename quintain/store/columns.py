@@ -22,6 +22,7 @@ from quintain.records import (
     experiment,
     log,
     metric,
+    node,
     run,
     sent_metrics,
     trial,
@@ -39,10 +40,11 @@ TABLES: Final[dict[type[Any], str]] = {
     change.Change: "changes",
     deletion.Deletion: "deletions",
     sent_metrics.SentMetrics: "sent_metrics",
+    node.KnownNode: "nodes",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0006"
+REVISION: Final = "0007"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

@@ -155,6 +155,8 @@ RUNS: Final = sa.Table(
     sa.Column("state", _text(32), nullable=False),
     sa.Column("identity", sa.Text),
     sa.Column("start_time", sa.Double, nullable=False),
+    sa.Column("node", sa.Text, nullable=False, server_default=""),
+    sa.Column("others", sa.Text, nullable=False, server_default="[]"),
 )
 
 SPANS: Final = sa.Table(
@@ -188,6 +190,15 @@ SENT_METRICS: Final = sa.Table(
     sa.Column("logger", _text(128), primary_key=True),
     sa.Column("cursor", sa.Text, nullable=False),
     sa.Column("is_closed", sa.Boolean, nullable=False),
+)
+
+NODES: Final = sa.Table(
+    "nodes",
+    METADATA,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("slots", sa.Text, nullable=False),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("is_drained", sa.Boolean, nullable=False),
 )
 
 HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", _text(64), primary_key=True))
