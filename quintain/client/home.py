@@ -137,6 +137,11 @@ class Home:
         ]
 
 
+def find_event_dir(model_dir: pathlib.Path | str, trial_id: int) -> pathlib.Path:
+    """Returns the directory of the event files that a trial writes itself, beside its code."""
+    return pathlib.Path(model_dir).parent / TENSORBOARD / str(trial_id)
+
+
 def _make_private(directory: pathlib.Path) -> None:
     """Makes a directory for this user only, if it is not there, whatever the umask."""
     if not directory.is_dir():

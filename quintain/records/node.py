@@ -18,11 +18,12 @@ class NodeState(enum.StrEnum):
     """Trials are started on it."""
 
     DRAINING = "DRAINING"
-    """It is about to leave, or a user wants it empty: its trials save themselves and go on elsewhere,
-    and none is started on it."""
+    """It is about to leave, or a user wants it empty: its trials save themselves and go on
+    elsewhere, and none is started on it."""
 
     LOST = "LOST"
-    """Nothing was heard of it for too long: its trials go on elsewhere from their last checkpoints."""
+    """Nothing was heard of it for too long: its trials go on elsewhere, from their last
+    checkpoints."""
 
 
 @dataclasses.dataclass(frozen=True)

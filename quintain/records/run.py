@@ -2,6 +2,8 @@
 
 import dataclasses
 import enum
+import re
+from typing import Final
 
 from quintain.records import trial
 
@@ -66,3 +68,27 @@ class Span:
 
     end_time: float | None = None
     """Seconds since the epoch, when the master knew of the end; None while it runs."""
+
+
+_MEMBER: Final = re.compile(r"(.+)\.r([1-9][0-9]*)")
+
+
+def member_name(launch_id: str, rank: int) -> str:
+    """Returns the name of one of the processes of a start.
+
+    Example:
+        >>> member_name("t3-1f", 0), member_name("t3-1f", 2)
+        ('t3-1f', 't3-1f.r2')
+    """
+    return f"{launch_id}.r{rank}" if rank else launch_id
+
+
+def split_member(name: str) -> tuple[str, int]:
+    """Returns the start that a process is of, and its number there.
+
+    Example:
+        >>> split_member("t3-1f.r2")
+        ('t3-1f', 2)
+    """
+    found = _MEMBER.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)

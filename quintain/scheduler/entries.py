@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from quintain.client import home as home_lib
 from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, trial_machine
@@ -52,6 +51,9 @@ class LiveRun:
 
     kill_reason: str = ""
     """Why it was killed, if that is a failure of the trial."""
+
+    member_identities: dict[int, trial.ProcessIdentity] = dataclasses.field(default_factory=dict)
+    """Its further processes by their rank, as they told themselves."""
 
 
 @dataclasses.dataclass
@@ -226,8 +228,3 @@ def load_entry(
 def scratch_dir(home: pathlib.Path, record: run.Run) -> pathlib.Path:
     """Returns the directory for files of a process that nobody else needs."""
     return home / "scratch" / str(record.experiment_id) / record.launch_id
-
-
-def tensorboard_dir(record: experiment.Experiment, trial_id: int) -> pathlib.Path:
-    """Returns the directory of the event files that a trial writes itself, beside the code."""
-    return pathlib.Path(record.model_dir).parent / home_lib.TENSORBOARD / str(trial_id)

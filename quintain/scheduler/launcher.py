@@ -111,9 +111,9 @@ class Launcher(abc.ABC):
             node: `node` of the launch.
 
         Returns:
-            True for a process of a machine that has not called yet: if it does not come back, `poll`
-            reports the exit. False if the process is not alive and nothing is known about its end. `poll` does not
-            report it then; the lines that it wrote are still read.
+            True for a process of a machine that has not called yet: if it does not come back,
+            `poll` reports the exit. False if the process is not alive and nothing is known about
+            its end. `poll` does not report it then; the lines that it wrote are still read.
         """
 
     @abc.abstractmethod

@@ -49,6 +49,7 @@ def describe(
     is_harmless = is_unknown or code in (
         exit_codes.ExitCode.NOT_WANTED,
         exit_codes.ExitCode.LOST_MASTER,
+        exit_codes.ExitCode.LOST_MEMBER,
     )
     return {
         "kind": "failure",

@@ -281,7 +281,11 @@ class ProcessLauncher(launcher.Launcher):
         request = supervisor.StartRequest(
             launch_id=launch.launch_id,
             scratch_dir=launch.scratch_dir,
-            environment=launch.environment | launch_environment.from_slots(launch.slots),
+            environment={
+                **launch.environment,
+                **launch_environment.from_slots(launch.slots),
+                "QUINTAIN_SCRATCH": launch.scratch_dir,
+            },
             entry_point=f"{self._worker}:main",
             command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
         )

@@ -320,6 +320,7 @@ class Scheduling:
         environment = {
             **entry.config.environment.as_mapping(has_gpu=has_gpu),
             "QUINTAIN_MASTER": self._address,
+            "QUINTAIN_MASTER_HOME": str(self._core.home),
             "QUINTAIN_TOKEN": self._launch_key.build_token(trial_id, launch_id),
             "QUINTAIN_TRIAL_ID": str(trial_id),
             "QUINTAIN_LAUNCH_ID": launch_id,

@@ -9,6 +9,8 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
+
+Those of `trial_files` say where files are.
 """
 
 import dataclasses
@@ -25,7 +27,7 @@ from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.client import worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
-from quintain.trials import workload_loop, workload_source
+from quintain.trials import trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +89,9 @@ class Settings:
     launch_id: str
     """Name of this start."""
 
+    machine: trial_files.Machine
+    """Where files are on this machine."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
         """Reads the variables.
@@ -109,6 +114,7 @@ class Settings:
             ),
             int(text),
             environment["QUINTAIN_LAUNCH_ID"],
+            trial_files.Machine.from_environment(environment),
         )
 
     def find_identity(self) -> trial.ProcessIdentity:
@@ -136,7 +142,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._spool_path: pathlib.Path | None = None
+        self._files = trial_files.TrialFiles(settings.machine)
+        self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
 
     @property
@@ -151,13 +158,15 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        spec = self._call(self._start_run)
-        _limit_threads(spec.num_threads)
-        directory = pathlib.Path(spec.scratch_dir)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._spool_path = directory / f"{self._settings.launch_id}.spool"
+        order = self._call(self._start_run)
+        _limit_threads(order.num_threads)
+        self._spool_path.parent.mkdir(parents=True, exist_ok=True)
         self._send_spooled(self._spool_path)
-        return spec
+        return self._files.resolve(order)
+
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns a directory of this machine with the checkpoint that the trial goes on from."""
+        return self._files.fetch_checkpoint(spec)
 
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
@@ -167,8 +176,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        uuid = pathlib.Path(checkpoint).name
-        return self._call_again(lambda: self._calls.report_damage(uuid, damage))
+        order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
+        return self._files.resolve(order)
 
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
@@ -189,12 +198,11 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
-        if self._spool_path is not None:
-            durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
+        durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
             self._call_again(lambda: self._calls.report(result))
         finally:
-            if self._spool_path is not None and not self._is_lost:
+            if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
@@ -202,7 +210,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         if not self._is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
 
-    def _start_run(self) -> trial.TrialSpec:
+    def _start_run(self) -> trial.TrialOrder:
         try:
             return self._calls.start_run(self._settings.find_identity())
         except errors.NotFoundError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quintain import errors, user_errors
-from quintain.records import checkpoint_manifest, exit_codes, trial, workload
+from quintain.records import exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
     batch_profile,
@@ -102,14 +102,16 @@ def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -
         TrialError: If none is whole: starting the trial again is no use.
         CheckpointError: If the storage can't be read.
     """
-    while spec.latest_checkpoint:
-        directory = pathlib.Path(spec.latest_checkpoint)
-        damage = checkpoint_manifest.find_damage(directory, spec.checkpoint_files)
-        if damage is None:
-            break
-        _print(f"Checkpoint {directory} is damaged: {damage}.")
+    while spec.checkpoint:
         try:
-            spec = source.report_damage(spec.latest_checkpoint, damage)
+            directory = source.fetch_checkpoint(spec)
+        except errors.DamagedCheckpointError as error:
+            damage = error.damage
+        else:
+            return dataclasses.replace(spec, latest_checkpoint=str(directory))
+        _print(f"Checkpoint {spec.checkpoint} is damaged: {damage}.")
+        try:
+            spec = source.report_damage(spec.checkpoint, damage)
         except errors.CheckpointError as error:
             raise errors.TrialError(str(error)) from error
     return spec

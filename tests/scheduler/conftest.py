@@ -172,9 +172,9 @@ class Workers:
         if launch_id not in self.specs:
             identity = trial.ProcessIdentity(1, 1.0, launch_id)
             spec = self.master.workers.start_run(launch.trial_id, identity)
-            while spec.latest_checkpoint and self.find_damage(spec):
-                uuid = pathlib.Path(spec.latest_checkpoint).name
-                spec = self.master.workers.report_damage(launch.trial_id, launch_id, uuid, "cut")
+            while spec.checkpoint and self.find_damage(spec):
+                damaged = (launch.trial_id, launch_id, spec.checkpoint, "cut")
+                spec = self.master.workers.report_damage(*damaged)
             self.specs[launch_id] = spec
         work = self.master.workers.next_workload(launch.trial_id, launch_id, 0.0)
         if work is None:
