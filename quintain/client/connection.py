@@ -1,7 +1,8 @@
 """A connection to a master: JSON over HTTP that survives the master's restarts.
 
 A master on this machine is reached by a Unix socket in its home directory, so that what is sent,
-tokens above all, reaches nobody else; see `unix_sockets`.
+tokens above all, reaches nobody else; see `unix_sockets`. On another one it is reached over TLS,
+and shows its certificate before anything is sent; see `tls_pools`.
 
 One `Connection` keeps its TCP connections open between requests, and may be used by several
 threads. What the master refuses is raised here as the error that was raised there.
@@ -20,7 +21,7 @@ import urllib3
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import unix_sockets
+from quintain.client import tls_pools, unix_sockets
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
 _UNIX: Final = "unix:"
+_TLS: Final = "https://"
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -91,7 +93,7 @@ class Connection:
         self._timeout_secs = timeout_secs
         self._find_master = find_master
         self._pool = urllib3.PoolManager(maxsize=_NUM_OPEN_CONNECTIONS, retries=False)
-        self._socket_pools: dict[str, unix_sockets.SocketPool] = {}
+        self._pools: dict[tuple[str, str], urllib3.HTTPConnectionPool] = {}
 
     @property
     def address(self) -> address_lib.Address:
@@ -176,7 +178,7 @@ class Connection:
         try:
             response = self._send("GET", path, None, query, timeout_secs, is_stream=True)
             try:
-                if response.status >= 400:
+                if response.status >= 300:
                     _read_answer(response.status, response.read())
                 rest = b""
                 # Blocks until something came, not until a buffer is full.
@@ -208,7 +210,7 @@ class Connection:
         try:
             response = self._send("GET", path, None, None, timeout_secs, is_stream=True)
             try:
-                if response.status >= 400:
+                if response.status >= 300:
                     _read_answer(response.status, response.read())
                 for piece in response.stream(_PIECE_BYTES):
                     file.write(piece)
@@ -222,9 +224,9 @@ class Connection:
     def close(self) -> None:
         """Closes the connections."""
         self._pool.clear()
-        for pool in self._socket_pools.values():
+        for pool in self._pools.values():
             pool.close()
-        self._socket_pools.clear()
+        self._pools.clear()
 
     def __enter__(self) -> "Connection":
         return self
@@ -249,7 +251,7 @@ class Connection:
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
-        pool, url = self._find_pool(self._address.url, path)
+        pool, url = self._find_pool(self._address, path)
         if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
             url += "?" + urllib.parse.urlencode(fields)
         return pool.request(
@@ -261,19 +263,31 @@ class Connection:
                 connect=5.0, read=self._timeout_secs if timeout_secs is None else timeout_secs
             ),
             preload_content=not is_stream,
+            # A token goes to the master only, wherever an answer points to.
+            redirect=False,
         )
 
     def _find_pool(
-        self, address: str, path: str
-    ) -> tuple[urllib3.PoolManager | unix_sockets.SocketPool, str]:
-        """Returns the pool of connections to an address, and what to ask it for."""
-        if not address.startswith(_UNIX):
-            return self._pool, address.rstrip("/") + path
-        if address not in self._socket_pools:
-            self._socket_pools[address] = unix_sockets.SocketPool(
-                pathlib.Path(address.removeprefix(_UNIX)), maxsize=_NUM_OPEN_CONNECTIONS
-            )
-        return self._socket_pools[address], path
+        self, address: address_lib.Address, path: str
+    ) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str]:
+        """Returns the pool of connections to an address, and what to ask it for.
+
+        Raises:
+            ConfigError: If the address can't show the certificate that is expected of it.
+        """
+        if address.url.startswith(_TLS):
+            path = urllib.parse.urlsplit(address.url).path.rstrip("/") + path
+        elif not address.url.startswith(_UNIX):
+            if address.fingerprint:
+                raise errors.ConfigError(
+                    f"{address.url}: shows no certificate, but one is expected (fingerprint "
+                    f"{address.fingerprint}); the address of such a master begins with https://."
+                )
+            return self._pool, address.url.rstrip("/") + path
+        key = address.url, address.fingerprint
+        if key not in self._pools:
+            self._pools[key] = _build_pool(address)
+        return self._pools[key], path
 
     def _relocate(self) -> address_lib.Address:
         found = None if self._find_master is None else self._find_master()
@@ -281,6 +295,13 @@ class Connection:
             logger.info("The master is at %s now.", found.url)
             self._address = found
         return self._address
+
+
+def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
+    if address.url.startswith(_TLS):
+        return tls_pools.TlsPool(address.url, address.fingerprint, maxsize=_NUM_OPEN_CONNECTIONS)
+    path = pathlib.Path(address.url.removeprefix(_UNIX))
+    return unix_sockets.SocketPool(path, maxsize=_NUM_OPEN_CONNECTIONS)
 
 
 class _Attempts:
@@ -335,7 +356,7 @@ def _explain(cause: Exception) -> str:
 
 
 def _read_answer(status: int, data: bytes) -> Any:
-    if status < 400:
+    if status < 300:
         return json.loads(data) if data else None
     text = data.decode("utf-8", "replace")
     try:

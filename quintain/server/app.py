@@ -15,6 +15,7 @@ from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
 from quintain.client import home as home_lib
+from quintain.client import token_files
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
@@ -114,10 +115,12 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
+        agent_token=token_files.KnownToken(home.agent_token),
+        user_token=token_files.KnownToken(home.user_token),
     )
     app.add_middleware(page_files.Page, sign_in=sign_in)
     app.add_middleware(compression.Compression, types=_COMPRESSED)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
