@@ -39,26 +39,30 @@ class RayAgent:
 
     Args:
         settings: `ray_messages.Settings` as plain data.
+        home_id: Name of the master's home.
         name: Name of the node.
 
     Raises:
         ClusterError: If another version of this package is installed here.
     """
 
-    def __init__(self, settings: Mapping[str, Any], name: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], home_id: str, name: str) -> None:
         self._settings = ray_messages.Settings(**settings)
         _check_version(self._settings)
         self._ray = importlib.import_module("ray")
         self._agent_settings = self._find_settings(name)
         self._raylet = os.getppid()
         ray_environment.clean(os.environ, ray_environment.read_raylet(self._raylet))
-        self._directory = agent_directory.AgentDirectory(_find_directory(self._settings, name))
+        self._directory = agent_directory.AgentDirectory(
+            _find_directory(self._settings.directory, home_id, name)
+        )
         self._address: address_lib.Address | None = None
         self._agent: agent_lib.NodeAgent | None = None
         self._thread: threading.Thread | None = None
         self._problem = self._drain_reason = ""
         # It is held until the process ends, so that there never are two agents of a node.
-        contextlib.ExitStack().enter_context(self._directory.hold())
+        self._hold = contextlib.ExitStack()
+        self._hold.enter_context(self._directory.hold())
         threading.Thread(target=self._watch, name="quintain-watch", daemon=True).start()
         if (found := self._read_address()) is not None:
             self._begin(found)
@@ -125,7 +129,7 @@ class RayAgent:
 
     def _end(self) -> None:
         if self._agent is not None and self._thread is not None:
-            self._agent.end()
+            self._agent.stop()
             self._thread.join()
         self._agent = self._thread = None
 
@@ -149,7 +153,7 @@ class RayAgent:
         state = importlib.import_module("ray._private.state").state
         while not waiting.wait(_LOOK_SECS):
             if os.getppid() != self._raylet:
-                self._drain("Ray's process of the node has ended.")
+                self._drain(ray_messages.RAY_IS_GONE)
                 if self._thread is not None:
                     self._thread.join()
                 os._exit(0)
@@ -176,7 +180,7 @@ def _check_version(settings: ray_messages.Settings) -> None:
         )
 
 
-def _find_directory(settings: ray_messages.Settings, name: str) -> pathlib.Path:
-    if not settings.directory:
-        return agent_directory.find_default(f"{settings.home_id}-{name}")
-    return pathlib.Path(settings.directory).expanduser() / settings.home_id / name
+def _find_directory(directory: str, home_id: str, name: str) -> pathlib.Path:
+    if not directory:
+        return agent_directory.find_default(f"{home_id}-{name}")
+    return pathlib.Path(directory).expanduser() / home_id / name

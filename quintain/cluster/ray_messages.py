@@ -6,8 +6,8 @@ one line of JSON; secrets travel through the pipe only, never by a command line 
 
 | to the watcher | |
 |---|---|
-| first line | `Settings`, of the cluster and its agents |
-| `{"kind": "join", "url": ..., "token": ..., "fingerprint": ...}` | where agents find the master |
+| `{"kind": "settings", ...}` | `Settings`; the first line |
+| `{"kind": "join", "home_id": ..., ...}` | whose agents, and the `Address` at which they find it |
 | `{"kind": "leave", "names": [...]}` | agents that are to end, and to give back what they hold |
 | `{"kind": "demand", "slots": n}` | slots that trials wait for |
 
@@ -24,8 +24,13 @@ import json
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
+import quintain
+
 LOCAL: Final = "local"
 """Address of a cluster of this machine alone, which lives as long as the watcher."""
+
+RAY_IS_GONE: Final = "Ray's process of the node has ended."
+"""Why an agent drains that has outlived it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +40,6 @@ class Settings:
     address: str = "auto"
     """`auto` for the cluster that this machine is part of, `HOST:PORT`, `ray://HOST:PORT`, or
     `local`."""
-
-    home_id: str = ""
-    """Name of the home directory; agents of another one are left alone."""
 
     slots: int | None = None
     """Slots of each node; None for one for each GPU, or shares of the CPUs."""
@@ -51,13 +53,8 @@ class Settings:
     cache_limit_bytes: int | None = None
     """Most that is kept there of what was fetched; None for the agents' own choice."""
 
-    version: str = ""
+    version: str = quintain.__version__
     """Version of this package on the machine of the master."""
-
-    @property
-    def namespace(self) -> str:
-        """Ray's namespace of the agents."""
-        return f"quintain-{self.home_id}"
 
 
 @dataclasses.dataclass(frozen=True)

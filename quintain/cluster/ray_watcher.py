@@ -30,6 +30,9 @@ _PATIENCE_SECS: Final = 3.0
 _RETRY_SECS: Final = 15.0
 """Seconds after which an agent that could not start is tried again."""
 
+_AGAIN_SECS: Final = 0.5
+"""Seconds after which an agent is asked again that is about to be there."""
+
 _ANSWER_SECS: Final = 5.0
 """Seconds within which somebody must listen at the address of a cluster."""
 
@@ -50,6 +53,8 @@ class _Node:
     answer: Any = None
     """Reference of a call that is under way."""
     asked_secs: float = 0.0
+    next_secs: float = 0.0
+    """When to ask it next."""
     is_up: bool = False
     problem: str = ""
     left: bool = False
@@ -67,14 +72,20 @@ class Watcher:
     def __init__(self, ray: Any, settings: ray_messages.Settings) -> None:
         self._ray = ray
         self._settings = settings
+        self._home_id = ""
         self._address: dict[str, str] = {}
         self._nodes: dict[str, _Node] = {}
 
-    def join(self, address: dict[str, str]) -> None:
-        """Takes where the master is; from now on there are agents."""
-        self._address = address
+    def join(self, home_id: str, address: dict[str, str]) -> None:
+        """Takes where the master is; from now on there are agents.
+
+        Args:
+            home_id: Name of the master's home. Agents of other masters are left alone.
+            address: `client.address.Address` as plain data.
+        """
+        self._home_id, self._address = home_id, address
         for node in self._nodes.values():
-            node.answer, node.asked_secs, node.is_up = None, 0.0, False
+            node.answer, node.next_secs, node.is_up = None, 0.0, False
 
     def leave(self, names: list[str]) -> None:
         """Ends agents, and gives back what they hold of the cluster."""
@@ -115,23 +126,30 @@ class Watcher:
         return ray_messages.name_node(hostname, found["NodeID"])
 
     def _look_after(self, node: _Node) -> None:
-        waited = time.monotonic() - node.asked_secs
+        now_secs = time.monotonic()
         if node.answer is None:
-            if node.is_up and waited < _CHECK_SECS:
-                return
-            if node.problem and waited < _RETRY_SECS:
+            if now_secs < node.next_secs:
                 return
             self._ask(node)
         done, _ = self._ray.wait([node.answer], timeout=0)
         if not done:
-            if not node.is_up and waited > _PATIENCE_SECS:
+            if not node.is_up and now_secs - node.asked_secs > _PATIENCE_SECS:
                 node.problem = self._explain_wait(node)
             return
         try:
             told = self._ray.get(node.answer)
-            node.is_up, node.problem = not told["problem"], told["problem"]
+        except self._ray.exceptions.ActorUnavailableError:
+            # Ray starts it again.
+            node.is_up, node.next_secs = False, now_secs + _AGAIN_SECS
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's, and is told.
             node.is_up, node.problem, node.handle = False, _explain(error), None
+            node.next_secs = now_secs + _RETRY_SECS
+        else:
+            node.is_up, node.problem = not told["problem"], told["problem"]
+            node.next_secs = now_secs + _CHECK_SECS
+            if told["is_stale"]:
+                self._ray.kill(node.handle, no_restart=True)
+                node.handle, node.next_secs = None, now_secs + _AGAIN_SECS
         node.answer = None
 
     def _ask(self, node: _Node) -> None:
@@ -139,24 +157,21 @@ class Watcher:
         node.asked_secs = time.monotonic()
         if node.handle is None:
             node.handle = self._start(node)
-        node.answer = node.handle.join.remote(self._address)
+        node.answer = node.handle.join.remote(dataclasses.asdict(self._settings), self._address)
 
     def _start(self, node: _Node) -> Any:
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        content = dataclasses.asdict(self._settings)
         actor = self._ray.remote(ray_agent.RayAgent)
         return actor.options(
             name=f"agent-{node.node_id}",
-            namespace=self._settings.namespace,
+            namespace=f"quintain-{self._home_id}",
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=self._count_cpus(node),
             num_gpus=node.gpus if self._settings.slots is None else 0,
-            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(
-                node.node_id, soft=False
-            ),
-        ).remote(content, node.name)
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+        ).remote(dataclasses.asdict(self._settings), self._home_id, node.name)
 
     def _count_cpus(self, node: _Node) -> float:
         slots, threads = self._settings.slots, self._settings.threads_per_slot
@@ -186,6 +201,8 @@ def _explain(error: Exception) -> str:
             "quintain is not installed there, in the Python that Ray runs in. Install the same "
             "version as on the machine of the master."
         )
+    if "not schedulable" in text:
+        return "Ray is about to remove the node, and starts no agent there."
     # Of an error in an actor, Ray tells the traceback there first, and the message last.
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = lines[-1] if lines else type(error).__name__
@@ -210,10 +227,8 @@ def connect(settings: ray_messages.Settings) -> Any:
         _check_address(address)
     options = {} if address.startswith("ray://") else {"configure_logging": False}
     try:
-        ray.init(
-            address=address, namespace=settings.namespace, log_to_driver=False, **options
-        )
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray's errors have no common class.
+        ray.init(address=address, log_to_driver=False, **options)
+    except (Exception, SystemExit) as error:  # Ray's have no common class.
         raise ConnectError(_explain_connection(address, error)) from error
     return ray
 
@@ -275,6 +290,7 @@ def _listen(stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]") -> Non
 def run(stdin: IO[str], stdout: IO[str]) -> int:
     """Watches a cluster until `stdin` ends, and returns an exit code."""
     content = json.loads(stdin.readline())
+    del content["kind"]
     settings = ray_messages.Settings(**content)
     try:
         ray = connect(settings)
@@ -306,7 +322,7 @@ def run(stdin: IO[str], stdout: IO[str]) -> int:
 def _obey(watcher: Watcher, message: dict[str, Any], stdout: IO[str]) -> None:
     match message.pop("kind"):
         case "join":
-            watcher.join(message)
+            watcher.join(message.pop("home_id"), message)
         case "leave":
             watcher.leave(message["names"])
             ray_messages.send(stdout, "left")
