@@ -1,7 +1,8 @@
 """Variables of trials on nodes of Ray: those that Ray was started with, not those of its workers.
 
 Ray gives its workers variables that change how they compute (`OMP_NUM_THREADS`), what
-`breakpoint()` does, and how they reach the cluster, its token among them. A trial is no worker of Ray.
+`breakpoint()` does, and how they reach the cluster, its token among them. A trial is no worker of
+Ray.
 """
 
 import os
