@@ -71,15 +71,13 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, identity.launch_id)
+            live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
-            _, rank = run.split_member(identity.launch_id)
-            if rank:
-                live.member_identities[rank] = identity
-            elif live.record.state is not run.RunState.ENDING:
-                record = dataclasses.replace(
-                    live.record, state=run.RunState.RUNNING, identity=identity
-                )
+            if live.record.state is not run.RunState.ENDING:
+                _, rank = run.split_member(identity.launch_id)
+                record = live.record.with_identity(rank, identity)
+                if rank == 0:
+                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
@@ -95,7 +93,7 @@ class WorkerCalls:
             GoneError: If this run is not wanted any more.
         """
         with self._core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             directory = entries.scratch_dir(self._core.home, live.record)
             return rendezvous.meet(directory, rank, size, member)
 
@@ -146,7 +144,7 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             # The same report may come twice.
@@ -207,7 +205,7 @@ class WorkerCalls:
         deadline = time.monotonic() + wait
         with core.condition:
             while True:
-                live = self._find(trial_id, launch_id)
+                live = self.find_run(trial_id, launch_id)
                 if not core.problem and not self.is_closed:
                     chosen = self._choose(live)
                     if chosen is not None:
@@ -268,7 +266,7 @@ class WorkerCalls:
         """
         core, work = self._core, result.workload
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
@@ -306,7 +304,7 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             if live.is_exit_known:
                 return
             entry = core.entry(live.record.experiment_id)
@@ -325,7 +323,8 @@ class WorkerCalls:
                 session.add_logs([row])
                 session.save_run(record)
 
-            if entry.config.log_policies:
+            # Of several processes, one may only fail because the machine of another is lost.
+            if entry.config.log_policies or live.record.others:
                 core.write(write)
                 live.exit_event = event
             else:
@@ -333,11 +332,18 @@ class WorkerCalls:
             live.is_exit_known, live.record = True, record
             live.outstanding, live.since = None, time.monotonic()
 
-    def _find(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+    def find_run(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+        """Returns a process that is wanted. The lock is held by the caller.
+
+        Raises:
+            GoneError: If it is not wanted any more.
+        """
         live = self._core.runs.get(trial_id)
+        start, rank = run.split_member(launch_id)
         if (
             live is None
-            or live.record.launch_id != run.split_member(launch_id)[0]
+            or live.record.launch_id != start
+            or rank > len(live.record.others)
             or live.is_killed
             or live.record.experiment_id not in self._core.entries
         ):

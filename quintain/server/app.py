@@ -29,6 +29,7 @@ from quintain.server.routes import (
     checkpoints,
     events,
     experiments,
+    files,
     runs,
     tables,
     tensorboard,
@@ -108,6 +109,7 @@ def build_app(
         refuse=responses.refuse,
         find_max_bytes=_find_max_bytes,
         max_held_bytes=_MAX_HELD_BYTES,
+        is_stream=files.is_stream,
     )
     app.add_middleware(
         access.TokenCheck,
@@ -125,6 +127,7 @@ def build_app(
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
+        files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),
