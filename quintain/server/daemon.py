@@ -226,7 +226,7 @@ class MasterServer:
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or launchers_lib.build(
-            self._launchers, has_slots=bool(self._slots)
+            self._launchers, self._home, has_slots=bool(self._slots)
         )
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
@@ -266,6 +266,7 @@ class MasterServer:
         parts.enter_context(feed)
         if agents is not None:
             parts.callback(agents.release)
+        launchers_lib.join(launcher, self._home, url=self._url, fingerprint=self._fingerprint)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
