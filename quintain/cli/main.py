@@ -19,6 +19,7 @@ from quintain.cli.lazy_group import LazyGroup
 from quintain.terminal import printable
 
 COMMANDS: Final = {
+    "agent": ("quintain.cli.agent:agent", "Let this machine run trials for a master elsewhere."),
     "checkpoint": (
         "quintain.cli.checkpoint:checkpoint",
         "Show, copy and delete saved states of trials; average those of a run.",

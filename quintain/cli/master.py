@@ -1,5 +1,6 @@
 """`quintain master`: runs the master of this home directory, and says what it does."""
 
+import functools
 import os
 import pathlib
 import signal
@@ -70,7 +71,7 @@ def master(context: click.Context) -> None:
 
 
 @master.command(cls=FlagCommand)
-@options.slot_options
+@functools.partial(options.slot_options, least=0)
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
@@ -79,6 +80,21 @@ def master(context: click.Context) -> None:
     help="Port to listen on.",
 )
 @network_options.network_options
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "agents"]),
+    default="agents",
+    show_default=True,
+    help="Where trials run: on this machine only, or also on those whose agents join.",
+)
+@click.option(
+    "--node_timeout",
+    type=click.FloatRange(min=1.0, max=86400.0),
+    default=30.0,
+    show_default=True,
+    metavar="SECS",
+    help="A machine of which nothing was heard for so long is lost.",
+)
 @click.option(
     "--idle_timeout",
     type=click.FloatRange(min=0),
@@ -108,6 +124,8 @@ def start(
     new_database: bool = False,
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
+    launcher: str = "agents",
+    node_timeout: float = 30.0,
     verbose: bool = False,
     **network: Any,
 ) -> None:
@@ -124,7 +142,7 @@ def start(
     log_path = home.logs / "master.log"
     standard_streams.outlive_readers(log_path)
     logs.set_up(is_verbose=verbose)
-    from quintain.server import daemon
+    from quintain.server import daemon, launchers
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
     settings = network_options.build_network(**network)
@@ -135,6 +153,7 @@ def start(
         accept_new_database=new_database,
         run_dirs=run_dirs,
         allowed_hosts=hosts,
+        launchers=launchers.LauncherSettings(launchers.LauncherKind(launcher), node_timeout),
         network=settings,
     ) as server:
         _stop_on_signals(server, log_path)
