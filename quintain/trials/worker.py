@@ -110,7 +110,9 @@ class Settings:
             raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
         return cls(
             address_lib.Address(
-                environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
+                environment["QUINTAIN_MASTER"],
+                environment.get("QUINTAIN_TOKEN", ""),
+                environment.get("QUINTAIN_FINGERPRINT", ""),
             ),
             int(text),
             environment["QUINTAIN_LAUNCH_ID"],
