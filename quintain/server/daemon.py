@@ -226,7 +226,7 @@ class MasterServer:
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or launchers_lib.build(
-            self._launchers, has_slots=bool(self._slots)
+            self._launchers, self._home, has_slots=bool(self._slots)
         )
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
@@ -254,12 +254,19 @@ class MasterServer:
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
         parts.enter_context(
-            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+            http_server.serve(
+                app,
+                listener.socket,
+                local_listener,
+                limits=http_server.find_limits(is_remote=listener.is_remote),
+                tls=listener.tls,
+            )
         )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
         if agents is not None:
             parts.callback(agents.release)
+        launchers_lib.join(launcher, self._home, url=self._url, fingerprint=self._fingerprint)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
