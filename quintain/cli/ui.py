@@ -18,8 +18,8 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     r"""Open the page: watch searches and runs of training, and steer them.
 
     It is the page of the master of this home directory (QUINTAIN_HOME), which is started in the
-    background if none runs, or of that on another machine (`quintain login`). The link that is printed signs one browser in, once, within ten
-    minutes; the browser stays signed in for 30 days.
+    background if none runs, or of that on another machine (`quintain login`). The link that is
+    printed signs one browser in, once, within ten minutes; the browser stays signed in for 30 days.
 
     \b
     quintain ui
