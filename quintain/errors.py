@@ -137,6 +137,19 @@ class CheckpointError(QuintainError):
     """A checkpoint is missing, damaged, does not fit or can't be written."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """Files of a checkpoint are missing or are not what was written.
+
+    Attributes:
+        damage: What is wrong.
+    """
+
+    def __init__(self, message: str, damage: str) -> None:
+        """Stores the message and what is wrong."""
+        super().__init__(message)
+        self.damage = damage
+
+
 class UnusableCheckpointError(CheckpointError):
     """A trial can't begin: the checkpoint of another one that it starts from is damaged."""
 

@@ -32,13 +32,15 @@ class TrialSpec:
     """`module:Class`, `experiment:NAME`, or None to search the model directory for a trial."""
 
     checkpoint_dir: str
-    """Directory in which each checkpoint gets a directory of its own."""
+    """Address of the storage of new checkpoints (`storage.storages.open_address`): a directory in
+    which each gets one of its own, or what describes another storage."""
 
     scratch_dir: str
     """Directory for files of this process that nobody else needs."""
 
     latest_checkpoint: str | None = None
-    """Directory of the checkpoint to go on from, or None to start anew."""
+    """Where the checkpoint to go on from is, its name last; None to start anew. While the trial
+    runs, it is a local directory."""
 
     is_warm_start: bool = False
     """Whether `latest_checkpoint` belongs to another trial: weights and optimizer are taken over,
@@ -61,6 +63,9 @@ class TrialSpec:
 
     tensorboard_dir: str = ""
     """Directory of event files that the trial writes itself; empty takes one in `scratch_dir`."""
+
+    latest_storage: str = ""
+    """Address of the storage of `latest_checkpoint`; empty where it is a local directory."""
 
 
 @dataclasses.dataclass(frozen=True)

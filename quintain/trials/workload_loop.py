@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quintain import errors, user_errors
-from quintain.records import checkpoint_manifest, exit_codes, trial, workload
+from quintain.records import exit_codes, trial, workload
 from quintain.trials import (
     base_trial,
     batch_profile,
@@ -103,11 +103,11 @@ def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -
         CheckpointError: If the storage can't be read.
     """
     while spec.latest_checkpoint:
-        directory = pathlib.Path(spec.latest_checkpoint)
-        damage = checkpoint_manifest.find_damage(directory, spec.checkpoint_files)
-        if damage is None:
-            break
-        _print(f"Checkpoint {directory} is damaged: {damage}.")
+        try:
+            return trial_checkpoint.fetch(spec)
+        except errors.DamagedCheckpointError as error:
+            _print(f"Checkpoint {spec.latest_checkpoint} is damaged: {error.damage}.")
+            damage = error.damage
         try:
             spec = source.report_damage(spec.latest_checkpoint, damage)
         except errors.CheckpointError as error:
