@@ -85,8 +85,7 @@ class WorkerCalls:
         home, config = self._core.home, entry.config
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
-        root = self._core.checkpoint_root(entry.record)
-        latest, files = self._find_checkpoint(uuid)
+        latest, latest_storage, files = self._find_checkpoint(uuid)
         return trial.TrialSpec(
             experiment_id=entry.id,
             trial_id=live.record.trial_id,
@@ -95,10 +94,11 @@ class WorkerCalls:
             seed=machine.seed,
             model_dir=entry.record.model_dir,
             entrypoint=config.entrypoint,
-            checkpoint_dir=str(root),
+            checkpoint_dir=self._core.storage_of(entry.record).address,
             scratch_dir=str(entries.scratch_dir(home, live.record)),
             tensorboard_dir=str(entries.tensorboard_dir(entry.record, live.record.trial_id)),
             latest_checkpoint=latest,
+            latest_storage=latest_storage,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,
             home_id=self._core.deletions.home_id,
@@ -106,14 +106,14 @@ class WorkerCalls:
             checkpoint_files=files,
         )
 
-    def _find_checkpoint(self, uuid: str | None) -> tuple[str | None, dict[str, int]]:
-        """Returns the directory of a checkpoint and the sizes of its files."""
+    def _find_checkpoint(self, uuid: str | None) -> tuple[str | None, str, dict[str, int]]:
+        """Returns where a checkpoint is, the address of its storage, and the sizes of its files."""
         if uuid is None:
-            return None, {}
+            return None, "", {}
         with self._core.store.reading() as session:
             record = session.get_checkpoint(uuid)
-            root = self._core.find_checkpoint_root(session, record.experiment_id)
-        return str(root / uuid), record.files
+            storage = self._core.find_storage(session, record.experiment_id)
+        return storage.locate(uuid), storage.address, record.files
 
     @_contained
     def report_damage(

@@ -1,5 +1,6 @@
 """Where the process of a trial writes checkpoints, and where it finds the one to go on from."""
 
+import functools
 import pathlib
 
 from quintain.records import trial
@@ -19,4 +20,13 @@ def open_latest(spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
 
 def _open(spec: trial.TrialSpec, address: str) -> checkpoint_storage.TrialStorage:
     writer = checkpoint_storage.Writer(spec.home_id, spec.experiment_id, spec.launch_id)
-    return storages.open_address(address, writer=writer, scratch=pathlib.Path(spec.scratch_dir))
+    return _open_once(address, writer, pathlib.Path(spec.scratch_dir))
+
+
+@functools.lru_cache(maxsize=4)
+def _open_once(
+    address: str, writer: checkpoint_storage.Writer, scratch: pathlib.Path
+) -> checkpoint_storage.TrialStorage:
+    return storages.open_address(
+        address, writer=writer, scratch=scratch, patience_secs=storages.PATIENT_SECS
+    )
