@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
-from quintain.scheduler import experiment_machine, trial_machine
+from quintain.scheduler import experiment_machine, launcher, pools, trial_machine
 from quintain.store import session as session_lib
 
 _MEMORY: Final = 0.95
@@ -52,8 +52,8 @@ class LiveRun:
     kill_reason: str = ""
     """Why it was killed, if that is a failure of the trial."""
 
-    member_identities: dict[int, trial.ProcessIdentity] = dataclasses.field(default_factory=dict)
-    """Its further processes by their rank, as they told themselves."""
+    ended: dict[int, launcher.ProcessExit] = dataclasses.field(default_factory=dict)
+    """How those of its processes ended that have, by rank, in the order in which it was noticed."""
 
 
 @dataclasses.dataclass
@@ -101,6 +101,11 @@ class Entry:
         """Notes how long a workload of training took."""
         self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
         self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
+
+    @property
+    def needs(self) -> pools.Needs:
+        """What machines and slots must have for its trials."""
+        return pools.Needs()
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""

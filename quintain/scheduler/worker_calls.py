@@ -73,13 +73,11 @@ class WorkerCalls:
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
-            _, rank = run.split_member(identity.launch_id)
-            if rank:
-                live.member_identities[rank] = identity
-            elif live.record.state is not run.RunState.ENDING:
-                record = dataclasses.replace(
-                    live.record, state=run.RunState.RUNNING, identity=identity
-                )
+            if live.record.state is not run.RunState.ENDING:
+                _, rank = run.split_member(identity.launch_id)
+                record = live.record.with_identity(rank, identity)
+                if rank == 0:
+                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
@@ -325,7 +323,8 @@ class WorkerCalls:
                 session.add_logs([row])
                 session.save_run(record)
 
-            if entry.config.log_policies:
+            # Of several processes, one may only fail because the machine of another is lost.
+            if entry.config.log_policies or live.record.others:
                 core.write(write)
                 live.exit_event = event
             else:
@@ -340,9 +339,11 @@ class WorkerCalls:
             GoneError: If it is not wanted any more.
         """
         live = self._core.runs.get(trial_id)
+        start, rank = run.split_member(launch_id)
         if (
             live is None
-            or live.record.launch_id != run.split_member(launch_id)[0]
+            or live.record.launch_id != start
+            or rank > len(live.record.others)
             or live.is_killed
             or live.record.experiment_id not in self._core.entries
         ):

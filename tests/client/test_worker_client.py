@@ -27,8 +27,8 @@ def test_a_run_is_started_by_the_identity_of_its_process(master, calls):
     assert calls.start_run(trial.ProcessIdentity(12, 3.5, "7-2", "boot 1")) == SPEC
     request = master.requests[0]
     assert (request["method"], request["path"]) == ("POST", "/api/v1/trials/7/runs")
-    identity = {"pid": 12, "start_time": 3.5, "launch_id": "7-2", "mark": "boot 1", "node": ""}
-    assert request["body"] == identity
+    expected = {"pid": 12, "start_time": 3.5, "launch_id": "7-2", "mark": "boot 1", "node": ""}
+    assert request["body"] == expected
 
 
 def test_the_next_workload_is_waited_for(master, calls):
