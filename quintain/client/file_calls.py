@@ -1,9 +1,10 @@
 """Files that the process of a trial gets from its master, or sends to it."""
 
+import contextlib
 import functools
 import pathlib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quintain import errors
@@ -25,12 +26,16 @@ class FileCalls:
         connected: Connection to the master.
         trial_id: The trial.
         launch_id: Name of this start.
+
+    Attributes:
+        is_lost: Whether the master was away for longer than that.
     """
 
     def __init__(
         self, connected: connection_lib.Connection, *, trial_id: int, launch_id: str
     ) -> None:
         self._connection = connected
+        self.is_lost = False
         self._path = f"/api/v1/trials/{trial_id}/runs/{launch_id}/files"
 
     def find_places(self) -> file_listing.Places:
@@ -92,13 +97,14 @@ class FileCalls:
 
     def send_events(self, name: str, source: pathlib.Path, offset: int) -> None:
         """Sends an event file from an offset on; the master has what is before."""
-        transfers.send_file(
-            self._connection,
-            f"{self._path}/events/{_quote(name)}",
-            source,
-            offset=offset,
-            ask_offset=lambda: self.list_events().get(name, 0),
-        )
+        with self._noting_loss():
+            transfers.send_file(
+                self._connection,
+                f"{self._path}/events/{_quote(name)}",
+                source,
+                offset=offset,
+                ask_offset=lambda: self.list_events().get(name, 0),
+            )
 
     def _send_missing(self, uuid: str, directory: pathlib.Path, sizes: Mapping[str, int]) -> bool:
         """Sends what is missing; returns whether the master has made it a checkpoint before."""
@@ -117,24 +123,35 @@ class FileCalls:
                 break
             if begun["files"].get(name) == num_bytes:
                 continue
-            transfers.send_file(
-                self._connection,
-                f"{self._path}/uploads/{uuid}/{_quote(name)}",
-                directory / name,
-                offset=begun["files"].get(name, 0),
-                ask_offset=functools.partial(ask_offset, name),
-            )
+            with self._noting_loss():
+                transfers.send_file(
+                    self._connection,
+                    f"{self._path}/uploads/{uuid}/{_quote(name)}",
+                    directory / name,
+                    offset=begun["files"].get(name, 0),
+                    ask_offset=functools.partial(ask_offset, name),
+                )
         return bool(begun["is_complete"])
 
     def _fetch(self, path: str, target: pathlib.Path, num_bytes: int) -> None:
-        transfers.fetch_file(self._connection, self._path + path, target, num_bytes)
+        with self._noting_loss():
+            transfers.fetch_file(self._connection, self._path + path, target, num_bytes)
 
     def _ask(
         self, method: str, path: str, body: object = None, timeout_secs: float | None = None
     ) -> Any:
-        return self._connection.request(
-            method, self._path + path, body=body, timeout_secs=timeout_secs, is_repeatable=True
-        )
+        with self._noting_loss():
+            return self._connection.request(
+                method, self._path + path, body=body, timeout_secs=timeout_secs, is_repeatable=True
+            )
+
+    @contextlib.contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        try:
+            yield
+        except errors.MasterUnreachableError:
+            self.is_lost = True
+            raise
 
 
 def _quote(name: str) -> str:

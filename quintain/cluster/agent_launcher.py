@@ -191,7 +191,8 @@ class AgentLauncher(launcher.Launcher):
     @override
     def close(self, *, kill: bool) -> None:
         """Ends the launcher. Processes of other machines go on: the next master knows them, or has
-        their agents end them."""
+        their agents end them.
+        """
         self.release()
         self._local.close(kill=kill)
 

@@ -58,10 +58,10 @@ class RunFiles:
             own = self._core.checkpoint_root(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
         source = own if uuid is None else self._find_root(uuid)
-        own_name = str(own) if self._mark_directory(own, make=machine.checkpoint is None) else ""
-        source_name = str(source) if self._mark_directory(source, make=False) else ""
         self._mark_directory(self._core.home, make=False)
-        return file_listing.Places(str(self._core.home), own_name, source_name, self._mark)
+        self._mark_directory(own, make=machine.checkpoint is None)
+        self._mark_directory(source, make=False)
+        return file_listing.Places(str(self._core.home), self._mark)
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
         """Returns the directory of the code of a trial."""
@@ -191,11 +191,11 @@ class RunFiles:
             live = self._calls.find_run(trial_id, launch_id)
             yield self._core.entry(live.record.experiment_id), live
 
-    def _mark_directory(self, directory: pathlib.Path, *, make: bool) -> bool:
-        """Lets a directory say that it is this master's; returns whether it does."""
+    def _mark_directory(self, directory: pathlib.Path, *, make: bool) -> None:
+        """Lets a directory say that it is this master's, if it can be written to."""
         with self._lock:
             if directory in self._marked:
-                return True
+                return
             name = file_listing.mark_name(self._core.deletions.home_id)
             try:
                 if make:
@@ -208,9 +208,8 @@ class RunFiles:
                     directory,
                     error,
                 )
-                return False
-            self._marked.add(directory)
-            return True
+            else:
+                self._marked.add(directory)
 
 
 def _list_code(directory: pathlib.Path) -> file_listing.Listing:

@@ -103,8 +103,8 @@ class NodeCache:
             ) from error
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             raise errors.ConfigError(
-                f"QUINTAIN_CACHE: got {str(self._path)!r}, which belongs to user {found.st_uid} and "
-                f"has mode {stat.S_IMODE(found.st_mode):04o}, so that others could change what "
+                f"QUINTAIN_CACHE: got {str(self._path)!r}, which belongs to user {found.st_uid} "
+                f"and has mode {stat.S_IMODE(found.st_mode):04o}, so that others could change what "
                 f"runs here; expected a directory of user {os.geteuid()} with mode 0700."
             )
 
@@ -185,7 +185,7 @@ class NodeCache:
             try:
                 fcntl.flock(lock, how)
                 # Who deleted what it stands for has deleted the file as well.
-                if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(lock.fileno())):
+                if os.path.samestat(os.stat(path), os.fstat(lock.fileno())):
                     return lock
             except FileNotFoundError:
                 pass
@@ -194,9 +194,9 @@ class NodeCache:
                 raise
             lock.close()
 
-    def _say_full(self, num_bytes: int, others_bytes: int | None = None) -> errors.CheckpointError:
+    def _say_full(self, num_bytes: int, used_bytes: int | None = None) -> errors.CheckpointError:
         free = shutil.disk_usage(self._path).free
-        others = "" if others_bytes is None else f" Trials that run use {_show(others_bytes)} of it."
+        others = "" if used_bytes is None else f" Trials that run use {_show(used_bytes)} of it."
         return errors.CheckpointError(
             f"{self._path}: there is no room in the cache of this machine for {_show(num_bytes)}: "
             f"its limit is {_show(self._limit_bytes)}, and {_show(free)} of the disk are free."

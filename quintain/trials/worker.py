@@ -25,8 +25,9 @@ from typing import Final, TypeVar
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import worker_client
+from quintain.client import file_calls, worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
+from quintain.storage import checkpoint_storage
 from quintain.trials import trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,8 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
         return _fail(error)
+    finally:
+        source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
 
 
@@ -142,14 +145,17 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._files = trial_files.TrialFiles(settings.machine)
+        self._file_calls = file_calls.FileCalls(
+            connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+        )
+        self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
         self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
 
     @property
     def is_lost(self) -> bool:
         """Whether the master was away for too long; nothing is sent any more."""
-        return self._is_lost
+        return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial, and keeps to its threads.
@@ -163,6 +169,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._spool_path.parent.mkdir(parents=True, exist_ok=True)
         self._send_spooled(self._spool_path)
         return self._files.resolve(order)
+
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of the trial are kept, as its experiment says."""
+        return self._files.open_storage(spec, spec.experiment_config)
 
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns a directory of this machine with the checkpoint that the trial goes on from."""
@@ -204,11 +214,16 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         finally:
             if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
+        self._files.note_result()
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
-        if not self._is_lost:
+        if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def close(self) -> None:
+        """Hands in the rest of what the trial wrote."""
+        self._files.close()
 
     def _start_run(self) -> trial.TrialOrder:
         try:

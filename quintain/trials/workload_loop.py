@@ -200,7 +200,10 @@ class _Loop:
             case workload.WorkloadKind.VALIDATE:
                 return self._validate()
             case _:
-                stored = trial_checkpoint.save(self._controller, self._spec, self._total_batches)
+                storage = self._source.open_storage(self._spec)
+                stored = trial_checkpoint.save(
+                    self._controller, self._spec, self._total_batches, storage
+                )
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:
