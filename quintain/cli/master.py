@@ -5,12 +5,20 @@ import pathlib
 import signal
 import time
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options, output, page_links, standard_streams
+from quintain.cli import (
+    connect,
+    logs,
+    network_options,
+    options,
+    output,
+    page_links,
+    standard_streams,
+)
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
 from quintain.records import master_status
@@ -58,8 +66,9 @@ def master(context: click.Context) -> None:
     type=click.IntRange(min=0, max=65535),
     default=0,
     show_default="that of last time, or a free one",
-    help="Port on the loopback device.",
+    help="Port to listen on.",
 )
+@network_options.network_options
 @click.option(
     "--idle_timeout",
     type=click.FloatRange(min=0),
@@ -90,6 +99,7 @@ def start(
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
     verbose: bool = False,
+    **network: Any,
 ) -> None:
     """Run the master in the foreground, until SIGTERM or Ctrl-C.
 
@@ -106,6 +116,7 @@ def start(
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
+    settings = network_options.build_network(**network)
     with daemon.MasterServer(
         home,
         slots=slots,
@@ -113,6 +124,7 @@ def start(
         accept_new_database=new_database,
         run_dirs=run_dirs,
         allowed_hosts=hosts,
+        network=settings,
     ) as server:
         _stop_on_signals(server, log_path)
         click.echo(
@@ -120,6 +132,8 @@ def start(
             f"{len(slots)} slot{'s' if len(slots) != 1 else ''}.",
             err=True,
         )
+        if server.fingerprint:
+            click.echo(f"Fingerprint of its certificate (SHA-256): {server.fingerprint}", err=True)
         page_links.show(lambda: server.sign_in.build_link(stays=True))
         if server.wait(idle_timeout_secs=idle_timeout):
             click.echo("Stopping; trials save themselves.", err=True)
@@ -160,6 +174,7 @@ def status(as_json: bool) -> None:
         {
             "home": info.home,
             "address": info.url,
+            "fingerprint": info.fingerprint or None,
             "process": info.pid,
             "started": output.format_time(info.start_time),
             "version": info.version,

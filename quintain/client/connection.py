@@ -1,7 +1,8 @@
 """A connection to a master: JSON over HTTP that survives the master's restarts.
 
 A master on this machine is reached by a Unix socket in its home directory, so that what is sent,
-tokens above all, reaches nobody else; see `unix_sockets`.
+tokens above all, reaches nobody else; see `unix_sockets`. On another one it is reached over TLS,
+and shows its certificate before anything is sent; see `tls_pools`.
 
 One `Connection` keeps its TCP connections open between requests, and may be used by several
 threads. What the master refuses is raised here as the error that was raised there.
@@ -20,7 +21,7 @@ import urllib3
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import unix_sockets
+from quintain.client import tls_pools, unix_sockets
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,9 @@ _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
+_PARTIAL: Final = 206
 _UNIX: Final = "unix:"
+_TLS: Final = "https://"
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -91,7 +94,7 @@ class Connection:
         self._timeout_secs = timeout_secs
         self._find_master = find_master
         self._pool = urllib3.PoolManager(maxsize=_NUM_OPEN_CONNECTIONS, retries=False)
-        self._socket_pools: dict[str, unix_sockets.SocketPool] = {}
+        self._pools: dict[tuple[str, str], urllib3.HTTPConnectionPool] = {}
 
     @property
     def address(self) -> address_lib.Address:
@@ -132,7 +135,7 @@ class Connection:
         """
         if is_repeatable is None:
             is_repeatable = method in _REPEATABLE_METHODS
-        attempts = _Attempts(self._retries)
+        attempts = Attempts(self._retries)
         while True:
             address = self._address
             response = None
@@ -154,9 +157,7 @@ class Connection:
                 if response is not None and response.data:
                     # The master is there, and says why it can't do it now.
                     return _read_answer(response.status, response.data)
-                raise errors.MasterUnreachableError(
-                    f"No master answers at {self._address.url}: {_explain(cause)}"
-                ) from cause
+                raise self._say_lost(cause) from cause
             self._relocate()
 
     def stream(
@@ -176,7 +177,7 @@ class Connection:
         try:
             response = self._send("GET", path, None, query, timeout_secs, is_stream=True)
             try:
-                if response.status >= 400:
+                if response.status >= 300:
                     _read_answer(response.status, response.read())
                 rest = b""
                 # Blocks until something came, not until a buffer is full.
@@ -189,16 +190,17 @@ class Connection:
             finally:
                 response.close()
         except urllib3.exceptions.HTTPError as error:
-            raise errors.MasterUnreachableError(
-                f"No master answers at {self._address.url}: {_explain(error)}"
-            ) from error
+            raise self._say_lost(error) from error
 
-    def download(self, path: str, file: IO[bytes], *, timeout_secs: float = 60.0) -> None:
+    def download(
+        self, path: str, file: IO[bytes], *, offset: int = 0, timeout_secs: float = 60.0
+    ) -> None:
         """Writes an answer that is no JSON into a file, piece by piece.
 
         Args:
             path: Path from the root.
             file: Where to write it.
+            offset: Bytes at the beginning that are not asked for.
             timeout_secs: Seconds without any data after which the master counts as lost.
 
         Raises:
@@ -206,25 +208,41 @@ class Connection:
             QuintainError: What the master raised, of the same class.
         """
         try:
-            response = self._send("GET", path, None, None, timeout_secs, is_stream=True)
+            headers = {"Range": f"bytes={offset}-"} if offset else {}
+            response = self._send(
+                "GET", path, None, None, timeout_secs, is_stream=True, headers=headers
+            )
             try:
-                if response.status >= 400:
+                if response.status >= 300:
                     _read_answer(response.status, response.read())
+                if offset and response.status != _PARTIAL:
+                    raise errors.DataError(f"{path}: the master sends no parts of files.")
                 for piece in response.stream(_PIECE_BYTES):
                     file.write(piece)
             finally:
                 response.release_conn()
         except urllib3.exceptions.HTTPError as error:
-            raise errors.MasterUnreachableError(
-                f"No master answers at {self._address.url}: {_explain(error)}"
-            ) from error
+            raise self._say_lost(error) from error
+
+    def send_bytes(self, path: str, data: bytes, *, query: Mapping[str, Any]) -> Any:
+        """Sends data by `PUT`, once, and returns the answer; raises what `download` does."""
+        headers = {"Content-Type": "application/octet-stream"}
+        try:
+            response = self._send("PUT", path, data, query, None, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise self._say_lost(error) from error
+        return _read_answer(response.status, response.data)
+
+    def attempt(self) -> "Attempts":
+        """Returns what counts attempts at something that `request` does not repeat."""
+        return Attempts(self._retries)
 
     def close(self) -> None:
         """Closes the connections."""
         self._pool.clear()
-        for pool in self._socket_pools.values():
+        for pool in self._pools.values():
             pool.close()
-        self._socket_pools.clear()
+        self._pools.clear()
 
     def __enter__(self) -> "Connection":
         return self
@@ -241,15 +259,16 @@ class Connection:
         timeout_secs: float | None,
         *,
         is_stream: bool = False,
+        headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", **headers}
         if self._address.token:
             headers["Authorization"] = f"Bearer {self._address.token}"
-        data = None
-        if body is not None:
+        data = body if isinstance(body, bytes) else None
+        if body is not None and data is None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
-        pool, url = self._find_pool(self._address.url, path)
+        pool, url = self._find_pool(self._address, path)
         if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
             url += "?" + urllib.parse.urlencode(fields)
         return pool.request(
@@ -261,19 +280,36 @@ class Connection:
                 connect=5.0, read=self._timeout_secs if timeout_secs is None else timeout_secs
             ),
             preload_content=not is_stream,
+            # A token goes to the master only, wherever an answer points to.
+            redirect=False,
         )
 
     def _find_pool(
-        self, address: str, path: str
-    ) -> tuple[urllib3.PoolManager | unix_sockets.SocketPool, str]:
-        """Returns the pool of connections to an address, and what to ask it for."""
-        if not address.startswith(_UNIX):
-            return self._pool, address.rstrip("/") + path
-        if address not in self._socket_pools:
-            self._socket_pools[address] = unix_sockets.SocketPool(
-                pathlib.Path(address.removeprefix(_UNIX)), maxsize=_NUM_OPEN_CONNECTIONS
-            )
-        return self._socket_pools[address], path
+        self, address: address_lib.Address, path: str
+    ) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str]:
+        """Returns the pool of connections to an address, and what to ask it for.
+
+        Raises:
+            ConfigError: If the address can't show the certificate that is expected of it.
+        """
+        if address.url.startswith(_TLS):
+            path = urllib.parse.urlsplit(address.url).path.rstrip("/") + path
+        elif not address.url.startswith(_UNIX):
+            if address.fingerprint:
+                raise errors.ConfigError(
+                    f"{address.url}: shows no certificate, but one is expected (fingerprint "
+                    f"{address.fingerprint}); the address of such a master begins with https://."
+                )
+            return self._pool, address.url.rstrip("/") + path
+        key = address.url, address.fingerprint
+        if key not in self._pools:
+            self._pools[key] = _build_pool(address)
+        return self._pools[key], path
+
+    def _say_lost(self, cause: Exception) -> errors.MasterUnreachableError:
+        return errors.MasterUnreachableError(
+            f"No master answers at {self._address.url}: {_explain(cause)}"
+        )
 
     def _relocate(self) -> address_lib.Address:
         found = None if self._find_master is None else self._find_master()
@@ -283,7 +319,14 @@ class Connection:
         return self._address
 
 
-class _Attempts:
+def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
+    if address.url.startswith(_TLS):
+        return tls_pools.TlsPool(address.url, address.fingerprint, maxsize=_NUM_OPEN_CONNECTIONS)
+    path = pathlib.Path(address.url.removeprefix(_UNIX))
+    return unix_sockets.SocketPool(path, maxsize=_NUM_OPEN_CONNECTIONS)
+
+
+class Attempts:
     """Counts the time since a request failed first."""
 
     def __init__(self, retries: Retries) -> None:
@@ -335,7 +378,7 @@ def _explain(cause: Exception) -> str:
 
 
 def _read_answer(status: int, data: bytes) -> Any:
-    if status < 400:
+    if status < 300:
         return json.loads(data) if data else None
     text = data.decode("utf-8", "replace")
     try:

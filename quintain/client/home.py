@@ -57,6 +57,21 @@ class Home:
         return self.path / "server.json"
 
     @property
+    def agent_token(self) -> pathlib.Path:
+        """Token of the agents of other machines; see `token_files`."""
+        return self.path / "agent.token"
+
+    @property
+    def user_token(self) -> pathlib.Path:
+        """Token of users of other machines, if somebody asked for one."""
+        return self.path / "user.token"
+
+    @property
+    def tls(self) -> pathlib.Path:
+        """Directory with the certificate that the master has made for itself."""
+        return self.path / "tls"
+
+    @property
     def sessions_file(self) -> pathlib.Path:
         """Key of the cookies by which browsers are signed in."""
         return self.path / "sessions.json"
@@ -130,11 +145,19 @@ class Home:
             pathlib.Path(f"{database}-shm"),
             self.server_file,
             self.sessions_file,
+            self.agent_token,
+            self.user_token,
+            self.tls,
             self.resume_file,
             self.path / master_lock.FILE_NAME,
             self.path / master_file.FILE_NAME,
             *sorted(self.logs.iterdir()),
         ]
+
+
+def find_event_dir(model_dir: pathlib.Path | str, trial_id: int) -> pathlib.Path:
+    """Returns the directory of the event files that a trial writes itself, beside its code."""
+    return pathlib.Path(model_dir).parent / TENSORBOARD / str(trial_id)
 
 
 def _make_private(directory: pathlib.Path) -> None:

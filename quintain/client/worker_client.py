@@ -23,7 +23,7 @@ class WorkerClient:
         self._runs_path = f"/api/v1/trials/{trial_id}/runs"
         self._run_path = f"{self._runs_path}/{launch_id}"
 
-    def start_run(self, identity: trial.ProcessIdentity) -> trial.TrialSpec:
+    def start_run(self, identity: trial.ProcessIdentity) -> trial.TrialOrder:
         """Says that the process is there, and returns what it has to know.
 
         Raises:
@@ -33,9 +33,34 @@ class WorkerClient:
         answer = self._connection.request(
             "POST", self._runs_path, body=codec.to_plain(identity), is_repeatable=True
         )
-        return codec.from_plain(trial.TrialSpec, answer)
+        return codec.from_plain(trial.TrialOrder, answer)
 
-    def report_damage(self, uuid: str, damage: str) -> trial.TrialSpec:
+    def meet(self, rank: int, size: int, member: trial.Member) -> list[trial.Member] | None:
+        """Says where the other processes of the trial reach this one.
+
+        Args:
+            rank: Number of this process.
+            size: How many there are.
+            member: Where it is.
+
+        Returns:
+            All of them by rank, or None while some have not come yet.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        answer = self._connection.request(
+            "POST",
+            f"{self._run_path}/rendezvous",
+            body={"rank": rank, "size": size, "member": codec.to_plain(member)},
+            is_repeatable=True,
+        )
+        if answer is None:
+            return None
+        return [codec.from_plain(trial.Member, each) for each in answer]
+
+    def report_damage(self, uuid: str, damage: str) -> trial.TrialOrder:
         """Says that a checkpoint can't be used, and returns the trial with an older one.
 
         Args:
@@ -53,7 +78,7 @@ class WorkerClient:
             body={"checkpoint": uuid, "damage": damage},
             is_repeatable=True,
         )
-        return codec.from_plain(trial.TrialSpec, answer)
+        return codec.from_plain(trial.TrialOrder, answer)
 
     def next_workload(self, wait_secs: float) -> workload.Workload | None:
         """Returns what to do next, or None if there was nothing to do yet.

@@ -152,7 +152,7 @@ def _find_damage(
     if damage is not None:
         return damage
     for name, expected in sorted(hashes.items()):
-        if _hash(directory / name) != expected:
+        if hash_file(directory / name) != expected:
             return f"{name} is not what was written"
     return None
 
@@ -186,13 +186,14 @@ def list_files(directory: pathlib.Path) -> dict[str, int]:
 def hash_files(directory: pathlib.Path) -> dict[str, str]:
     """Returns the SHA-256 of all files below a directory by their paths."""
     return {
-        path.relative_to(directory).as_posix(): _hash(path)
+        path.relative_to(directory).as_posix(): hash_file(path)
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
 
 
-def _hash(path: pathlib.Path) -> str:
+def hash_file(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE_BYTES):

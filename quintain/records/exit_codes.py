@@ -24,5 +24,8 @@ class ExitCode(enum.IntEnum):
     UNUSABLE = 6
     """The user's code or config can't be run; starting it again is no use."""
 
+    LOST_MEMBER = 7
+    """It could not reach another process of its trial any more, which has probably ended."""
+
     OUT_OF_MEMORY = 71
     """There was no memory left."""

@@ -33,6 +33,11 @@ class ResourcesConfig(base_config.Config):
     slots_per_trial: Count = 1
     """Slots that a trial holds while it runs; 0 for none."""
 
+    processes_per_trial: PositiveCount | None = None
+    """Processes that train a trial together: as many as slots, of which each has one then, wherever
+    they are; or 1, which has all slots of one machine. None takes as many as slots for registered
+    experiments and `KerasTrial`, and 1 for other kinds of trials."""
+
     weight: Annotated[float, Gt(0), Le(1e9)] = 1.0
     """Share of the slots, relative to other experiments."""
 
@@ -43,12 +48,23 @@ class ResourcesConfig(base_config.Config):
     """1 to 99, lower is sooner; 42 if None."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yields a limit that no trial fits into."""
+        """Yields a limit that no trial fits into, and numbers of processes that there can't be."""
+        if self.processes_per_trial not in (None, 1, self.slots_per_trial):
+            yield (
+                "processes_per_trial",
+                f"got {self.processes_per_trial}, expected 1 or slots_per_trial="
+                f"{self.slots_per_trial}.",
+            )
         if self.max_slots is not None and self.max_slots < self.slots_per_trial:
             yield (
                 "max_slots",
                 f"got {self.max_slots}, expected at least slots_per_trial={self.slots_per_trial}.",
             )
+
+    @property
+    def num_processes(self) -> int:
+        """Processes of a trial."""
+        return self.processes_per_trial or 1
 
 
 @dataclasses.dataclass

@@ -96,6 +96,9 @@ class MasterInfo:
     run_dirs: tuple[str, ...] = ()
     """Directories whose runs of `quintain train` it shows."""
 
+    fingerprint: str = ""
+    """SHA-256 of the certificate that it shows at its address; empty if it shows none."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PageLink:

@@ -10,6 +10,9 @@ from quintain.records import slot
 OWN: Final = ""
 """Name of the machine of the master itself."""
 
+OWN_TITLE: Final = "master"
+"""What users call it; no other machine may be called so."""
+
 
 class NodeState(enum.StrEnum):
     """Whether a machine takes trials."""
@@ -22,7 +25,7 @@ class NodeState(enum.StrEnum):
     elsewhere, and none is started on it."""
 
     LOST = "LOST"
-    """Nothing was heard of it for too long: its trials go on elsewhere, from their last
+    """Nothing was heard of it for too long: its trials go on elsewhere from their last
     checkpoints."""
 
 
@@ -45,3 +48,51 @@ class Node:
 
     reason: str = ""
     """Why it is not active."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownNode:
+    """What is kept of a machine that has called once, whether it is there or not."""
+
+    name: str
+    """Its name."""
+
+    slots: tuple[slot.Slot, ...] = ()
+    """Its shares, by the numbers that the master gave them; they stay when it leaves."""
+
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What experiments choose machines by."""
+
+    is_drained: bool = False
+    """Whether a user wants it empty."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeStatus:
+    """One machine, as users see it."""
+
+    name: str
+    """Its name; that of the master's own is `master`."""
+
+    state: NodeState
+    """Whether it takes trials."""
+
+    reason: str = ""
+    """Why it is not active."""
+
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What experiments choose machines by."""
+
+    slots: tuple[int, ...] = ()
+    """Numbers of its slots."""
+
+    num_held: int = 0
+    """How many of them are held by trials."""
+
+    trials: tuple[int, ...] = ()
+    """Trials that have a process there."""
+
+
+def title_of(name: str) -> str:
+    """Returns what users call a machine."""
+    return name or OWN_TITLE

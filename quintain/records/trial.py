@@ -6,9 +6,9 @@ from typing import Any
 from quintain.records import states
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialSpec:
-    """All that a trial's process has to know."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialOrder:
+    """All that a master tells a trial's process, wherever that runs: names, and no paths."""
 
     experiment_id: int
     """The experiment; 0 where there is no master."""
@@ -25,25 +25,23 @@ class TrialSpec:
     seed: int
     """Seed of all random numbers, below 2 ** 31."""
 
-    model_dir: str
-    """Directory with the user's code."""
-
     entrypoint: str | None
     """`module:Class`, `experiment:NAME`, or None to search the model directory for a trial."""
 
-    checkpoint_dir: str
-    """Address of the storage of new checkpoints (`storage.storages.open_address`): a directory in
-    which each gets one of its own, or what describes another storage."""
+    checkpoint: str | None = None
+    """UUID of the checkpoint to go on from, or None to start anew."""
 
-    scratch_dir: str
-    """Directory for files of this process that nobody else needs."""
+    checkpoint_experiment_id: int | None = None
+    """The experiment of that checkpoint."""
 
-    latest_checkpoint: str | None = None
-    """Where the checkpoint to go on from is, its name last; None to start anew. While the trial
-    runs, it is a local directory."""
+    checkpoint_storage: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Part `checkpoint_storage` of the config of that experiment."""
+
+    checkpoint_files: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Sizes in bytes of the files of that checkpoint, as they were when it was saved."""
 
     is_warm_start: bool = False
-    """Whether `latest_checkpoint` belongs to another trial: weights and optimizer are taken over,
+    """Whether that checkpoint belongs to another trial: weights and optimizer are taken over,
     counters and data position are not."""
 
     slots: tuple[int, ...] = ()
@@ -58,14 +56,51 @@ class TrialSpec:
     launch_id: str = ""
     """This start of the trial; empty where there is no master."""
 
-    checkpoint_files: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Sizes in bytes of the files of `latest_checkpoint`, as they were when it was saved."""
+    code_name: str = ""
+    """Where the code lies in the home of the master."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialSpec(TrialOrder):
+    """All that a trial's process has to know: the same, and where everything is on its machine."""
+
+    model_dir: str
+    """Directory with the user's code."""
+
+    checkpoint_dir: str
+    """Directory in which each checkpoint gets a directory of its own."""
+
+    scratch_dir: str
+    """Directory for files of this process that nobody else needs."""
+
+    latest_checkpoint: str | None = None
+    """Directory of the checkpoint to go on from, or None to start anew."""
 
     tensorboard_dir: str = ""
     """Directory of event files that the trial writes itself; empty takes one in `scratch_dir`."""
 
-    latest_storage: str = ""
-    """Address of the storage of `latest_checkpoint`; empty where it is a local directory."""
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    members: tuple["Member", ...] = ()
+    """All processes of the trial by their rank; none if there is only this one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """Where one of the processes that train a trial together is reached by the others."""
+
+    node: str
+    """Its machine; empty for that of the master."""
+
+    host: str
+    """The address by which the machine reaches the master."""
+
+    outside: str
+    """The address of the machine in its network, where `host` is one of the machine itself."""
+
+    port: int
+    """The port that it keeps free for them."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.records import deletion, experiment, log, states
-from quintain.scheduler import deletions, entries, faults
+from quintain.records import slot as slot_lib
+from quintain.scheduler import deletions, entries, faults, nodes
 from quintain.scheduler import effects as effects_lib
 from quintain.storage import checkpoint_storage, storages
 from quintain.store import session as session_lib
@@ -32,7 +33,7 @@ class Core:
     Attributes:
         store: Where everything is kept.
         home: Directory of the platform.
-        num_slots: Slots of the machine.
+        nodes: The machines and their slots.
         condition: Held by whoever reads or changes what is in memory; notified of changes.
         entries: Experiments that have not ended, by number.
         runs: Processes by trial.
@@ -41,11 +42,13 @@ class Core:
         grown: Trials that were saved since their older checkpoints were looked through.
     """
 
-    def __init__(self, store: store_lib.Store, home: pathlib.Path, *, num_slots: int = 0) -> None:
+    def __init__(
+        self, store: store_lib.Store, home: pathlib.Path, slots: Sequence[slot_lib.Slot] = ()
+    ) -> None:
         """Starts without experiments."""
         self.store = store
         self.home = home
-        self.num_slots = num_slots
+        self.nodes = nodes.NodeTable(slots)
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.runs: dict[int, entries.LiveRun] = {}
@@ -79,6 +82,18 @@ class Core:
             self.entries[experiment_id] = loaded
             self._stale.discard(experiment_id)
         return self.entries[experiment_id]
+
+    def add_run(self, live: entries.LiveRun) -> None:
+        """Notes a process that holds slots."""
+        self.runs[live.record.trial_id] = live
+        for member in live.record.members:
+            self.nodes.hold(live.record.trial_id, member.node, member.slots)
+
+    def drop_run(self, live: entries.LiveRun) -> None:
+        """Notes that a process is gone; its slots are free."""
+        del self.runs[live.record.trial_id]
+        for member in live.record.members:
+            self.nodes.release(live.record.trial_id, member.node, member.slots)
 
     def is_active(self, experiment_id: int) -> bool:
         """Returns whether an experiment is there and may start trials."""

@@ -6,10 +6,9 @@ import pathlib
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from quintain.client import home as home_lib
 from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
-from quintain.scheduler import experiment_machine, trial_machine
+from quintain.scheduler import experiment_machine, launcher, pools, trial_machine
 from quintain.store import session as session_lib
 
 _MEMORY: Final = 0.95
@@ -52,6 +51,9 @@ class LiveRun:
 
     kill_reason: str = ""
     """Why it was killed, if that is a failure of the trial."""
+
+    ended: dict[int, launcher.ProcessExit] = dataclasses.field(default_factory=dict)
+    """How those of its processes ended that have, by rank, in the order in which it was noticed."""
 
 
 @dataclasses.dataclass
@@ -99,6 +101,11 @@ class Entry:
         """Notes how long a workload of training took."""
         self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
         self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
+
+    @property
+    def needs(self) -> pools.Needs:
+        """What machines and slots must have for its trials."""
+        return pools.Needs()
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""
@@ -226,8 +233,3 @@ def load_entry(
 def scratch_dir(home: pathlib.Path, record: run.Run) -> pathlib.Path:
     """Returns the directory for files of a process that nobody else needs."""
     return home / "scratch" / str(record.experiment_id) / record.launch_id
-
-
-def tensorboard_dir(record: experiment.Experiment, trial_id: int) -> pathlib.Path:
-    """Returns the directory of the event files that a trial writes itself, beside the code."""
-    return pathlib.Path(record.model_dir).parent / home_lib.TENSORBOARD / str(trial_id)

@@ -124,6 +124,13 @@ class Launcher(abc.ABC):
         exit is reported by `poll`. A name that is not known (any more) is no error.
         """
 
+    def forget(self, launch_id: str) -> None:
+        """Says that the exit which `poll` reported is kept, and need not be reported again.
+
+        Without this, the launcher of a restarted master reports it once more if it is adopted.
+        """
+        del launch_id
+
     @abc.abstractmethod
     def poll(self) -> list[ProcessExit]:
         """Returns the processes that have ended since the last call."""
@@ -144,6 +151,12 @@ class Launcher(abc.ABC):
             kill: Whether to end all processes and wait for that; else they go on, and another
                 launcher can adopt them.
         """
+
+    def read_usage(self) -> dict[str, dict[str, float]]:
+        """Returns what processes of other machines use, by launch, where it was told since the last
+        call; see `usage_meter`.
+        """
+        return {}
 
     def list_nodes(self) -> list[node_lib.Node]:
         """Returns the machines, beside that of the master, on which it starts processes now."""

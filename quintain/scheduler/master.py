@@ -21,6 +21,7 @@ from quintain.scheduler import (
     launch_tokens,
     metric_sending,
     recovery,
+    run_files,
     scheduling,
     usage_sampling,
     worker_calls,
@@ -51,6 +52,7 @@ class Master:
     Attributes:
         commands: Answers users.
         workers: Answers the processes of trials.
+        files: Gives them their files, and takes what they save.
     """
 
     def __init__(
@@ -78,15 +80,14 @@ class Master:
             accept_new_database: Whether the store becomes this home's even if it knows nothing of
                 the checkpoints that are there.
         """
-        self._core = core_lib.Core(store, home, num_slots=len(slots))
+        self._core = core_lib.Core(store, home, slots)
         self.workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
-        self._slots = tuple(slots)
+        self.files = run_files.RunFiles(self._core, self.workers)
         self._launcher = launcher
         self._processes = scheduling.Scheduling(
             self._core,
             self.workers,
             launcher,
-            slots,
             address=address,
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
@@ -232,18 +233,19 @@ class Master:
                 core.condition.release()
 
     def _build_status(self, problem: str) -> master_status.MasterStatus:
-        holders = self._processes.holders()
+        nodes = self._core.nodes
         shown_slots = []
-        for slot in self._slots:
-            live = holders.get(slot.id)
+        for number, slot in sorted(nodes.slots.items()):
+            live = self._core.runs.get(nodes.holders.get(number, 0))
             shown_slots.append(
                 master_status.SlotStatus(
-                    id=slot.id,
+                    id=number,
                     kind=slot.kind.value,
                     device=slot.device,
                     num_threads=slot.num_threads,
                     trial_id=None if live is None else live.record.trial_id,
                     experiment_id=None if live is None else live.record.experiment_id,
+                    node=slot.node,
                 )
             )
         described = []

@@ -119,7 +119,7 @@ def create(
                 "config": config.as_dict(),
                 "source_checkpoint": _find_source(core, config.searcher),
                 "trial_seed": trial_seed,
-                "most_ready": max(_LEAST_READY, 2 * core.num_slots),
+                "most_ready": max(_LEAST_READY, 2 * len(core.nodes.slots)),
             }
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None

@@ -155,7 +155,8 @@ def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
     if problem:
         raise errors.CheckpointError(
             f"{orphan.path}: can't be adopted: {problem}. `quintain checkpoint export` copies the "
-            "models in it, if it is given the path; to go on from it, restore the database that knows it."
+            "models in it, if it is given the path; to go on from it, restore the database that "
+            "knows it."
         )
     manifest = storage.read_manifest(orphan.name)
     record = checkpoint.Checkpoint(

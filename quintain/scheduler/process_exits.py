@@ -20,16 +20,14 @@ _FINAL_CODES: Final = {
 def describe(
     entry: entries.Entry,
     live: entries.LiveRun,
-    ended: launcher_lib.ProcessExit | None,
-    reason: str,
+    ended: launcher_lib.ProcessExit,
 ) -> dict[str, object] | None:
     """Returns the event of an exit, or None if nothing is lost by it.
 
     Args:
         entry: The experiment.
         live: The process.
-        ended: How it ended, or None if that is not known.
-        reason: Why, if `ended` is None.
+        ended: How it ended.
     """
     machine = entry.machine_of(live.record.trial_id)
     is_told = live.record.state is run.RunState.ENDING
@@ -37,31 +35,53 @@ def describe(
         return None
     if live.is_killed and not live.kill_reason and entry.machine.state.is_stopping:
         return None
-    code = None if ended is None else ended.exit_code
+    code = ended.exit_code
     if code is not None and code in _FINAL_CODES:
         return {
             "kind": "exit",
             "request_id": live.request_id,
             "exited_reason": _FINAL_CODES[exit_codes.ExitCode(code)].value,
-            "reason": explain(ended, ""),
+            "reason": explain(ended),
         }
-    is_unknown = ended is None or (code is None and ended.signal is None)
-    is_harmless = is_unknown or code in (
+    is_harmless = is_lost(ended) or code in (
         exit_codes.ExitCode.NOT_WANTED,
         exit_codes.ExitCode.LOST_MASTER,
+        exit_codes.ExitCode.LOST_MEMBER,
     )
     return {
         "kind": "failure",
         "request_id": live.request_id,
-        "reason": live.kill_reason or reason or explain(ended, reason),
+        "reason": live.kill_reason or explain(ended),
         "is_counted": bool(live.kill_reason) or not is_harmless,
     }
 
 
-def explain(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
+def is_regular(ended: launcher_lib.ProcessExit) -> bool:
+    """Whether a process ended as one does that was told to end."""
+    return ended.exit_code == 0
+
+
+def is_lost(ended: launcher_lib.ProcessExit) -> bool:
+    """Whether it is not known how a process ended."""
+    return ended.exit_code is None and ended.signal is None
+
+
+def find_cause(live: entries.LiveRun) -> launcher_lib.ProcessExit:
+    """Returns which exit says why the processes of a start have ended.
+
+    It is that of a process that is lost, which the others can't know; else the first that was no
+    regular one, for what is left of a trial is ended after it.
+    """
+    found = list(live.ended.values())
+    lost = [each for each in found if is_lost(each)]
+    failed = [each for each in found if not is_regular(each)]
+    return (lost or failed or found)[0]
+
+
+def explain(ended: launcher_lib.ProcessExit) -> str:
     """Returns how a process ended, with its last lines."""
-    if ended is None or (ended.exit_code is None and ended.signal is None):
-        text = reason or "The process was lost; how it ended is not known."
+    if is_lost(ended):
+        text = ended.reason or "The process was lost; how it ended is not known."
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
     elif ended.signal is not None:
@@ -70,7 +90,7 @@ def explain(ended: launcher_lib.ProcessExit | None, reason: str) -> str:
         text = "The process ended by itself, though it had work to do."
     else:
         text = f"The process ended with code {ended.exit_code}."
-    lines = [] if ended is None else [line[:_LONGEST_LINE] for line in ended.last_lines]
+    lines = [line[:_LONGEST_LINE] for line in ended.last_lines]
     return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
 
 

@@ -216,6 +216,13 @@ class ProcessLauncher(launcher.Launcher):
             tracked.kill_deadline = time.monotonic() + self._grace_secs
             tracked.send(signal.SIGTERM)
 
+    def release(self, launch_id: str) -> None:
+        """Lets go of a process that has ended, and of whose log somebody else took care."""
+        with self._lock:
+            tracked = self._tracked.get(launch_id)
+            if tracked is not None and tracked.is_over:
+                del self._tracked[launch_id]
+
     def poll(self) -> list[launcher.ProcessExit]:
         """Returns the processes that have ended since the last call."""
         with self._lock:
@@ -281,7 +288,11 @@ class ProcessLauncher(launcher.Launcher):
         request = supervisor.StartRequest(
             launch_id=launch.launch_id,
             scratch_dir=launch.scratch_dir,
-            environment=launch.environment | launch_environment.from_slots(launch.slots),
+            environment={
+                **launch.environment,
+                **launch_environment.from_slots(launch.slots),
+                "QUINTAIN_SCRATCH": launch.scratch_dir,
+            },
             entry_point=f"{self._worker}:main",
             command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
         )

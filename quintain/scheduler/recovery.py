@@ -9,6 +9,7 @@ of its restarts is used up (up to five times in a row).
 import logging
 import time
 
+from quintain.records import node as node_lib
 from quintain.records import run
 from quintain.scheduler import (
     active_time,
@@ -51,6 +52,8 @@ def recover(
         with core.store.reading() as session:
             records = session.list_experiments(include_archived=True)
             runs = session.list_runs()
+            known = session.list_nodes()
+        core.nodes.restore(known)
         for record in records:
             if not record.state.is_terminal:
                 with core.containing(record.id, "while it was loaded"):
@@ -89,16 +92,23 @@ def _take_over(
     record: run.Run,
 ) -> None:
     scratch = str(entries.scratch_dir(core.home, record))
-    is_there = record.identity is not None and launcher.adopt(
-        record.launch_id, record.trial_id, record.identity, scratch
-    )
+    lost = []
+    for rank, member in enumerate(record.members):
+        name, trial_id = run.member_name(record.launch_id, rank), record.trial_id
+        was_started = member.identity is not None or member.node != node_lib.OWN
+        if not was_started or not launcher.adopt(
+            name, trial_id, member.identity, scratch, member.node
+        ):
+            lost.append(rank)
+    is_there = len(lost) < len(record.members)
     entry = core.entries.get(record.experiment_id)
     if entry is None:
         if is_there:
-            launcher.kill(record.launch_id)
+            for rank in range(len(record.members)):
+                launcher.kill(run.member_name(record.launch_id, rank))
         core.write(lambda session: scheduling.forget_run(core, session, record))
         return
     live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())
-    core.runs[record.trial_id] = live
-    if not is_there:
-        processes.record_exit(live, None, "The process was lost while no master watched it.")
+    core.add_run(live)
+    for rank in lost:
+        processes.note_lost(live, rank, "The process was lost while no master watched it.")

@@ -1,32 +1,26 @@
 """The part of the master that starts, watches and ends processes."""
 
-import dataclasses
 import logging
 import time
-import uuid
-from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, deletion, log, run, states
+from quintain.records import node as node_lib
 from quintain.scheduler import (
     checkpoint_gc,
     entries,
-    faults,
     launch_tokens,
     log_policies,
-    policy,
     process_exits,
+    starting,
     worker_calls,
 )
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import slots as slots_lib
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
-
-_MOST_WEIGHT: Final = 1e100
 
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
@@ -46,18 +40,21 @@ class Scheduling:
         core: core_lib.Core,
         workers: worker_calls.WorkerCalls,
         launcher: launcher_lib.Launcher,
-        slots: Sequence[slots_lib.Slot],
         *,
         address: str,
         launch_key: launch_tokens.LaunchKey,
     ) -> None:
         """Stores what processes are given: where the master is, and each a token of its own."""
         self._core = core
-        self._workers = workers
         self._launcher = launcher
-        self._slots = {slot.id: slot for slot in slots}
-        self._address = address
-        self._launch_key = launch_key
+        self._starting = starting.Starting(
+            core,
+            workers,
+            launcher,
+            address=address,
+            launch_key=launch_key,
+            note_lost=self.note_lost,
+        )
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
         self._last_tick = time.monotonic()
@@ -68,11 +65,13 @@ class Scheduling:
         self._forgive_stop()
         self._exits += self._launcher.poll()
         self._lines += self._launcher.read_logs()
+        listed = self._launcher.list_nodes()
         with core.condition:
             core.check_problem()
             if core.problem:
                 return
             try:
+                self._keep_nodes(listed)
                 self._keep_lines()
                 while self._exits:
                     self._take_exit(self._exits[0])
@@ -81,12 +80,12 @@ class Scheduling:
                 self._end_runs()
                 self._finish_experiments()
                 checkpoint_gc.collect_running(core)
-                launches = self._choose_launches()
+                starts = self._starting.choose()
             except errors.StoreError as error:
                 core.note_problem(str(error))
                 return
-        for launch in launches:
-            self._launch(launch)
+        for launches in starts:
+            self._starting.launch(launches)
 
     def _forgive_stop(self) -> None:
         """Counts no time against trials in which this process was stopped, and answered nobody."""
@@ -97,17 +96,37 @@ class Scheduling:
                 for live in self._core.runs.values():
                     live.since += stopped
 
-    def holders(self) -> dict[int, entries.LiveRun]:
-        """Returns who holds which slot."""
-        return {slot: live for live in list(self._core.runs.values()) for slot in live.record.slots}
-
     def kill(self, live: entries.LiveRun, reason: str = "") -> None:
         """Ends a process at once; with a reason, this is a failure of the trial."""
         if not live.is_killed:
             live.is_killed, live.kill_reason = True, reason
-            self._launcher.kill(live.record.launch_id)
+            self._kill_members(live)
+
+    def _kill_members(self, live: entries.LiveRun) -> None:
+        for rank in range(len(live.record.members)):
+            if rank not in live.ended:
+                self._launcher.kill(run.member_name(live.record.launch_id, rank))
 
     # What happened.
+
+    def _keep_nodes(self, listed: list[node_lib.Node]) -> None:
+        """Lets machines join and leave; the trials of those that are drained save themselves."""
+        core = self._core
+        joined = core.nodes.refresh(listed)
+
+        def write(session: session_lib.Session) -> None:
+            for each in joined:
+                session.save_node(each)
+
+        if joined:
+            core.write(write)
+        for node in core.nodes.nodes.values():
+            if node.state is node_lib.NodeState.DRAINING:
+                for trial_id in core.nodes.trials.get(node.name, ()):
+                    live = core.runs[trial_id]
+                    if not live.is_preempted:
+                        live.is_preempted = True
+                        core.condition.notify_all()
 
     def _keep_lines(self) -> None:
         if self._lines:
@@ -129,39 +148,57 @@ class Scheduling:
 
     def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
         core = self._core
+        launch_id, rank = run.split_member(ended.launch_id)
         live = core.runs.get(ended.trial_id)
-        if live is None or live.record.launch_id != ended.launch_id:
-            core.write(lambda session: session.delete_run(ended.launch_id))
+        if live is None or live.record.launch_id != launch_id:
+            core.write(lambda session: session.delete_run(launch_id))
             return
-        self._contain_exit(live, ended)
+        self._note_exit(live, rank, ended)
 
-    def _contain_exit(
-        self, live: entries.LiveRun, ended: launcher_lib.ProcessExit | None, reason: str = ""
-    ) -> None:
+    def note_lost(self, live: entries.LiveRun, rank: int, reason: str) -> None:
+        """Notes that a process is not there, or never was, as far as it is known.
+
+        Args:
+            live: The start.
+            rank: Which of its processes.
+            reason: Why.
+        """
+        record = live.record
+        name = run.member_name(record.launch_id, rank)
+        ended = launcher_lib.ProcessExit(name, record.trial_id, None, None, reason=reason)
+        try:
+            self._note_exit(live, rank, ended)
+        except errors.StoreError:
+            self._exits.append(ended)
+
+    def _note_exit(self, live: entries.LiveRun, rank: int, ended: launcher_lib.ProcessExit) -> None:
+        """Records an exit once all processes of the start are gone, which one that fails ends."""
+        live.ended.setdefault(rank, ended)
+        if len(live.ended) == len(live.record.members):
+            self._contain_exit(live, process_exits.find_cause(live))
+        elif live.record.state is not run.RunState.ENDING or not process_exits.is_regular(ended):
+            self._kill_members(live)
+
+    def _contain_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
         """Records an exit; the slots are free afterwards whatever that raises."""
         core, trial_id = self._core, live.record.trial_id
         if live.record.experiment_id in core.entries:
             with core.containing(live.record.experiment_id, f"when trial {trial_id} ended"):
-                self.record_exit(live, ended, reason)
+                self._record_exit(live, ended)
         if core.runs.get(trial_id) is live:
             core.write(lambda session: forget_run(core, session, live.record))
-            del core.runs[trial_id]
+            core.drop_run(live)
 
-    def record_exit(
-        self, live: entries.LiveRun, ended: launcher_lib.ProcessExit | None, reason: str = ""
-    ) -> None:
-        """Notes that a process is gone, and what this means for its trial.
-
-        Args:
-            live: The process.
-            ended: How it ended, or None if that is not known.
-            reason: Why, if `ended` is None.
-        """
+    def _record_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
+        """Notes that a process is gone, and what this means for its trial."""
         core, trial_id = self._core, live.record.trial_id
         entry = core.entry(live.record.experiment_id)
-        event = live.exit_event or process_exits.describe(entry, live, ended, reason)
+        if live.exit_event is not None and process_exits.is_lost(ended) and live.record.others:
+            # What another process said of its end follows from the loss.
+            live.exit_event, live.is_exit_known = None, False
+        event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
-            log_policies.decide(event, entry, live, len(self._slots))
+            log_policies.decide(event, entry, live, len(core.nodes.slots))
 
         def write(session: session_lib.Session) -> None:
             forget_run(core, session, live.record)
@@ -174,7 +211,7 @@ class Scheduling:
             core.apply(entry, event, write)
             if not event.get("is_counted", True):
                 entry.retry_at[trial_id] = time.monotonic() + LAUNCH_PAUSE_SECS
-        del core.runs[trial_id]
+        core.drop_run(live)
         core.entry(entry.id).enqueue(trial_id)
         core.notify()
 
@@ -241,142 +278,6 @@ class Scheduling:
         # One by one: if the experiment is continued, it has new ones beside them.
         notes = core.deletions.note(deletion.DeletionKind.SCRATCH, root, names, experiment_id)
         core.write(lambda session: session.add_deletions(notes))
-
-    # What is to start.
-
-    def _choose_launches(self) -> list[launcher_lib.Launch]:
-        core = self._core
-        groups, wanted = self._build_groups(time.monotonic())
-        decisions = policy.assign(groups, len(self._slots))
-        for trial_id in decisions.preempt:
-            core.runs[trial_id].is_preempted = True
-        self._workers.is_crowded = len(decisions.start) < sum(
-            not request.is_running for group in groups for request in group.requests
-        )
-        if self._workers.is_crowded or decisions.preempt:
-            core.condition.notify_all()
-        free = [slot_id for slot_id in sorted(self._slots) if slot_id not in self.holders()]
-        launches = []
-        for trial_id in decisions.start:
-            entry = wanted[trial_id]
-            if not core.is_active(entry.id):
-                continue
-            count = entry.config.resources.slots_per_trial
-            excluded = entry.machine_of(trial_id).excluded_slots
-            taken = tuple([slot for slot in free if slot not in excluded][:count])
-            if count > len(taken):
-                continue
-            with core.containing(entry.id, f"while trial {trial_id} was started"):
-                launches.append(self._prepare(entry, trial_id, taken))
-                free = [slot for slot in free if slot not in taken]
-        records = [record for _, record in launches]
-
-        def write(session: session_lib.Session) -> None:
-            for record in records:
-                session.save_run(record)
-
-        if records:
-            core.write(write)
-        for record in records:
-            request_id = wanted[record.trial_id].request_ids[record.trial_id]
-            core.runs[record.trial_id] = entries.LiveRun(record, request_id, time.monotonic())
-        return [launch for launch, _ in launches]
-
-    def _build_groups(self, now: float) -> tuple[list[policy.Group], dict[int, entries.Entry]]:
-        core = self._core
-        groups: list[policy.Group] = []
-        wanted: dict[int, entries.Entry] = {}
-        held: dict[int, list[policy.Request]] = {}
-        for trial_id, live in core.runs.items():
-            is_ending = live.is_preempted or live.record.state is run.RunState.ENDING
-            request = policy.Request(trial_id, len(live.record.slots), True, is_ending)
-            held.setdefault(live.record.experiment_id, []).append(request)
-        for experiment_id in sorted(core.entries):
-            with core.containing(experiment_id, "while it was scheduled"):
-                entry = core.entry(experiment_id)
-                requests = held.get(experiment_id, [])
-                if entry.machine.state is states.ExperimentState.ACTIVE:
-                    count = entry.config.resources.slots_per_trial
-                    # With those that run, so that whoever gets a slot does not seem to want more
-                    # than before: it would be served later, and lose the slot again.
-                    holding = [each for each in requests if each.num_slots and not each.is_ending]
-                    most = len(self._slots) + 1 - len(holding)
-                    for trial_id in entry.next_waiting(most, core.runs, now):
-                        wanted[trial_id] = entry
-                        requests.append(policy.Request(trial_id, count))
-                if requests:
-                    groups.append(_build_group(entry, requests))
-        return groups, wanted
-
-    def _prepare(
-        self, entry: entries.Entry, trial_id: int, taken: tuple[int, ...]
-    ) -> tuple[launcher_lib.Launch, run.Run]:
-        """Returns how a trial is to be started, and what the store is to keep of it."""
-        launch_id = f"t{trial_id}-{uuid.uuid4().hex[:12]}"
-        record = run.Run(
-            launch_id, trial_id, entry.id, taken, run.RunState.LAUNCHING, None, time.time()
-        )
-        has_gpu = any(self._slots[slot].kind is slots_lib.SlotKind.GPU for slot in taken)
-        environment = {
-            **entry.config.environment.as_mapping(has_gpu=has_gpu),
-            "QUINTAIN_MASTER": self._address,
-            "QUINTAIN_TOKEN": self._launch_key.build_token(trial_id, launch_id),
-            "QUINTAIN_TRIAL_ID": str(trial_id),
-            "QUINTAIN_LAUNCH_ID": launch_id,
-            "QUINTAIN_SLOTS": ",".join(map(str, taken)),
-        }
-        launch = launcher_lib.Launch(
-            launch_id=launch_id,
-            trial_id=trial_id,
-            experiment_id=entry.id,
-            slots=tuple(self._slots[slot] for slot in taken),
-            environment=environment,
-            scratch_dir=str(entries.scratch_dir(self._core.home, record)),
-            model_dir=entry.record.model_dir,
-        )
-        return launch, record
-
-    def _launch(self, launch: launcher_lib.Launch) -> None:
-        """Starts a process. The lock is not held meanwhile; a worker may be faster than this."""
-        core = self._core
-        try:
-            identity = self._launcher.start(launch)
-        except Exception as error:  # noqa: BLE001 - the border between experiments
-            is_known = isinstance(error, errors.QuintainError)
-            cause = str(error) if is_known else faults.describe(error)
-            with core.condition:
-                live = core.runs[launch.trial_id]
-                try:
-                    self._contain_exit(live, None, f"The process could not be started: {cause}")
-                except errors.StoreError:
-                    unknown = launcher_lib.ProcessExit(
-                        launch.launch_id, launch.trial_id, None, None
-                    )
-                    self._exits.append(unknown)
-            return
-        with core.condition:
-            live = core.runs[launch.trial_id]
-            if live.record.identity is None:
-                record = dataclasses.replace(live.record, identity=identity)
-                try:
-                    core.write(lambda session: session.save_run(record))
-                except errors.StoreError:
-                    logger.warning("The process of trial %d is not noted.", launch.trial_id)
-                live.record = record
-            if live.is_killed:
-                self._launcher.kill(launch.launch_id)
-
-
-def _build_group(entry: entries.Entry, requests: list[policy.Request]) -> policy.Group:
-    resources = entry.config.resources
-    return policy.Group(
-        entry.id,
-        requests,
-        # The shares of all are computed from it: an infinite one would leave none.
-        weight=min(resources.weight, _MOST_WEIGHT),
-        max_slots=resources.max_slots,
-        priority=resources.priority or policy.DEFAULT_PRIORITY,
-    )
 
 
 def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Run) -> None:

@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
+import pathlib
 import time
 from collections.abc import Callable
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
 from quintain.records import checkpoint, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, workload_results
+from quintain.scheduler import entries, faults, rendezvous, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -62,7 +63,7 @@ class WorkerCalls:
         self.is_closed = False
 
     @_contained
-    def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialSpec:
+    def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
         """Returns what a process that was just started, or lost the master, has to know.
 
         Raises:
@@ -70,55 +71,71 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, identity.launch_id)
+            live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
             if live.record.state is not run.RunState.ENDING:
-                record = dataclasses.replace(
-                    live.record, state=run.RunState.RUNNING, identity=identity
-                )
+                _, rank = run.split_member(identity.launch_id)
+                record = live.record.with_identity(rank, identity)
+                if rank == 0:
+                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
-            return self._build_spec(entry, live)
+            return self._build_order(entry, live)
 
-    def _build_spec(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialSpec:
-        home, config = self._core.home, entry.config
+    @_contained
+    def meet(
+        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Member
+    ) -> list[trial.Member] | None:
+        """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        with self._core.condition:
+            live = self.find_run(trial_id, launch_id)
+            directory = entries.scratch_dir(self._core.home, live.record)
+            return rendezvous.meet(directory, rank, size, member)
+
+    def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
-        latest, latest_storage, files = self._find_checkpoint(uuid)
-        return trial.TrialSpec(
+        code = pathlib.Path(entry.record.model_dir)
+        if code.is_relative_to(self._core.home):
+            code = code.relative_to(self._core.home)
+        return trial.TrialOrder(
             experiment_id=entry.id,
             trial_id=live.record.trial_id,
             experiment_config=entry.record.config,
             hparams=machine.hparams,
             seed=machine.seed,
-            model_dir=entry.record.model_dir,
-            entrypoint=config.entrypoint,
-            checkpoint_dir=self._core.storage_of(entry.record).address,
-            scratch_dir=str(entries.scratch_dir(home, live.record)),
-            tensorboard_dir=str(entries.tensorboard_dir(entry.record, live.record.trial_id)),
-            latest_checkpoint=latest,
-            latest_storage=latest_storage,
+            entrypoint=entry.config.entrypoint,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,
             home_id=self._core.deletions.home_id,
             launch_id=live.record.launch_id,
-            checkpoint_files=files,
+            code_name=str(code),
+            **self._describe_checkpoint(uuid),
         )
 
-    def _find_checkpoint(self, uuid: str | None) -> tuple[str | None, str, dict[str, int]]:
-        """Returns where a checkpoint is, the address of its storage, and the sizes of its files."""
+    def _describe_checkpoint(self, uuid: str | None) -> dict[str, Any]:
+        """Returns what an order says of the checkpoint that its trial goes on from."""
         if uuid is None:
-            return None, "", {}
+            return {}
         with self._core.store.reading() as session:
             record = session.get_checkpoint(uuid)
-            storage = self._core.find_storage(session, record.experiment_id)
-        return storage.locate(uuid), storage.address, record.files
+            owner = session.get_experiment(record.experiment_id)
+        return {
+            "checkpoint": uuid,
+            "checkpoint_experiment_id": record.experiment_id,
+            "checkpoint_storage": dict(owner.config.get("checkpoint_storage") or {}),
+            "checkpoint_files": record.files,
+        }
 
     @_contained
     def report_damage(
         self, trial_id: int, launch_id: str, uuid: str, damage: str
-    ) -> trial.TrialSpec:
+    ) -> trial.TrialOrder:
         """Takes what is wrong with a checkpoint; returns the trial with the one before.
 
         Raises:
@@ -127,13 +144,13 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             # The same report may come twice.
             if uuid in (machine.checkpoint, machine.source_checkpoint):
                 self._go_back(entry, live, uuid, damage)
-            return self._build_spec(entry, live)
+            return self._build_order(entry, live)
 
     def _go_back(self, entry: entries.Entry, live: entries.LiveRun, uuid: str, damage: str) -> None:
         """Marks a checkpoint, and lets the trial go on from the one before, or begin anew."""
@@ -188,7 +205,7 @@ class WorkerCalls:
         deadline = time.monotonic() + wait
         with core.condition:
             while True:
-                live = self._find(trial_id, launch_id)
+                live = self.find_run(trial_id, launch_id)
                 if not core.problem and not self.is_closed:
                     chosen = self._choose(live)
                     if chosen is not None:
@@ -249,7 +266,7 @@ class WorkerCalls:
         """
         core, work = self._core, result.workload
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
@@ -287,7 +304,7 @@ class WorkerCalls:
         """
         core = self._core
         with core.condition:
-            live = self._find(trial_id, launch_id)
+            live = self.find_run(trial_id, launch_id)
             if live.is_exit_known:
                 return
             entry = core.entry(live.record.experiment_id)
@@ -306,7 +323,8 @@ class WorkerCalls:
                 session.add_logs([row])
                 session.save_run(record)
 
-            if entry.config.log_policies:
+            # Of several processes, one may only fail because the machine of another is lost.
+            if entry.config.log_policies or live.record.others:
                 core.write(write)
                 live.exit_event = event
             else:
@@ -314,11 +332,18 @@ class WorkerCalls:
             live.is_exit_known, live.record = True, record
             live.outstanding, live.since = None, time.monotonic()
 
-    def _find(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+    def find_run(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+        """Returns a process that is wanted. The lock is held by the caller.
+
+        Raises:
+            GoneError: If it is not wanted any more.
+        """
         live = self._core.runs.get(trial_id)
+        start, rank = run.split_member(launch_id)
         if (
             live is None
-            or live.record.launch_id != launch_id
+            or live.record.launch_id != start
+            or rank > len(live.record.others)
             or live.is_killed
             or live.record.experiment_id not in self._core.entries
         ):

@@ -1,18 +1,20 @@
-"""Who may ask a master for what: its user for everything, a trial's process for its own work.
+"""Who may ask a master for what: its user for everything, others for their own work.
+
+A trial's process does the work of its trial, an agent that of agents; `path_rules` has the table.
 
 The user's browser shows a cookie in place of the token. It sends it whoever makes it ask, so that
 such a request has to come from the page itself: from no other site, and from no other port of this
 machine, which browsers take for the same site.
 """
 
-import re
 import secrets
 from typing import Final
 
 from starlette import datastructures, types
 
+from quintain.client import token_files
 from quintain.scheduler import launch_tokens
-from quintain.server import responses
+from quintain.server import path_rules, responses
 from quintain.server import sign_in as sign_in_lib
 from quintain.web import connections
 
@@ -24,16 +26,14 @@ SESSION: Final = "session"
 
 _SCHEME: Final = "bearer "
 _READS: Final = ("GET", "HEAD")
-_NOT_BY_COOKIE: Final = re.compile(r"/master/sign-in$|/trials/[^/]*/runs(/|$)")
-"""Paths that no page asks for: where links to it come from, and the work of trials' processes.
-They end as those of routes do: there may be a line's end behind."""
 
 
 class TokenCheck:
     """Turns away requests that do not carry a token, or not one for what they ask.
 
-    The user's token opens everything. The token of a launch opens the addresses of this launch,
-    and nothing else. The cookie of a browser opens what people ask for.
+    The user's token opens everything; that of a user of another machine is as good. The token of a
+    launch opens the addresses of this launch, that of agents those of agents, and nothing else.
+    The cookie of a browser opens what people ask for.
     """
 
     def __init__(
@@ -44,6 +44,8 @@ class TokenCheck:
         launch_key: launch_tokens.LaunchKey,
         prefix: str,
         sign_in: sign_in_lib.SignIn,
+        agent_token: token_files.KnownToken,
+        user_token: token_files.KnownToken,
     ) -> None:
         """Stores its settings.
 
@@ -53,12 +55,16 @@ class TokenCheck:
             launch_key: Knows the tokens of launches.
             prefix: What the paths of all addresses begin with.
             sign_in: Knows the cookies of browsers.
+            agent_token: The token of agents.
+            user_token: That of users of other machines.
         """
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
         self._prefix = prefix
         self._sign_in = sign_in
+        self._agent_token = agent_token
+        self._user_token = user_token
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -74,7 +80,12 @@ class TokenCheck:
                 refusal = _forbid(
                     f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
                 )
-        elif not secrets.compare_digest(given.encode(), self._token):
+        elif self._agent_token.is_good(given):
+            if not self._is_for(path_rules.Client.AGENT, scope["path"]):
+                refusal = _forbid(f"The token of agents is for {self._prefix}/agents/... only.")
+        elif not (
+            secrets.compare_digest(given.encode(), self._token) or self._user_token.is_good(given)
+        ):
             refusal = _NO_TOKEN
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
@@ -106,7 +117,8 @@ class TokenCheck:
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
-        if _NOT_BY_COOKIE.match(scope["path"].removeprefix(self._prefix)):
+        allowed = path_rules.find_clients(scope["path"].removeprefix(self._prefix))
+        if path_rules.Client.BROWSER not in allowed:
             return _forbid("A browser that is signed in may not ask for this.")
         if self._sign_in.is_other_user(scope):
             return _forbid("The connection is another user's than the master's.")
@@ -117,15 +129,24 @@ class TokenCheck:
         headers = datastructures.Headers(scope=scope)
         origins, host = headers.getlist("origin"), headers.get("host", "")
         # Whether a proxy is asked by HTTPS is not known here.
-        schemes = ("http", "https") if host.lower() in self._sign_in.hosts else ("http",)
+        is_proxy = host.lower() in self._sign_in.hosts
+        schemes = ("http", "https") if is_proxy else (scope["scheme"],)
         if origins in [[f"{scheme}://{host}"] for scheme in schemes]:
             return None
         return _forbid(
-            f"Origin: got {', '.join(origins)[:200]!r}, expected 'http://{host}'; only the page "
-            "itself may change something."
+            f"Origin: got {', '.join(origins)[:200]!r}, expected "
+            f"'{schemes[-1]}://{host}'; only the page itself may change something."
         )
 
+    def _is_for(self, client: path_rules.Client, path: str) -> bool:
+        """Returns whether an address is below the prefix, and for somebody who is no user."""
+        rest = path.removeprefix(self._prefix)
+        is_plain = rest != path and not path_rules.has_steps(rest)
+        return is_plain and client in path_rules.find_clients(rest)
+
     def _is_own(self, path: str, launch: tuple[int, str]) -> bool:
+        if not self._is_for(path_rules.Client.LAUNCH, path):
+            return False
         runs = f"{self._prefix}/trials/{launch[0]}/runs"
         return path == runs or path.startswith(f"{runs}/{launch[1]}/")
 

@@ -15,6 +15,7 @@ from starlette import exceptions as starlette_exceptions
 
 from quintain import errors
 from quintain.client import home as home_lib
+from quintain.client import token_files
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
@@ -28,6 +29,7 @@ from quintain.server.routes import (
     checkpoints,
     events,
     experiments,
+    files,
     runs,
     tables,
     tensorboard,
@@ -107,6 +109,7 @@ def build_app(
         refuse=responses.refuse,
         find_max_bytes=_find_max_bytes,
         max_held_bytes=_MAX_HELD_BYTES,
+        is_stream=files.is_stream,
     )
     app.add_middleware(
         access.TokenCheck,
@@ -114,14 +117,17 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
+        agent_token=token_files.KnownToken(home.agent_token),
+        user_token=token_files.KnownToken(home.user_token),
     )
     app.add_middleware(page_files.Page, sign_in=sign_in)
     app.add_middleware(compression.Compression, types=_COMPRESSED)
-    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.hosts)
+    app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
+        files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands),

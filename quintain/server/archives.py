@@ -47,8 +47,8 @@ def to_file_response(files: checkpoint_files.StoredFiles, name: str) -> fastapi.
     """
     kind = "application/octet-stream"
     if files.local is not None:
-        with files.open(name):
-            return fastapi.responses.FileResponse((files.local / name).resolve(), media_type=kind)
+        path = checkpoint_files.find_file(files.local, name)
+        return fastapi.responses.FileResponse(path, media_type=kind)
     file = files.open(name)
     size = file.seek(0, io.SEEK_END)
     file.seek(0)

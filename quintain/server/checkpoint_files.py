@@ -64,6 +64,16 @@ class StoredFiles:
         return copied
 
 
+def find_file(directory: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a file below a directory.
+
+    Raises:
+        NotFoundError: If there is no such file, or it is not below the directory.
+    """
+    with StoredFiles.below(directory).open(name):
+        return (directory / name).resolve()
+
+
 def find_checkpoint(
     checkpoint: checkpoint_lib.Checkpoint,
     experiment: experiment_lib.Experiment,

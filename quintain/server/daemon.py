@@ -23,6 +23,7 @@ from quintain.scheduler import slots as slots_lib
 from quintain.server import alerts, direct_calls, http_server
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
+from quintain.server import network as network_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
@@ -57,21 +58,25 @@ class MasterServer:
         accept_new_database: bool = False,
         run_dirs: Sequence[str] = (),
         allowed_hosts: Sequence[str] = (),
+        network: network_lib.Network | None = None,
     ) -> None:
         """Stores its settings.
 
         Args:
             home: The home directory.
             slots: What trials may use.
-            port: Port on the loopback device; 0 for a free one.
+            port: Port to listen on; 0 for a free one.
             is_embedded: Whether it lives in a command that follows its own experiment.
             launcher: Starts processes, and is closed with the server; a `ProcessLauncher` if None.
             accept_new_database: Whether the database becomes this home's even if it knows nothing
                 of the checkpoints that are there.
             run_dirs: Directories whose runs of `quintain train` its page shows.
             allowed_hosts: Names of proxies under which it is asked.
+            network: Where it listens, and whether it speaks TLS there; on the loopback device
+                and in plain text if None.
         """
         self._home = home
+        self._network = network or network_lib.Network()
         self._slots = tuple(slots)
         self._port = port
         self._is_embedded = is_embedded
@@ -115,6 +120,11 @@ class MasterServer:
     def url(self) -> str:
         """Address over TCP, as browsers take it."""
         return self._url
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of its certificate; empty if it speaks plain text."""
+        return self._fingerprint
 
     @property
     def sign_in(self) -> sign_in_lib.SignIn:
@@ -196,16 +206,17 @@ class MasterServer:
         # A new one each time: what a former master's users have seen is worth nothing now.
         token = secrets.token_urlsafe(32)
         listener = parts.enter_context(
-            contextlib.closing(http_server.listen(self._port, former_port))
+            network_lib.listen(self._network, self._home, port=self._port, former_port=former_port)
         )
-        port = listener.getsockname()[1]
         local_listener = parts.enter_context(
             contextlib.closing(unix_sockets.listen(self._home.socket))
         )
-        _write_secrets(self._home, port, launch_key)
-        self._url = f"http://{http_server.HOST}:{port}"
-        sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=port)
-        self._sign_in = sign_in_lib.SignIn(self._url, sessions, hosts=self._allowed_hosts)
+        _write_secrets(self._home, listener.port, launch_key)
+        self._url, self._fingerprint = listener.url, listener.fingerprint
+        sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=listener.port)
+        self._sign_in = sign_in_lib.SignIn(
+            self._url, sessions, hosts=self._allowed_hosts, own_hosts=listener.hosts
+        )
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
         launcher = self._launcher or _build_launcher()
@@ -233,7 +244,9 @@ class MasterServer:
         parts.callback(self._tensorboards.close)
         feed = feed_lib.Feed(store, self._master.status)
         app = self._build_app(launch_key, feed)
-        parts.enter_context(http_server.serve(app, listener, local_listener))
+        parts.enter_context(
+            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+        )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
         parts.callback(self._is_stopping.set)
@@ -268,6 +281,7 @@ class MasterServer:
             start_time=self._start_time,
             is_embedded=self._is_embedded,
             run_dirs=self._run_dirs,
+            fingerprint=self._fingerprint,
         )
         return app_lib.build_app(
             self._calls,

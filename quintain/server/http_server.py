@@ -1,20 +1,24 @@
-"""Serves an app over HTTP from a thread of this process."""
+"""Serves an app over HTTP, and HTTPS, from a thread of this process."""
 
 import contextlib
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from typing import Final
 
 import fastapi
-import uvicorn
 
 from quintain import errors
-from quintain.web import connections
+from quintain.client import address
+from quintain.web import connections, tls_connections
 
 HOST: Final = "127.0.0.1"
+"""The address that is listened on unless another one is named: only this machine reaches it."""
+
+logger = logging.getLogger(__name__)
 
 _BACKLOG: Final = 128
 _NETWORK_SHARE: Final = 0.25
@@ -27,35 +31,53 @@ _GRACE_SECS: Final = 5
 """Time in which requests may end that are worked on when the server stops."""
 
 
-def listen(port: int, former_port: int) -> socket.socket:
-    """Returns a socket that listens on the loopback device.
+def listen(port: int, former_port: int, host: str = HOST) -> socket.socket:
+    """Returns a socket that listens.
 
     Args:
         port: The port to listen on; 0 for that of the master before, or a free one.
         former_port: Port of the master before, on which its processes look for it; 0 for none.
+        host: Address of this machine, or name of one.
 
     Raises:
-        ConfigError: If the port is taken.
+        ConfigError: If the host is none of this machine's, or the port is taken.
     """
+    try:
+        family, _, _, _, (number, *_) = socket.getaddrinfo(
+            host.strip("[]"), None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise errors.ConfigError(
+            f"--host: got {host!r}, which can't be found ({error}); expected an address of this "
+            "machine, such as 0.0.0.0 for all that it has."
+        ) from error
     if not port and former_port:
         with contextlib.suppress(OSError):
-            return _bind(former_port)
+            return _bind(family, str(number), former_port)
+        if not address.is_loopback(str(number)):
+            logger.warning(
+                "Port %d, on which agents and users look for this master, is taken; another one is "
+                "used. Name one by --port that stays free.",
+                former_port,
+            )
     try:
-        return _bind(port)
+        return _bind(family, str(number), port)
     except OSError as error:
+        option, given = ("port", port) if port else ("host", repr(host))
+        advice = "leave it out to have a free one chosen" if port else "0.0.0.0 stands for all"
         raise errors.ConfigError(
-            f"--port: got {port}, which can't be listened on ({error.strerror}); leave it out to "
-            "have a free one chosen."
+            f"--{option}: got {given}, which can't be listened on ({error.strerror}) at {host}; "
+            f"{advice}."
         ) from error
 
 
-def _bind(port: int) -> socket.socket:
+def _bind(family: int, host: str, port: int) -> socket.socket:
     # asyncio sends small answers at once only on sockets that name their protocol; otherwise each
     # one waits 40 ms for the other side.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
+        listener.bind((host, port))
         listener.listen(_BACKLOG)
     except OSError:
         listener.close()
@@ -65,7 +87,10 @@ def _bind(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def serve(
-    app: fastapi.FastAPI, *listeners: socket.socket, limits: connections.Limits | None = None
+    app: fastapi.FastAPI,
+    *listeners: socket.socket,
+    limits: connections.Limits | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
     """Serves an app in a thread, on sockets that listen.
 
@@ -73,6 +98,7 @@ def serve(
         app: What answers.
         *listeners: The sockets.
         limits: Limits on connections; those that fit this process if None.
+        tls: How TLS is spoken on the sockets that are no Unix sockets; None for plain text.
 
     Raises:
         ClusterError: If the server does not come up.
@@ -86,10 +112,10 @@ def serve(
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE_SECS,
     )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=server.run, args=(list(listeners),), name="quintain-http", daemon=True
-    )
+    plain = [one for one in listeners if tls is None or one.family == socket.AF_UNIX]
+    secured = [one for one in listeners if one not in plain]
+    server = tls_connections.Server(config, context=tls, listeners=secured)
+    thread = threading.Thread(target=server.run, args=(plain,), name="quintain-http", daemon=True)
     thread.start()
     deadline_secs = time.monotonic() + _START_SECS
     while not server.started:

@@ -114,12 +114,14 @@ class Page:
                 return _redirect("./")
             return await self._answer_page("used_link.html", responses.FORBIDDEN)
         answer = _redirect("./")
+        proxy_scheme = request.headers.get("x-forwarded-proto")
+        is_secure = "https" in (scope["scheme"], proxy_scheme)
         # Without a path it is good for the directory of this address, also behind a proxy that
         # puts another one before it.
         answer.headers["Set-Cookie"] = (
             f"{self._sign_in.sessions.cookie_name}={self._sign_in.sessions.begin()}; "
             f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
-            + ("; Secure" if request.headers.get("x-forwarded-proto") == "https" else "")
+            + ("; Secure" if is_secure else "")
         )
         return answer
 

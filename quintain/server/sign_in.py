@@ -70,7 +70,12 @@ class SignIn:
     """Links to the page, and the sessions of browsers that have opened one."""
 
     def __init__(
-        self, url: str, sessions: sessions_lib.Sessions, *, hosts: Collection[str] = ()
+        self,
+        url: str,
+        sessions: sessions_lib.Sessions,
+        *,
+        hosts: Collection[str] = (),
+        own_hosts: Collection[str] = (),
     ) -> None:
         """Stores its parts.
 
@@ -78,8 +83,10 @@ class SignIn:
             url: Address of the master.
             sessions: Knows cookies.
             hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
+            own_hosts: Names under which the master itself is reached from other machines.
         """
         self._url = url
+        self._own_hosts = frozenset(own_hosts)
         self.hosts = frozenset(hosts)
         self.codes = Codes()
         self.sessions = sessions
@@ -120,9 +127,14 @@ class SignIn:
         return peer_users.is_other_user(client, server)
 
     @property
+    def all_hosts(self) -> frozenset[str]:
+        """All names besides those that every machine has for itself."""
+        return self.hosts | self._own_hosts
+
+    @property
     def is_for_one_user(self) -> bool:
         """Whether links are of no use to other users of the machine, so that they may see them."""
-        return not self.hosts and peer_users.can_tell()
+        return not self.all_hosts and peer_users.can_tell()
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from quintain.records import checkpoint_storage_config
 from quintain.storage import checkpoint_storage, directory_storage
 
-PATIENT_SECS: Final = 1800.0
+_PATIENT_SECS: Final = 1800.0
 """How long a trial waits for a storage: long enough to repair it, as computed work is at stake."""
 
 _NOBODY: Final = checkpoint_storage.Writer()
@@ -16,15 +16,24 @@ _IMPATIENT_SECS: Final = 10.0
 
 
 def build(
-    content: Mapping[str, Any], own_directory: pathlib.Path
+    content: Mapping[str, Any],
+    own_directory: pathlib.Path,
+    *,
+    writer: checkpoint_storage.Writer = _NOBODY,
+    scratch: pathlib.Path | None = None,
 ) -> checkpoint_storage.CheckpointStorage:
     """Returns where an experiment keeps its checkpoints; nothing is read or written.
 
     Args:
         content: The experiment's config as the store keeps it, though it may be refused today.
         own_directory: The directory of checkpoints of experiments that name none.
+        writer: Who writes there.
+        scratch: Where files are staged that go elsewhere; None for the directory of temporary
+            files.
     """
-    return open_address(checkpoint_storage_config.find_address(content, str(own_directory)))
+    address = checkpoint_storage_config.find_address(content, str(own_directory))
+    patience_secs = _PATIENT_SECS if writer.launch_id else _IMPATIENT_SECS
+    return open_address(address, writer=writer, scratch=scratch, patience_secs=patience_secs)
 
 
 def open_address(

@@ -21,6 +21,7 @@ from quintain.records import (
     experiment,
     log,
     metric,
+    node,
     run,
     sent_metrics,
     trial,
@@ -38,10 +39,11 @@ TABLES: Final[dict[type[Any], str]] = {
     change.Change: "changes",
     deletion.Deletion: "deletions",
     sent_metrics.SentMetrics: "sent_metrics",
+    node.KnownNode: "nodes",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0005"
+REVISION: Final = "0007"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

@@ -13,6 +13,7 @@ from quintain.records import (
     experiment,
     log,
     metric,
+    node,
     run,
     sent_metrics,
     states,
@@ -258,6 +259,10 @@ class Reader(table_reading.TableReader):
         return self._list(run.Span, where, "ORDER BY start_time, launch_id")
 
     # Loggers
+
+    def list_nodes(self) -> list[node.KnownNode]:
+        """Returns the machines that have ever called, in the order of their names."""
+        return self._list(node.KnownNode, queries.Where(), "ORDER BY name")
 
     def list_sent_metrics(self, experiment_id: int) -> list[sent_metrics.SentMetrics]:
         """Returns how far the metrics of an experiment's trials were sent to loggers."""

@@ -142,6 +142,8 @@ RUNS: Final = sa.Table(
     sa.Column("state", sa.String(32), nullable=False),
     sa.Column("identity", sa.Text),
     sa.Column("start_time", sa.Double, nullable=False),
+    sa.Column("node", sa.Text, nullable=False, server_default=""),
+    sa.Column("others", sa.Text, nullable=False, server_default="[]"),
 )
 
 SPANS: Final = sa.Table(
@@ -175,6 +177,15 @@ SENT_METRICS: Final = sa.Table(
     sa.Column("logger", sa.String(128), primary_key=True),
     sa.Column("cursor", sa.Text, nullable=False),
     sa.Column("is_closed", sa.Boolean, nullable=False),
+)
+
+NODES: Final = sa.Table(
+    "nodes",
+    METADATA,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("slots", sa.Text, nullable=False),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("is_drained", sa.Boolean, nullable=False),
 )
 
 HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", sa.String(64), primary_key=True))

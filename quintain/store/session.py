@@ -15,6 +15,7 @@ from quintain.records import (
     experiment,
     log,
     metric,
+    node,
     run,
     sent_metrics,
     states,
@@ -244,6 +245,12 @@ class Session(reading.Reader):
                 now=time.time(),
             )
             self._note(change.ChangeKind.RUN, experiment_id, trial_id)
+
+    # Machines
+
+    def save_node(self, record: node.KnownNode) -> None:
+        """Stores what is known of a machine, or replaces it."""
+        self._run(statements.save(node.KnownNode), **self._to_row(record))
 
     # Loggers
 

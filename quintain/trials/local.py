@@ -12,6 +12,7 @@ import numpy as np
 from quintain import errors
 from quintain.records import checkpoint_manifest, experiment_spec, trial, workload
 from quintain.search import base_search, search_factory
+from quintain.storage import checkpoint_storage, directory_storage
 from quintain.trials import (
     workload_loop,
     workload_metrics,
@@ -61,6 +62,18 @@ class LocalSource(workload_source.WorkloadSource):
         if self._tell is not None and result.workload.kind in _TOLD:
             self._tell(_describe_result(result))
 
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns the directory of the trial's checkpoints."""
+        return directory_storage.DirectoryStorage(
+            pathlib.Path(spec.checkpoint_dir),
+            checkpoint_storage.Writer(spec.home_id, spec.experiment_id, spec.launch_id),
+        )
+
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns the directory of the checkpoint, which is below that of the trial."""
+        scratch = pathlib.Path(spec.scratch_dir)
+        return self.open_storage(spec).fetch(spec.checkpoint or "", scratch, spec.checkpoint_files)
+
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Refuses to go on, for there is no other checkpoint to go on from."""
         raise errors.CheckpointError(f"{checkpoint}: this checkpoint is damaged: {damage}.")
@@ -71,8 +84,8 @@ class LocalSource(workload_source.WorkloadSource):
 
     def _number(self, tasks: Iterable[tuple[str, int]]) -> Iterator[workload.Workload]:
         total = 0
-        if self._spec.latest_checkpoint and not self._spec.is_warm_start:
-            directory = pathlib.Path(self._spec.latest_checkpoint)
+        if self._spec.checkpoint and not self._spec.is_warm_start:
+            directory = pathlib.Path(self._spec.checkpoint_dir, self._spec.checkpoint)
             total = checkpoint_manifest.read(directory).total_batches
         number = 0
         for number, (kind, num_batches) in enumerate(tasks, start=1):
@@ -156,9 +169,7 @@ def _try(spec: trial.TrialSpec, tell: Callable[[str], None]) -> None:
     stored = first.results[2].checkpoint
     if stored is None:
         raise errors.TrialError("The checkpoint was not reported.")
-    again = dataclasses.replace(
-        spec, latest_checkpoint=str(pathlib.Path(spec.checkpoint_dir) / stored.uuid)
-    )
+    again = dataclasses.replace(spec, checkpoint=stored.uuid)
     tell("Restoring the checkpoint:")
     second = LocalSource(again, [("VALIDATE", 0), ("TRAIN", 1)], tell)
     _run(second)

@@ -13,13 +13,17 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, trial, workload
-from quintain.trials import base_trial, random_state, trial_storage
+from quintain.storage import checkpoint_storage, directory_storage
+from quintain.trials import base_trial, random_state
 
 _RANDOM_FILE: Final = "random_state.json"
 
 
 def save(
-    controller: base_trial.TrialController, spec: trial.TrialSpec, total_batches: int
+    controller: base_trial.TrialController,
+    spec: trial.TrialSpec,
+    total_batches: int,
+    storage: checkpoint_storage.TrialStorage | None = None,
 ) -> workload.StoredCheckpoint:
     """Writes a checkpoint; it appears under its name when it is complete.
 
@@ -27,12 +31,13 @@ def save(
         controller: What is saved.
         spec: The trial.
         total_batches: Batches that it has trained on.
+        storage: Where it is kept; the directory that the trial names if None.
 
     Raises:
         CheckpointError: If it can't be written; nothing is left then.
     """
-    storage = trial_storage.open_own(spec)
     name = str(uuid.uuid4())
+    storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
     directory = storage.stage(name)
     try:
         controller.save(str(directory))
@@ -63,20 +68,6 @@ def save(
         storage.discard(directory, name)
         raise
     return workload.StoredCheckpoint(uuid=name, files=files)
-
-
-def fetch(spec: trial.TrialSpec) -> trial.TrialSpec:
-    """Returns a trial whose checkpoint to go on from is whole, and in a local directory.
-
-    Raises:
-        DamagedCheckpointError: If files are missing or are not what was written.
-        CheckpointError: If the storage can't be read, which says nothing about the checkpoint.
-    """
-    place = spec.latest_checkpoint or ""
-    name = place.rpartition("/")[2]
-    scratch = pathlib.Path(spec.scratch_dir, "fetched", name)
-    local = trial_storage.open_latest(spec).fetch(name, scratch, spec.checkpoint_files)
-    return dataclasses.replace(spec, latest_checkpoint=str(local))
 
 
 def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:

@@ -9,6 +9,8 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
+
+Those of `trial_files` say where files are.
 """
 
 import dataclasses
@@ -23,9 +25,10 @@ from typing import Final, TypeVar
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import worker_client
+from quintain.client import file_calls, worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
-from quintain.trials import workload_loop, workload_source
+from quintain.storage import checkpoint_storage
+from quintain.trials import trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +74,8 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
         return _fail(error)
+    finally:
+        source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
 
 
@@ -86,6 +91,9 @@ class Settings:
 
     launch_id: str
     """Name of this start."""
+
+    machine: trial_files.Machine
+    """Where files are on this machine."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
@@ -109,6 +117,7 @@ class Settings:
             ),
             int(text),
             environment["QUINTAIN_LAUNCH_ID"],
+            trial_files.Machine.from_environment(environment),
         )
 
     def find_identity(self) -> trial.ProcessIdentity:
@@ -136,13 +145,17 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._spool_path: pathlib.Path | None = None
+        self._file_calls = file_calls.FileCalls(
+            connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+        )
+        self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
+        self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
 
     @property
     def is_lost(self) -> bool:
         """Whether the master was away for too long; nothing is sent any more."""
-        return self._is_lost
+        return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial, and keeps to its threads.
@@ -151,13 +164,19 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        spec = self._call(self._start_run)
-        _limit_threads(spec.num_threads)
-        directory = pathlib.Path(spec.scratch_dir)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._spool_path = directory / f"{self._settings.launch_id}.spool"
+        order = self._call(self._start_run)
+        _limit_threads(order.num_threads)
+        self._spool_path.parent.mkdir(parents=True, exist_ok=True)
         self._send_spooled(self._spool_path)
-        return spec
+        return self._files.resolve(order)
+
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of the trial are kept, as its experiment says."""
+        return self._files.open_storage(spec, spec.experiment_config)
+
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns a directory of this machine with the checkpoint that the trial goes on from."""
+        return self._files.fetch_checkpoint(spec)
 
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
@@ -167,8 +186,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        uuid = pathlib.Path(checkpoint).name
-        return self._call_again(lambda: self._calls.report_damage(uuid, damage))
+        order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
+        return self._files.resolve(order)
 
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
@@ -189,20 +208,24 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
-        if self._spool_path is not None:
-            durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
+        durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
             self._call_again(lambda: self._calls.report(result))
         finally:
-            if self._spool_path is not None and not self._is_lost:
+            if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
+        self._files.note_result()
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
-        if not self._is_lost:
+        if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
 
-    def _start_run(self) -> trial.TrialSpec:
+    def close(self) -> None:
+        """Hands in the rest of what the trial wrote."""
+        self._files.close()
+
+    def _start_run(self) -> trial.TrialOrder:
         try:
             return self._calls.start_run(self._settings.find_identity())
         except errors.NotFoundError as error:

@@ -102,14 +102,16 @@ def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -
         TrialError: If none is whole: starting the trial again is no use.
         CheckpointError: If the storage can't be read.
     """
-    while spec.latest_checkpoint:
+    while spec.checkpoint:
         try:
-            return trial_checkpoint.fetch(spec)
+            directory = source.fetch_checkpoint(spec)
         except errors.DamagedCheckpointError as error:
-            _print(f"Checkpoint {spec.latest_checkpoint} is damaged: {error.damage}.")
             damage = error.damage
+        else:
+            return dataclasses.replace(spec, latest_checkpoint=str(directory))
+        _print(f"Checkpoint {spec.checkpoint} is damaged: {damage}.")
         try:
-            spec = source.report_damage(spec.latest_checkpoint, damage)
+            spec = source.report_damage(spec.checkpoint, damage)
         except errors.CheckpointError as error:
             raise errors.TrialError(str(error)) from error
     return spec
@@ -198,7 +200,10 @@ class _Loop:
             case workload.WorkloadKind.VALIDATE:
                 return self._validate()
             case _:
-                stored = trial_checkpoint.save(self._controller, self._spec, self._total_batches)
+                storage = self._source.open_storage(self._spec)
+                stored = trial_checkpoint.save(
+                    self._controller, self._spec, self._total_batches, storage
+                )
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Where a trial's process gets its work from: a master, or a script in the same process."""
 
 import abc
+import pathlib
 
 from quintain.records import trial, workload
+from quintain.storage import checkpoint_storage
 
 
 class WorkloadSource(abc.ABC):
@@ -13,11 +15,27 @@ class WorkloadSource(abc.ABC):
         """Returns all that has to be known to run the trial."""
 
     @abc.abstractmethod
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of a trial are kept."""
+
+    @abc.abstractmethod
+    def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
+        """Returns a directory of this machine with the checkpoint that a trial goes on from.
+
+        Args:
+            spec: The trial; `checkpoint` names one.
+
+        Raises:
+            DamagedCheckpointError: If files are missing or are not what was written.
+            CheckpointError: If the storage can't be read, which says nothing about the checkpoint.
+        """
+
+    @abc.abstractmethod
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
 
         Args:
-            checkpoint: The directory of the checkpoint.
+            checkpoint: UUID of the checkpoint.
             damage: What is wrong with it.
 
         Raises:

@@ -11,10 +11,11 @@ import asyncio
 import collections
 import dataclasses
 import functools
+import ipaddress
 import socket
 import struct
 import sys
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import h11
 import uvicorn
@@ -99,7 +100,7 @@ def build_config(app: Any, limits: Limits, **settings: Any) -> uvicorn.Config:
     """
     quiet_logs.limit("uvicorn.error")
     quiet_logs.limit("asyncio")
-    protocol = functools.partial(_Protocol, ledger=_Ledger(limits))
+    protocol = functools.partial(HttpProtocol, ledger=_Ledger(limits))
     return uvicorn.Config(
         app,
         http=cast(Any, protocol),
@@ -112,12 +113,14 @@ def build_config(app: Any, limits: Limits, **settings: Any) -> uvicorn.Config:
     )
 
 
-class _Protocol(h11_impl.H11Protocol):
+class HttpProtocol(h11_impl.H11Protocol):
     """A connection that is counted, and watched."""
 
     def __init__(self, *args: Any, ledger: "_Ledger", **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._ledger = ledger
+        self.ledger = ledger
+        self._early: list[bytes] = []
+        self._is_lost = False
         self._num_resumes = 0
         self._awaited: Any = None
         self._since_secs = 0.0
@@ -128,13 +131,30 @@ class _Protocol(h11_impl.H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since_secs = self.loop.time()
-        if not self._ledger.admit(self, _find_client(transport)):
+        if not self.ledger.admit(self, find_client(transport)):
             transport.abort()
+
+    def begin(self, transport: asyncio.Transport) -> None:
+        """Does what `connection_made` does, where data may have come, or the end, before it."""
+        if not self._is_lost:
+            self.connection_made(transport)
+            for piece in self._early:
+                self.data_received(piece)
+        self._early.clear()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self.transport is None:
+            self._early.append(data)
+        else:
+            super().data_received(data)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ledger.leave(self)
-        super().connection_lost(exc)
+        self._is_lost = True
+        self.ledger.leave(self)
+        if self.transport is not None:
+            super().connection_lost(exc)
 
     @override
     def resume_writing(self) -> None:
@@ -153,7 +173,7 @@ class _Protocol(h11_impl.H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        limits, is_known = self._ledger.limits, self.scope["state"].get(KNOWN, False)
+        limits, is_known = self.ledger.limits, self.scope["state"].get(KNOWN, False)
         self.timeout_keep_alive = cast(int, limits.known_secs if is_known else limits.stranger_secs)
         super().on_response_complete()
 
@@ -165,7 +185,7 @@ class _Protocol(h11_impl.H11Protocol):
 
     def give_up_if_slow(self, now_secs: float) -> None:
         """Ends the connection if its client takes too long."""
-        limits = self._ledger.limits
+        limits = self.ledger.limits
         awaited = (self.conn.their_state, self.cycle) if self._owes_request() else None
         if awaited != self._awaited:
             self._awaited, self._since_secs = awaited, now_secs
@@ -188,17 +208,31 @@ class _Protocol(h11_impl.H11Protocol):
         return self.conn.their_state is h11.IDLE and (is_first or bool(self.conn.trailing_data[0]))
 
 
+class Counted(Protocol):
+    """A connection that is counted, and watched."""
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer here."""
+
+    def give_up_if_slow(self, now_secs: float) -> None:
+        """Ends the connection if its client takes too long."""
+
+
 class _Ledger:
     """The connections of a server, in the order in which they came. Used by one thread."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._clients: dict[_Protocol, str] = {}
+        self._clients: dict[Counted, str] = {}
         self._counts: collections.Counter[str] = collections.Counter()
         self._num_local = 0
         self._is_sweeping = False
 
-    def admit(self, connection: _Protocol, client: str) -> bool:
+    def admit(self, connection: Counted, client: str) -> bool:
         """Counts a connection if there is, or can be made, room for it."""
         is_local = _is_local(client)
         num_network = len(self._clients) - self._num_local
@@ -219,7 +253,7 @@ class _Ledger:
                 connection.loop.call_later(_SWEEP_SECS, self._sweep, connection.loop)
         return has_room
 
-    def leave(self, connection: _Protocol) -> None:
+    def leave(self, connection: Counted) -> None:
         """Forgets a connection, if it was counted."""
         client = self._clients.pop(connection, None)
         if client is not None:
@@ -250,8 +284,11 @@ def _is_local(client: str) -> bool:
     return client.startswith("user ")
 
 
-def _find_client(transport: asyncio.Transport) -> str:
-    """Returns what the connections of one client have in common: its address, or its user."""
+def find_client(transport: asyncio.Transport) -> str:
+    """Returns what the connections of one client have in common: its address, or its user.
+
+    Of IPv6 it is the network, in which a machine may take as many addresses as it likes.
+    """
     connected = transport.get_extra_info("socket")
     if connected.family == socket.AF_UNIX:
         if not hasattr(socket, "SO_PEERCRED"):
@@ -259,4 +296,7 @@ def _find_client(transport: asyncio.Transport) -> str:
         found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return f"user {struct.unpack('3i', found)[1]}"
     peer = transport.get_extra_info("peername")
+    if peer and connected.family == socket.AF_INET6:
+        address = ipaddress.IPv6Address(peer[0].partition("%")[0])
+        return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
     return str(peer[0]) if peer else "unknown"

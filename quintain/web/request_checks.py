@@ -120,6 +120,7 @@ class BodyCheck:
         find_max_bytes: Callable[[Scope], int],
         max_held_bytes: int,
         types: Collection[str] = (JSON,),
+        is_stream: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
         """Stores its settings.
 
@@ -129,6 +130,7 @@ class BodyCheck:
             find_max_bytes: Returns the largest body of a request.
             max_held_bytes: Most bytes of all bodies that are read or worked on at a time.
             types: What may be taken for JSON.
+            is_stream: Whether the app reads the body of a request as it comes in, and limits it.
         """
         self._app = app
         self._refuse = refuse
@@ -136,10 +138,11 @@ class BodyCheck:
         self._max_held_bytes = max_held_bytes
         self._types = frozenset(types)
         self._num_held_bytes = 0
+        self._is_stream = is_stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles a request as ASGI has it."""
-        if scope["type"] != "http" or not _has_body(scope):
+        if scope["type"] != "http" or not _has_body(scope) or self._is_stream(scope):
             await self._app(scope, receive, send)
             return
         body = bytearray()

@@ -5,16 +5,13 @@ from quintain.client import address, connection, worker_client
 from quintain.records import codec, trial, workload
 
 TRAIN = workload.Workload(workload.WorkloadKind.TRAIN, 1, 7, number=3, num_batches=5)
-SPEC = trial.TrialSpec(
+SPEC = trial.TrialOrder(
     experiment_id=1,
     trial_id=7,
     experiment_config={"name": "x"},
     hparams={"lr": 0.1},
     seed=3,
-    model_dir="/m",
     entrypoint=None,
-    checkpoint_dir="/c",
-    scratch_dir="/s",
     slots=(0, 1),
 )
 
@@ -30,7 +27,8 @@ def test_a_run_is_started_by_the_identity_of_its_process(master, calls):
     assert calls.start_run(trial.ProcessIdentity(12, 3.5, "7-2", "boot 1")) == SPEC
     request = master.requests[0]
     assert (request["method"], request["path"]) == ("POST", "/api/v1/trials/7/runs")
-    assert request["body"] == {"pid": 12, "start_time": 3.5, "launch_id": "7-2", "mark": "boot 1"}
+    expected = {"pid": 12, "start_time": 3.5, "launch_id": "7-2", "mark": "boot 1", "node": ""}
+    assert request["body"] == expected
 
 
 def test_the_next_workload_is_waited_for(master, calls):

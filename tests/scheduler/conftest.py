@@ -1,5 +1,6 @@
 """Launchers of processes that are quick to start, and simulated workers without any process."""
 
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -10,7 +11,8 @@ from typing_extensions import override
 
 import quintain
 from quintain import errors
-from quintain.records import exit_codes, trial, workload
+from quintain.records import exit_codes, run, trial, workload
+from quintain.records import node as node_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import process_launcher, slots
@@ -102,16 +104,22 @@ class FakeLauncher(launcher_lib.Launcher):
         self.lines = []
         self.fails = 0
         self.refused = 0
+        self.refused_rank = None
+        self.nodes = []
 
     @override
     def start(self, launch):
         if launch.experiment_id == self.refused:
             raise ValueError("embedded null byte")
-        if self.fails:
-            self.fails -= 1
+        if self.fails or launch.rank == self.refused_rank:
+            self.fails = max(self.fails - 1, 0)
             raise errors.ClusterError("no process can be started")
-        assert launch.trial_id not in {each.trial_id for each in self.alive.values()}
+        same = [name for name, each in self.alive.items() if each.trial_id == launch.trial_id]
+        launch_id, _ = run.split_member(launch.launch_id)
+        assert same == [run.member_name(launch_id, rank) for rank in range(launch.rank)]
         self.alive[launch.launch_id] = launch
+        if launch.node:
+            return None
         return trial.ProcessIdentity(len(self.alive) + 1, 1.0, launch.launch_id)
 
     @override
@@ -124,13 +132,44 @@ class FakeLauncher(launcher_lib.Launcher):
             self.killed.append(launch_id)
             self.end(launch_id, signal=15)
 
-    def end(self, launch_id, *, exit_code=None, signal=None, last_lines=()):
+    def end(self, launch_id, *, exit_code=None, signal=None, last_lines=(), reason=""):
         launch = self.alive.pop(launch_id)
         self.exits.append(
             launcher_lib.ProcessExit(
-                launch_id, launch.trial_id, exit_code, signal, tuple(last_lines)
+                launch_id,
+                launch.trial_id,
+                exit_code,
+                signal,
+                tuple(last_lines),
+                reason=reason,
             )
         )
+
+    @override
+    def list_nodes(self):
+        return list(self.nodes)
+
+    def join(self, *names, num_slots=2, **fields):
+        """Lets machines join."""
+        own_slots = tuple(slots.Slot(index) for index in range(num_slots))
+        self.nodes += [node_lib.Node(name, own_slots, **fields) for name in names]
+
+    def change(self, name, **fields):
+        """Changes what a machine tells of itself."""
+        self.nodes = [
+            dataclasses.replace(each, **fields) if each.name == name else each
+            for each in self.nodes
+        ]
+
+    def lose(self, name):
+        """Loses a machine with all its processes."""
+        self.change(name, state=node_lib.NodeState.LOST, reason="not heard of")
+        for launch_id in [each.launch_id for each in self.alive.values() if each.node == name]:
+            self.end(launch_id, reason=f"Machine {name} is gone.")
+
+    def on(self, name):
+        """Returns the trials of a machine."""
+        return sorted(each.trial_id for each in self.alive.values() if each.node == name)
 
     @override
     def poll(self):
@@ -172,9 +211,9 @@ class Workers:
         if launch_id not in self.specs:
             identity = trial.ProcessIdentity(1, 1.0, launch_id)
             spec = self.master.workers.start_run(launch.trial_id, identity)
-            while spec.latest_checkpoint and self.find_damage(spec):
-                uuid = pathlib.Path(spec.latest_checkpoint).name
-                spec = self.master.workers.report_damage(launch.trial_id, launch_id, uuid, "cut")
+            while spec.checkpoint and self.find_damage(spec):
+                damaged = (launch.trial_id, launch_id, spec.checkpoint, "cut")
+                spec = self.master.workers.report_damage(*damaged)
             self.specs[launch_id] = spec
         work = self.master.workers.next_workload(launch.trial_id, launch_id, 0.0)
         if work is None:

@@ -43,7 +43,7 @@ class FakeMaster:
 
     def __init__(self, store):
         self.store = store
-        self.commands = self.workers = self
+        self.commands = self.workers = self.files = self
         self.calls = []
         self.workloads = {}
         self.results = []
@@ -136,16 +136,13 @@ class FakeMaster:
     def start_run(self, trial_id, identity):
         if identity.launch_id == "old":
             raise errors.GoneError("This run is not wanted any more.")
-        return trial.TrialSpec(
+        return trial.TrialOrder(
             experiment_id=1,
             trial_id=trial_id,
             experiment_config=CONFIG,
             hparams={"lr": float("inf")},
             seed=3,
-            model_dir="",
             entrypoint=None,
-            checkpoint_dir="/c",
-            scratch_dir="/s",
         )
 
     def next_workload(self, trial_id, launch_id, wait):

@@ -79,7 +79,7 @@ def test_files_outside_of_the_directory_are_not_there(http, home):
 def test_a_process_is_told_what_it_has_to_know(http):
     answer = http("POST", RUN, body=codec.to_plain(IDENTITY))
 
-    spec = codec.from_plain(trial.TrialSpec, answer.json)
+    spec = codec.from_plain(trial.TrialOrder, answer.json)
     assert (spec.trial_id, spec.seed) == (1, 3)
 
 

@@ -46,7 +46,8 @@ def make_older(path):
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(
             "DROP TABLE spans; DROP TABLE curves; DROP TABLE changes;"
-            "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics;"
+            "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics; DROP TABLE nodes;"
+            "ALTER TABLE runs DROP COLUMN node; ALTER TABLE runs DROP COLUMN others;"
             "UPDATE alembic_version SET version_num = '0002'"
         )
 

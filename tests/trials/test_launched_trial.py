@@ -52,17 +52,15 @@ def master(tmp_path):
     model_dir = tmp_path / "model"
     model_dir.mkdir()
     (model_dir / "model_def.py").write_text(MODEL)
-    spec = trial.TrialSpec(
+    spec = trial.TrialOrder(
         experiment_id=1,
         trial_id=7,
         experiment_config={"searcher": {"metric": "val_loss"}},
         hparams={"global_batch_size": 4},
         seed=3,
-        model_dir=str(model_dir),
         entrypoint="model_def:Line",
-        checkpoint_dir=str(tmp_path / "checkpoints"),
-        scratch_dir=str(tmp_path / "scratch"),
         num_threads=1,
+        code_name="model",
     )
     results, exits = {}, []
 
@@ -126,6 +124,7 @@ def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(
                 (slots.Slot(0, num_threads=1),),
                 {
                     "QUINTAIN_MASTER": url,
+                    "QUINTAIN_MASTER_HOME": str(tmp_path),
                     "QUINTAIN_TRIAL_ID": "7",
                     "QUINTAIN_LAUNCH_ID": launch_id,
                 },

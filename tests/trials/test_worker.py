@@ -103,26 +103,25 @@ class Master:
 
 
 @pytest.fixture
-def spec(tmp_path):
-    return trial.TrialSpec(
+def spec():
+    return trial.TrialOrder(
         experiment_id=1,
         trial_id=7,
         experiment_config={},
         hparams={},
         seed=3,
-        model_dir=str(tmp_path / "model"),
         entrypoint=None,
-        checkpoint_dir=str(tmp_path / "checkpoints"),
-        scratch_dir=str(tmp_path / "scratch"),
+        code_name="experiments/1/model_dir",
     )
 
 
 @pytest.fixture
-def start_master(spec):
+def start_master(spec, tmp_path):
     started = []
 
     def start(*workloads, port=0):
         started.append(Master(spec, workloads, port))
+        started[-1].scratch_dir = tmp_path / "scratch"
         return started[-1]
 
     yield start
@@ -136,6 +135,8 @@ def variables(master, **changes):
         "QUINTAIN_MASTER": master.url,
         "QUINTAIN_TRIAL_ID": "7",
         "QUINTAIN_LAUNCH_ID": "7-1",
+        "QUINTAIN_SCRATCH": str(master.scratch_dir),
+        "QUINTAIN_MASTER_HOME": str(master.scratch_dir.parent),
         **changes,
     }
 
@@ -167,13 +168,13 @@ def follow(source):
             return exit_codes.ExitCode.DONE
 
 
-def test_a_trial_gets_its_workloads_and_hands_in_its_results(start_master, monkeypatch, spec):
+def test_a_trial_gets_its_workloads_and_hands_in_its_results(start_master, monkeypatch):
     monkeypatch.setattr(worker.workload_loop, "run", follow)
     master = start_master(TRAIN, TERMINATE)
     assert worker.main(variables(master)) == exit_codes.ExitCode.DONE
     assert [result.workload for result in master.results.values()] == [TRAIN, TERMINATE]
     assert master.results[1].metrics == {"loss": 0.5}
-    assert os.listdir(spec.scratch_dir) == []
+    assert os.listdir(master.scratch_dir) == []
 
 
 def test_the_master_is_told_which_process_it_is(start_master, make_source):
@@ -318,6 +319,7 @@ def test_workers_wait_an_hour():
     [
         ({"QUINTAIN_MASTER": ""}, "QUINTAIN_MASTER: missing"),
         ({"QUINTAIN_LAUNCH_ID": ""}, "QUINTAIN_LAUNCH_ID: missing"),
+        ({"QUINTAIN_SCRATCH": ""}, "QUINTAIN_SCRATCH: missing"),
         ({"QUINTAIN_TRIAL_ID": "x"}, "QUINTAIN_TRIAL_ID: got 'x'"),
     ],
 )
@@ -343,19 +345,21 @@ def test_threads_are_limited_before_tensorflow_computes(
     master = start_master()
     make_source(master).start()
     assert calls == []
-    master.spec = trial.TrialSpec(**{**codec.to_plain(spec), "num_threads": 2})
+    master.spec = trial.TrialOrder(**{**codec.to_plain(spec), "num_threads": 2})
     make_source(master).start()
     assert [os.environ[name] for name in worker._THREAD_VARIABLES] == ["2", "2"]
     assert calls == [2, 2]
 
 
 @pytest.mark.slow
-def test_a_process_that_waits_for_its_master_ends_at_once_when_it_is_told():
+def test_a_process_that_waits_for_its_master_ends_at_once_when_it_is_told(tmp_path):
     environment = {
         **os.environ,
         "QUINTAIN_MASTER": "http://127.0.0.1:9",
         "QUINTAIN_TRIAL_ID": "7",
         "QUINTAIN_LAUNCH_ID": "7-1",
+        "QUINTAIN_SCRATCH": str(tmp_path),
+        "QUINTAIN_MASTER_HOME": str(tmp_path),
     }
     with subprocess.Popen(
         [sys.executable, "-m", "quintain.trials.worker"], env=environment, stderr=subprocess.PIPE

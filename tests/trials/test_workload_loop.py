@@ -73,7 +73,7 @@ def run(tmp_path, monkeypatch):
             entrypoint=None,
             checkpoint_dir=str(tmp_path / "checkpoints"),
             scratch_dir=str(tmp_path),
-            latest_checkpoint=checkpoint,
+            checkpoint=checkpoint,
             home_id="home",
             launch_id="t2-a",
         )
@@ -98,8 +98,8 @@ def test_workloads_are_done_in_order_and_measured(run):
 
 def test_a_checkpoint_is_gone_on_with(run, tmp_path):
     _, source, _ = run([("TRAIN", 3), ("CHECKPOINT", 0)])
-    path = str(tmp_path / "checkpoints" / source.results[1].checkpoint.uuid)
-    _, source, controller = run([("TRAIN", 1)], checkpoint=path)
+    uuid = source.results[1].checkpoint.uuid
+    _, source, controller = run([("TRAIN", 1)], checkpoint=uuid)
     assert controller.batches == 4
     assert source.results[0].workload.total_batches == 3
 
@@ -113,26 +113,24 @@ class FallingBack(local.LocalSource):
         self.told = [*getattr(self, "told", []), damage]
         if not self.older:
             raise errors.CheckpointError("there is no other one")
-        self._spec = dataclasses.replace(self._spec, latest_checkpoint=self.older[0])
+        self._spec = dataclasses.replace(self._spec, checkpoint=self.older[0])
         self.older = self.older[1:]
         return self._spec
 
 
 @pytest.fixture
-def saved(run, tmp_path):
+def saved(run):
     """Returns two checkpoints, after 1 and after 3 batches."""
     _, source, _ = run([("TRAIN", 1), ("CHECKPOINT", 0), ("TRAIN", 2), ("CHECKPOINT", 0)])
-    return [
-        str(tmp_path / "checkpoints" / source.results[index].checkpoint.uuid) for index in (1, 3)
-    ]
+    return [source.results[index].checkpoint.uuid for index in (1, 3)]
 
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_a_damaged_checkpoint_is_told_and_an_older_one_gone_on_from(
-    run, saved, monkeypatch, capsys, size
+    run, saved, tmp_path, monkeypatch, capsys, size
 ):
     older, newest = saved
-    pathlib.Path(newest, "state").write_bytes(b"x" * size)
+    pathlib.Path(tmp_path, "checkpoints", newest, "state").write_bytes(b"x" * size)
     monkeypatch.setattr(local, "LocalSource", FallingBack)
     monkeypatch.setattr(FallingBack, "older", (older,))
     code, source, controller = run([("TRAIN", 1)], checkpoint=newest)
@@ -142,9 +140,9 @@ def test_a_damaged_checkpoint_is_told_and_an_older_one_gone_on_from(
     assert f"Checkpoint {newest} is damaged: state" in capsys.readouterr().err
 
 
-def test_no_whole_checkpoint_is_one_error_and_no_restart(run, saved, monkeypatch):
-    for path in saved:
-        pathlib.Path(path, "random_state.json").write_text("")
+def test_no_whole_checkpoint_is_one_error_and_no_restart(run, saved, tmp_path, monkeypatch):
+    for name in saved:
+        pathlib.Path(tmp_path, "checkpoints", name, "random_state.json").write_text("")
     monkeypatch.setattr(local, "LocalSource", FallingBack)
     monkeypatch.setattr(FallingBack, "older", (saved[0],))
     code, source, _ = run([("TRAIN", 1)], checkpoint=saved[1], is_built=False)

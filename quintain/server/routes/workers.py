@@ -13,7 +13,7 @@ import fastapi
 import pydantic
 
 from quintain import errors
-from quintain.records import codec, trial, workload
+from quintain.records import codec, run, trial, workload
 from quintain.scheduler import worker_calls
 from quintain.server import access, responses
 
@@ -51,6 +51,22 @@ class Damage:
     """What is wrong with it."""
 
 
+@dataclasses.dataclass
+class Arrival:
+    """One of the processes that train a trial together."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    rank: int
+    """Its number."""
+
+    size: int
+    """How many there are."""
+
+    member: trial.Member
+    """Where the others reach it."""
+
+
 def build_router(
     calls: worker_calls.WorkerCalls, is_stopping: Callable[[], bool]
 ) -> fastapi.APIRouter:
@@ -71,7 +87,7 @@ def build_router(
         """Says what a process has to know."""
         identity = _read(trial.ProcessIdentity, await request.body())
         launch = getattr(request.state, access.LAUNCH, None)
-        if launch is not None and identity.launch_id != launch[1]:
+        if launch is not None and run.split_member(identity.launch_id)[0] != launch[1]:
             raise errors.UnauthorizedError(
                 f"launch_id: got {identity.launch_id!r}, but the token is that of {launch[1]!r}."
             )
@@ -114,6 +130,14 @@ def build_router(
 
         await anyio.to_thread.run_sync(record)
         return responses.to_response({})
+
+    @router.post("/{launch_id}/rendezvous")
+    def meet(trial_id: int, launch_id: str, arrival: Arrival) -> fastapi.Response:
+        """Returns where all processes of the trial are; 204 while some have not come yet."""
+        found = calls.meet(trial_id, launch_id, arrival.rank, arrival.size, arrival.member)
+        if found is None:
+            return fastapi.Response(status_code=204)
+        return responses.to_response(found)
 
     @router.post("/{launch_id}/damage")
     def report_damage(trial_id: int, launch_id: str, found: Damage) -> fastapi.Response:

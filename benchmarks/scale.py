@@ -1,0 +1,186 @@
+"""What a master costs with 1,000 machines, beside what it costs with 10.
+
+python benchmarks/scale.py [--nodes 1000] [--slots 8] [--rate 25] [--stored 100000] [--secs 60]
+
+The master is a process as users start it, with a database that knows many ended trials already. The
+machines and the processes of trials are pretended: they register, ask and answer over HTTP as agents
+and trials do, and wait where those train. How long a training takes follows from the number of
+slots, so that the same number of trials ends in a second whatever the number of machines. Then the
+figures of both runs, and their ratios:
+
+- seconds of the master's processor for each trial that ended, and its memory;
+- from the exit of a process to the start of the next one on its slot, as the machine sees it;
+- how long the API takes to answer what the page and the command line ask.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import page
+from scale_cluster import cluster
+
+from quintain import store as stores
+from quintain.client import connection, master_file
+from quintain.testing import made_search
+
+CONFIG = {
+    "name": "scale",
+    "entrypoint": "model_def:Pretended",
+    "hyperparameters": {"rate": {"type": "double", "minval": 0, "maxval": 1}},
+    "searcher": {"name": "random", "metric": "loss", "max_length": {"batches": 100}},
+    "reproducibility": {"experiment_seed": 1},
+    "scheduling_unit": 100,
+}
+PATHS = (
+    "/api/v1/master/status",
+    "/api/v1/experiments",
+    "/api/v1/experiments/2",
+    "/api/v1/experiments/2/trials?limit=100",
+)
+
+
+def main() -> None:
+    """Prints the figures of both sizes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--few_nodes", type=int, default=10)
+    parser.add_argument("--slots", type=int, default=8, help="of each node")
+    parser.add_argument("--rate", type=float, default=25.0, help="trials that end in a second")
+    parser.add_argument("--stored", type=int, default=100_000, help="ended trials in the store")
+    parser.add_argument("--secs", type=float, default=60.0, help="of each measurement")
+    options = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    print(f"{page.describe_processor()}; {options.stored:,} ended trials in the store")
+    found = {}
+    for num_nodes in (options.few_nodes, options.nodes):
+        found[num_nodes] = measure(num_nodes, options)
+        print(f"{num_nodes} nodes of {options.slots} slots: {json.dumps(found[num_nodes])}")
+    few, many = found.values()
+    print("| | " + " | ".join(f"{each} nodes" for each in found) + " | ratio |\n|---|---|---|---|")
+    for name, value in many.items():
+        print(f"| {name} | {few[name]:.4g} | {value:.4g} | {value / max(few[name], 1e-9):.2f} |")
+
+
+def measure(num_nodes: int, options: argparse.Namespace) -> dict[str, float]:
+    """Returns the figures of a cluster of so many nodes."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = pathlib.Path(directory) / "home"
+        with fill(home, options.stored), serve(home) as (url, pid):
+            return asyncio.run(_measure(home, url, pid, num_nodes, options))
+
+
+@contextlib.contextmanager
+def fill(home: pathlib.Path, num_trials: int) -> Iterator[None]:
+    """Writes ended trials into the store of a home."""
+    home.mkdir(mode=0o700)
+    store = stores.open_store(home / "quintain.db")
+    if num_trials:
+        made_search.write_search(store, num_trials)
+    store.close()
+    yield
+
+
+@contextlib.contextmanager
+def serve(home: pathlib.Path) -> Iterator[tuple[str, int]]:
+    """Starts a master without slots of its own; gives its address and process."""
+    environment = {**os.environ, "QUINTAIN_HOME": str(home)}
+    port = page.find_port()
+    command = ["master", "start", "--slots=0", f"--port={port}", "--new_database"]
+    with (home / "master.out").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quintain.cli.main", *command],
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        while (found := master_file.read(home)) is None or found.pid != process.pid:
+            if process.poll() is not None:
+                raise SystemExit((home / "master.out").read_text())
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}", process.pid
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+async def _measure(
+    home: pathlib.Path, url: str, pid: int, num_nodes: int, options: argparse.Namespace
+) -> dict[str, float]:
+    num_slots = num_nodes * options.slots
+    token = (home / "agent.token").read_text().strip()
+    pretended = cluster.Cluster(url, token, secs=num_slots / options.rate, draw=random.Random(1))
+    await pretended.join(num_nodes, options.slots)
+    found = master_file.read(home)
+    assert found is not None
+    asking = connection.Connection(found.address)
+    # Six of its searches keep all slots busy for as long as it takes.
+    config = {**CONFIG, "searcher": {**CONFIG["searcher"], "max_trials": 10 * num_slots + 20_000}}
+    body = {"config": json.dumps(config), "model_dir": None, "check": False}
+    await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
+    begin = time.monotonic()
+    while pretended.num_running < 0.99 * num_slots:
+        await asyncio.sleep(1.0)
+    filled = time.monotonic() - begin
+    ended, cpu, begin = pretended.num_ended, read_cpu(pid), time.monotonic()
+    pretended.pauses.clear()
+    answers: dict[str, list[float]] = {path: [] for path in PATHS}
+    while time.monotonic() - begin < options.secs:
+        for path in PATHS:
+            at = time.perf_counter()
+            await asyncio.to_thread(asking.request, "GET", path)
+            answers[path].append(1000 * (time.perf_counter() - at))
+        await asyncio.sleep(1.0)
+    secs, used = time.monotonic() - begin, read_cpu(pid) - cpu
+    ended = pretended.num_ended - ended
+    result: dict[str, Any] = {
+        "trials running": pretended.num_running,
+        "seconds to fill all slots": filled,
+        "trials ended in a second": ended / secs,
+        "master's processor, %": 100 * used / secs,
+        "master's processor, ms a trial": 1000 * used / max(ended, 1),
+        "memory, MiB": read_memory(pid),
+        "free slot to next start, median ms": 1000 * statistics.median(pretended.pauses or [0.0]),
+        "free slot to next start, 95 % ms": 1000 * find_high(pretended.pauses or [0.0]),
+    }
+    for path, times in answers.items():
+        result[f"GET {path.removeprefix('/api/v1')}, median ms"] = statistics.median(times)
+        result[f"GET {path.removeprefix('/api/v1')}, 95 % ms"] = find_high(times)
+    await pretended.leave()
+    return result
+
+
+def find_high(values: list[float]) -> float:
+    """Returns what 95 % of the values do not exceed."""
+    return sorted(values)[int(0.95 * (len(values) - 1))]
+
+
+def read_cpu(pid: int) -> float:
+    """Returns the seconds of the processor that a process has used."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def read_memory(pid: int) -> float:
+    """Returns the MiB that a process holds."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Processes of trials that only pretend to train: they ask for work, wait, and answer."""
+
+import asyncio
+import random
+import time
+from typing import Any
+
+from scale_cluster import http_pool
+
+
+async def run(
+    url: str, launch: dict[str, Any], *, secs: float, draw: random.Random, first: bool
+) -> None:
+    """Is one process of a trial, from its start to its end.
+
+    Args:
+        url: Address of the master.
+        launch: What it was started with.
+        secs: Mean seconds that a training workload takes.
+        draw: Source of random numbers.
+        first: Whether it is among the first of its slot, which end at all times of a training.
+    """
+    environment = launch["environment"]
+    trial_id, launch_id = launch["trial_id"], launch["launch_id"]
+    runs = f"/api/v1/trials/{trial_id}/runs"
+    client = http_pool.Client(url, environment["QUINTAIN_TOKEN"])
+    identity = {"pid": trial_id, "start_time": time.time(), "launch_id": launch_id, "mark": "x"}
+    try:
+        status, _ = await client.ask("POST", runs, identity)
+        if status >= 400:
+            return
+        while True:
+            status, work = await client.ask("GET", f"{runs}/{launch_id}/workload?wait=20")
+            if status == 204:
+                continue
+            if status >= 400 or work["kind"] == "TERMINATE":
+                return
+            result: dict[str, Any] = {"workload": work, "start_time": 0.0, "end_time": 0.1}
+            match work["kind"]:
+                case "TRAIN":
+                    await asyncio.sleep(secs * (draw.random() if first else draw.uniform(0.5, 1.5)))
+                    result |= {"metrics": {"loss": draw.random()}, "num_inputs": 32}
+                case "VALIDATE":
+                    result |= {"metrics": {"loss": draw.random()}, "num_inputs": 32}
+                case _:
+                    uuid = f"{draw.getrandbits(128):032x}"
+                    result |= {"checkpoint": {"uuid": uuid, "files": {"state": 1}}}
+            await client.ask("POST", f"{runs}/{launch_id}/results", result)
+    finally:
+        client.close()

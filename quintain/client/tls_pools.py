@@ -1,0 +1,68 @@
+"""Connections over TLS to a master that has shown who it is before anything is sent to it.
+
+What is known of a master is the SHA-256 of its certificate, or nothing: then the authorities that
+the system knows vouch for its name. Both are looked at when a connection is made, and on each one,
+so that no request, and no token with it, ever goes to another server.
+"""
+
+import ssl
+import urllib.parse
+
+import urllib3
+import urllib3.connection
+from typing_extensions import override
+
+
+class TlsPool(urllib3.HTTPSConnectionPool):
+    """HTTPS connections to a master.
+
+    Args:
+        url: Where it is, as `https://`.
+        fingerprint: SHA-256 of its certificate as hexadecimal digits; empty for one that an
+            authority has signed.
+        maxsize: Connections to keep.
+    """
+
+    def __init__(self, url: str, fingerprint: str, *, maxsize: int) -> None:
+        parts = urllib.parse.urlsplit(url)
+        super().__init__(
+            parts.hostname or "",
+            parts.port,
+            maxsize=maxsize,
+            retries=False,
+            # A pinned certificate needs no name and no authority.
+            cert_reqs="CERT_NONE" if fingerprint else "CERT_REQUIRED",
+            assert_fingerprint=fingerprint or None,
+            ssl_minimum_version=ssl.TLSVersion.TLSv1_2,
+        )
+
+
+class _TlsConnection(urllib3.connection.HTTPSConnection):
+    @override
+    def connect(self) -> None:
+        """Connects, and says so if nothing can have been sent."""
+        try:
+            super().connect()
+        except (ssl.SSLError, urllib3.exceptions.SSLError) as error:
+            # Otherwise the request would count as one that may have arrived.
+            raise urllib3.exceptions.NewConnectionError(self, _explain(error)) from error
+
+
+# The way of urllib3 to say which class a pool makes its connections of.
+TlsPool.ConnectionCls = _TlsConnection
+
+
+def _explain(error: Exception) -> str:
+    text = str(error)
+    if "Fingerprints did not match" in text:
+        return (
+            f"its certificate is not the one that is expected, so that nothing was sent ({text}). "
+            "If the master has a new one, `quintain master status` shows its fingerprint there."
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            "no authority that this system knows vouches for its certificate, so that nothing was "
+            f"sent ({error.verify_message}). Give its fingerprint, which `quintain master status` "
+            "shows there."
+        )
+    return f"it does not speak TLS as expected, so that nothing was sent ({text})"

@@ -1,0 +1,320 @@
+"""The agent of a machine: starts, watches and ends processes as the master orders.
+
+It connects to the master, never the other way round. It may be killed at any time, as the master
+may be: processes go on, and the next agent of the same directory takes them over.
+"""
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from quintain import errors
+from quintain.cluster import agent_client, agent_directory, agent_protocol, held_launches
+from quintain.records import process_identity, slot
+from quintain.scheduler import launcher as launcher_lib
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECS: Final = 3600.0
+"""An agent whose master is away for so long ends; its trials do so as well."""
+
+_TICK_SECS: Final = 0.05
+_PAUSE_SECS: Final = 1.0
+"""Pause after the master did not answer. The connection has tried several times itself."""
+
+_FAREWELL_SECS: Final = 1.0
+"""So long after it is known that the agent leaves may the master still have sent a start."""
+
+_COMPLAINT_SECS: Final = 5.0
+"""When the log says first that the master is away."""
+
+_RIVAL_SECS: Final = 90.0
+"""For so long an agent waits for another one of its name to be given up."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentSettings:
+    """What an agent is."""
+
+    name: str
+    """Name of the machine."""
+
+    slots: tuple[slot.Slot, ...]
+    """Shares of the machine, numbered from 0."""
+
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What experiments choose machines by."""
+
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variables of its processes that replace what the master says."""
+
+    patience_secs: float = PATIENCE_SECS
+    """The agent ends if the master is away for longer."""
+
+
+class NodeAgent:
+    """The agent of a machine.
+
+    Args:
+        client: Asks the master.
+        launcher: Starts and ends processes of this machine; closed by `run`.
+        directory: Where the agent keeps what the next one has to know; held by the caller.
+        settings: What it is.
+    """
+
+    def __init__(
+        self,
+        client: agent_client.AgentClient,
+        launcher: held_launches.ProcessOwner,
+        directory: agent_directory.AgentDirectory,
+        settings: AgentSettings,
+    ) -> None:
+        self._client = client
+        self._launcher = launcher
+        self._directory = directory
+        self._settings = settings
+        self._held = held_launches.HeldLaunches(launcher, directory)
+        self._wake = threading.Event()
+        self._orders_lock = threading.Lock()
+        self._session: _Session | None = None
+        self._drain_reason = ""
+        self._is_ended = False
+        self._heard_secs, self._next_complaint_secs = 0.0, _COMPLAINT_SECS
+
+    def drain(self, reason: str) -> None:
+        """Lets the trials save themselves, and then ends the agent.
+
+        Args:
+            reason: Why, for users.
+        """
+        self._drain_reason = self._drain_reason or reason
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Ends the agent at once, and leaves its processes to the next one."""
+        self._is_ended = True
+        self._wake.set()
+
+    def run(self) -> None:
+        """Does what the master orders, until the agent is asked to end.
+
+        Raises:
+            ConfigError: If the master is of another version.
+            MasterUnreachableError: If the master is away for too long.
+            StateError: If another agent of this name is there.
+            UnauthorizedError: If the token is not that of the master's agents.
+        """
+        self._heard_secs = time.monotonic()
+        self._held.adopt_all()
+        try:
+            while not self._is_ended:
+                session = self._register()
+                if session is not None and self._serve(session):
+                    return
+        finally:
+            self._session = None
+            self._launcher.close(kill=False)
+
+    def _register(self) -> "_Session | None":
+        """Begins a session; returns None if the agent is to end first."""
+        began_secs = time.monotonic()
+        while not self._is_ended:
+            try:
+                with self._orders_lock:
+                    self._session = None
+                    welcome = self._client.register(self._build_hello())
+                    self._held.begin_session(welcome.offsets)
+                    self._session = _Session(welcome)
+            except errors.MasterUnreachableError as error:
+                self._check_patience(error)
+            except errors.StateError:
+                if time.monotonic() - began_secs > _RIVAL_SECS:
+                    raise
+            else:
+                self._note_answer()
+                return self._session
+            self._held.watch()
+            if self._drain_reason and self._held.is_idle:
+                self._is_ended = True
+            self._pause()
+        return None
+
+    def _serve(self, session: "_Session") -> bool:
+        """Works until the session ends; returns whether the agent is done."""
+        orders = threading.Thread(
+            target=self._take_orders, args=(session,), name="quintain-orders", daemon=True
+        )
+        orders.start()
+        try:
+            while not self._is_ended:
+                if self._session is not session:
+                    return False
+                self._check_patience(None)
+                self._send_report(session)
+                if self._may_leave(session):
+                    self._client.leave(session.id)
+                    return True
+                self._wake.wait(_TICK_SECS)
+                self._wake.clear()
+        except errors.GoneError:
+            logger.info("The session has ended; a new one begins.")
+            return False
+        return True
+
+    def _send_report(self, session: "_Session") -> None:
+        """Tells what has happened, if anything has; tries again until the master has it.
+
+        Raises:
+            GoneError: If the session has ended.
+        """
+        report = self._build_report(session)
+        while report is not None and not self._is_ended:
+            try:
+                self._client.report(session.id, report)
+            except (errors.MasterUnreachableError, errors.StoreError) as error:
+                self._check_patience(error)
+                self._held.watch()
+                self._pause()
+            else:
+                self._note_answer()
+                if report.draining and session.drain_told_secs is None:
+                    session.drain_told_secs = time.monotonic()
+                return
+
+    def _build_report(self, session: "_Session") -> agent_protocol.Report | None:
+        self._held.watch()
+        now_secs = time.monotonic()
+        is_log_due = now_secs >= session.next_log_secs
+        if is_log_due:
+            session.next_log_secs = now_secs + session.welcome.log_secs
+        number = session.num_reports + 1
+        lines, offsets = self._held.take_lines(number, only_ended=not is_log_due)
+        report = agent_protocol.Report(
+            number=number,
+            started=self._held.take_started(),
+            lines=tuple(lines),
+            offsets=offsets,
+            exits=self._held.take_exits(),
+            draining=self._drain_reason,
+        )
+        is_drain_new = bool(self._drain_reason) and session.drain_told_secs is None
+        if not (report.started or offsets or report.exits or report.usage or is_drain_new):
+            return None
+        session.num_reports = number
+        return report
+
+    def _may_leave(self, session: "_Session") -> bool:
+        told_secs = session.drain_told_secs
+        if told_secs is None or time.monotonic() - told_secs < _FAREWELL_SECS:
+            return False
+        with self._orders_lock:
+            return self._held.is_idle
+
+    def _take_orders(self, session: "_Session") -> None:
+        """Carries out orders until the session ends; runs in a thread of its own."""
+        done = kept = 0
+        while self._session is session and not self._is_ended:
+            try:
+                found = self._client.find_orders(
+                    session.id, after=done, kept=kept, wait_secs=session.welcome.wait_secs
+                )
+            except errors.GoneError:
+                with self._orders_lock:
+                    self._session = None if self._session is session else self._session
+                break
+            except errors.QuintainError as error:
+                logger.debug("No orders: %s", error)
+                time.sleep(_PAUSE_SECS)
+                continue
+            self._note_answer()
+            kept = found.kept
+            self._held.note_kept(kept)
+            for order in found.orders:
+                # What an ended session has ordered is ordered again by the next one, or not at all.
+                with self._orders_lock:
+                    if self._session is not session or self._is_ended:
+                        return
+                    self._carry_out(order)
+                done = order.number
+            self._wake.set()
+
+    def _carry_out(self, order: agent_protocol.Order) -> None:
+        if order.kind is agent_protocol.OrderKind.KILL:
+            self._held.kill(order.launch_id)
+        elif order.kind is agent_protocol.OrderKind.DROP:
+            self._held.drop(order.launch_id)
+        elif order.launch is not None:
+            new = order.launch
+            if self._drain_reason:
+                reason = f"The machine is about to leave: {self._drain_reason}"
+                self._held.refuse(order.launch_id, new.trial_id, reason)
+                return
+            scratch_dir = str(self._directory.scratch_dir(order.launch_id))
+            own = {
+                **self._settings.environment,
+                "QUINTAIN_CACHE": str(self._directory.path),
+                "QUINTAIN_SCRATCH": scratch_dir,
+                "QUINTAIN_NODE": self._settings.name,
+            }
+            self._held.start(
+                launcher_lib.Launch(
+                    launch_id=order.launch_id,
+                    trial_id=new.trial_id,
+                    experiment_id=new.experiment_id,
+                    slots=new.slots,
+                    environment={**new.environment, **own},
+                    scratch_dir=scratch_dir,
+                    model_dir=new.model_dir,
+                    rank=new.rank,
+                    size=new.size,
+                )
+            )
+            self._wake.set()
+
+    def _build_hello(self) -> agent_protocol.Hello:
+        return agent_protocol.Hello(
+            name=self._settings.name,
+            agent_id=self._directory.find_id(),
+            place=process_identity.find_place(),
+            slots=self._settings.slots,
+            labels=self._settings.labels,
+            launches=self._held.list_names(),
+            draining=self._drain_reason,
+        )
+
+    def _pause(self) -> None:
+        # Who asks it to end need not wait.
+        if self._wake.wait(_PAUSE_SECS):
+            self._wake.clear()
+
+    def _note_answer(self) -> None:
+        self._heard_secs, self._next_complaint_secs = time.monotonic(), _COMPLAINT_SECS
+
+    def _check_patience(self, error: errors.QuintainError | None) -> None:
+        """Raises an error if the master was away for too long."""
+        silent_secs = time.monotonic() - self._heard_secs
+        if silent_secs > self._settings.patience_secs:
+            raise error or errors.MasterUnreachableError(
+                f"The master has been away for {silent_secs:.0f} s."
+            )
+        if error is not None and silent_secs >= self._next_complaint_secs:
+            self._next_complaint_secs *= 2.0
+            logger.warning("The master has been away for %.0f s: %s", silent_secs, error)
+
+
+@dataclasses.dataclass
+class _Session:
+    """A session with the master."""
+
+    welcome: agent_protocol.Welcome
+    num_reports: int = 0
+    next_log_secs: float = 0.0
+    drain_told_secs: float | None = None
+
+    @property
+    def id(self) -> str:
+        """What the agent names with each request."""
+        return self.welcome.session

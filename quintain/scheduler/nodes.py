@@ -1,0 +1,221 @@
+"""The machines, their slots by the numbers of the master, and who holds which.
+
+The master's own slots have the lowest numbers. Each slot of another machine gets the next number
+when the machine calls for the first time, and keeps it for ever: after a master's restart the
+processes of a machine that has not called yet still hold the same slots.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from quintain.records import node as node_lib
+from quintain.records import slot as slot_lib
+from quintain.scheduler import pools
+
+logger = logging.getLogger(__name__)
+
+_DRAINED = "A user drains it."
+_SILENT = "It has not called since the master was started."
+
+
+class NodeTable:
+    """The machines and their slots. The master's lock is held by whoever calls.
+
+    Attributes:
+        nodes: Machines that are there or whose processes hold slots, by name; their slots have the
+            master's numbers.
+        slots: Their slots, by number.
+        holders: Trials by the slots that they hold.
+        trials: Trials that have processes on a machine, by its name.
+    """
+
+    def __init__(self, own_slots: Sequence[slot_lib.Slot]) -> None:
+        """Starts with the master's own machine."""
+        self._own = tuple(own_slots)
+        self.nodes: dict[str, node_lib.Node] = {}
+        self.slots: dict[int, slot_lib.Slot] = {}
+        self.holders: dict[int, int] = {}
+        self.trials: dict[str, set[int]] = {}
+        self._known: dict[str, node_lib.KnownNode] = {}
+        self._listed: list[node_lib.Node] = []
+        self._pools: dict[pools.Needs, pools.Pool] = {}
+        self._next_number = 0
+        self.restore(())
+
+    # What is there.
+
+    def restore(self, known: Iterable[node_lib.KnownNode]) -> None:
+        """Takes up the numbers that a former master gave.
+
+        Args:
+            known: What it kept.
+        """
+        self._known = {each.name: each for each in known}
+        taken = {slot.id for each in self._known.values() for slot in each.slots}
+        numbers = [each for each in range(len(taken) + len(self._own)) if each not in taken]
+        own = tuple(
+            dataclasses.replace(slot, id=number)
+            for slot, number in zip(self._own, numbers, strict=False)
+        )
+        self._next_number = max([*taken, *(slot.id for slot in own)], default=-1) + 1
+        self._place(self._judge(node_lib.Node(node_lib.OWN, own)))
+
+    def refresh(self, listed: Sequence[node_lib.Node]) -> list[node_lib.KnownNode]:
+        """Lets machines join, change and leave; returns what is to be kept of them.
+
+        Args:
+            listed: The machines that are there now, beside the master's own.
+        """
+        if listed == self._listed:
+            return []
+        former = {each.name: each for each in self._listed}
+        self._listed = list(listed)
+        changed = []
+        for each in listed:
+            if former.pop(each.name, None) != each:
+                known = self._number(each)
+                if known != self._known.get(each.name):
+                    self._known[each.name] = known
+                    changed.append(known)
+                slots = known.slots[: len(each.slots)]
+                self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        for name in former:
+            self._remove(name)
+        return changed
+
+    def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
+        """Empties a machine, or uses it again; returns what is to be kept.
+
+        Raises:
+            KeyError: If no machine of this name has ever called.
+        """
+        known = self._known.get(name)
+        if known is None:
+            known = node_lib.KnownNode(name, self.nodes[name].slots)
+        known = dataclasses.replace(known, is_drained=is_drained)
+        self._known[name] = known
+        if name == node_lib.OWN:
+            self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
+        for each in self._listed:
+            if each.name == name:
+                slots = known.slots[: len(each.slots)]
+                self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        return known
+
+    def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
+        """Returns what is known of a machine now; its new slots get the next numbers."""
+        former = self._known.get(node.name, node_lib.KnownNode(node.name))
+        numbers = [slot.id for slot in former.slots]
+        while len(numbers) < len(node.slots):
+            numbers.append(self._next_number)
+            self._next_number += 1
+        slots = tuple(
+            dataclasses.replace(slot, id=number, node=node.name)
+            for slot, number in zip(node.slots, numbers, strict=False)
+        )
+        # Those that it does not have now keep their numbers, in case that it has them again.
+        slots += former.slots[len(slots) :]
+        return dataclasses.replace(former, slots=slots, labels=dict(node.labels))
+
+    def _judge(self, node: node_lib.Node) -> node_lib.Node:
+        known = self._known.get(node.name)
+        if known is None or not known.is_drained or node.state is not node_lib.NodeState.ACTIVE:
+            return node
+        return dataclasses.replace(node, state=node_lib.NodeState.DRAINING, reason=_DRAINED)
+
+    def _place(self, node: node_lib.Node) -> None:
+        """Puts a machine, as it is now, in the place of what it was."""
+        former = self.nodes.get(node.name)
+        if former is not None:
+            self._unplace(former)
+        elif node.name:
+            logger.info("Machine %s joins with %d slots.", node.name, len(node.slots))
+        if former is not None and former.state is not node.state:
+            logger.info("Machine %s is %s. %s", node.name, node.state.value, node.reason)
+        self.nodes[node.name] = node
+        self.slots.update({slot.id: slot for slot in node.slots})
+        for pool in self._pools.values():
+            self._add_to(pool, node)
+
+    def _unplace(self, node: node_lib.Node) -> None:
+        del self.nodes[node.name]
+        for slot in node.slots:
+            del self.slots[slot.id]
+        for pool in self._pools.values():
+            pool.remove_node(node.name)
+
+    def _remove(self, name: str) -> None:
+        """Lets a machine go; it is still seen as long as processes hold slots of it."""
+        node = self.nodes[name]
+        if self.trials.get(name):
+            reason = "It is not there any more."
+            self._place(dataclasses.replace(node, state=node_lib.NodeState.LOST, reason=reason))
+            return
+        logger.info("Machine %s has left.", name)
+        self._unplace(node)
+
+    def _is_listed(self, name: str) -> bool:
+        return not name or any(each.name == name for each in self._listed)
+
+    # Who holds what.
+
+    def hold(self, trial_id: int, node: str, slots: Iterable[int]) -> None:
+        """Notes that a process holds slots.
+
+        Args:
+            trial_id: Its trial.
+            node: Its machine, which may not have called since the master was started.
+            slots: Numbers of the slots.
+        """
+        self.trials.setdefault(node, set()).add(trial_id)
+        for number in slots:
+            self.holders[number] = trial_id
+            for pool in self._pools.values():
+                pool.take(node, number)
+        if node not in self.nodes and node in self._known:
+            known = self._known[node]
+            lost = node_lib.NodeState.LOST
+            self._place(node_lib.Node(node, known.slots, known.labels, lost, _SILENT))
+
+    def release(self, trial_id: int, node: str, slots: Iterable[int]) -> None:
+        """Notes that a process does not hold its slots any more."""
+        self.trials.get(node, set()).discard(trial_id)
+        for number in slots:
+            self.holders.pop(number, None)
+            if number in self.slots:
+                for pool in self._pools.values():
+                    pool.give(self.slots[number])
+        if node in self.nodes and not self._is_listed(node):
+            self._remove(node)
+
+    # Where there is room.
+
+    def get_pool(self, needs: pools.Needs) -> pools.Pool:
+        """Returns the slots that fit a need."""
+        pool = self._pools.get(needs)
+        if pool is None:
+            pool = self._pools[needs] = pools.Pool(needs)
+            for node in self.nodes.values():
+                self._add_to(pool, node)
+        return pool
+
+    def forget_pools(self, wanted: Iterable[pools.Needs]) -> None:
+        """Keeps only the pools of needs that there are."""
+        kept = set(wanted)
+        for needs in [each for each in self._pools if each not in kept]:
+            del self._pools[needs]
+
+    def _add_to(self, pool: pools.Pool, node: node_lib.Node) -> None:
+        if node.state is node_lib.NodeState.ACTIVE:
+            free = {slot.id for slot in node.slots if slot.id not in self.holders}
+            pool.add_node(node.name, node.labels, node.slots, free)
+
+    def is_active(self, name: str) -> bool:
+        """Whether processes may be started on a machine, or stay there."""
+        node = self.nodes.get(name)
+        return node is not None and node.state is node_lib.NodeState.ACTIVE
+
+    def list_known(self) -> Mapping[str, node_lib.KnownNode]:
+        """Returns the machines that have ever called, by name."""
+        return self._known

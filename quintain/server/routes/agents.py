@@ -1,0 +1,98 @@
+"""`/agents`: what the agents of other machines ask and report; see `cluster.agent_protocol`."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+import anyio
+import fastapi
+
+from quintain import errors
+from quintain.cluster import agent_launcher, agent_protocol
+from quintain.server import responses
+
+
+def build_router(
+    launcher: agent_launcher.AgentLauncher | None, is_stopping: Callable[[], bool]
+) -> fastapi.APIRouter:
+    """Returns the addresses that agents ask. None of them holds a thread while it waits.
+
+    Args:
+        launcher: What answers; None if there are no agents.
+        is_stopping: Whether the server is about to stop, and nobody should wait any more.
+    """
+    router = fastapi.APIRouter(prefix="/agents", tags=["agents"])
+
+    def get_launcher() -> agent_launcher.AgentLauncher:
+        if launcher is None:
+            raise errors.ConfigError(
+                "This master takes no agents: it was started with --launcher=local, or by a "
+                "command that follows its own experiment."
+            )
+        return launcher
+
+    @router.put("/{name}")
+    async def register(name: str, request: fastapi.Request) -> fastapi.Response:
+        """Begins a session of an agent."""
+        body = await request.body()
+
+        def begin() -> agent_protocol.Welcome:
+            # What another version says may not be understood.
+            agent_protocol.check_versions(agent_protocol.parse(agent_protocol.Versions, body))
+            hello = agent_protocol.parse(agent_protocol.Hello, body)
+            if hello.name != name:
+                raise errors.ConfigError(
+                    f"name: got {hello.name[:200]!r}, expected {name[:200]!r}."
+                )
+            return get_launcher().register(hello)
+
+        return _to_response(await anyio.to_thread.run_sync(begin))
+
+    @router.get("/{name}/orders")
+    async def find_orders(
+        name: str,
+        session: str,
+        after: Annotated[int, fastapi.Query(ge=0)] = 0,
+        kept: Annotated[int, fastapi.Query(ge=0)] = 0,
+        wait: Annotated[float, fastapi.Query(ge=0, allow_inf_nan=False)] = 0.0,
+    ) -> fastapi.Response:
+        """Says what to do, once there is something or the time is over; 410 ends the session."""
+        found = get_launcher()
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        deadline_secs = loop.time() + min(wait, agent_protocol.MAX_WAIT_SECS)
+        with found.watching(name, lambda: loop.call_soon_threadsafe(woken.set)):
+            while True:
+                woken.clear()
+                orders = found.find_orders(name, session, after=after, kept=kept)
+                left_secs = deadline_secs - loop.time()
+                if orders is not None or left_secs <= 0 or is_stopping():
+                    return _to_response(orders or agent_protocol.Orders(kept=kept))
+                try:
+                    async with asyncio.timeout(left_secs):
+                        await woken.wait()
+                except TimeoutError:
+                    continue
+
+    @router.post("/{name}/reports")
+    async def report(name: str, session: str, request: fastapi.Request) -> fastapi.Response:
+        """Takes what has happened on a machine; the same report again changes nothing."""
+        body = await request.body()
+
+        def take() -> None:
+            content = agent_protocol.parse(agent_protocol.Report, body)
+            get_launcher().receive(name, session, content)
+
+        await anyio.to_thread.run_sync(take)
+        return responses.to_response({})
+
+    @router.delete("/{name}")
+    async def leave(name: str, session: str) -> fastapi.Response:
+        """Forgets an agent that ends."""
+        get_launcher().leave(name, session)
+        return responses.to_response({})
+
+    return router
+
+
+def _to_response(record: object) -> fastapi.Response:
+    return responses.to_response(agent_protocol.to_plain(record))

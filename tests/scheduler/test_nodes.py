@@ -1,0 +1,173 @@
+"""Machines beside the master's: they join, leave, are drained and lost while experiments run."""
+
+import pytest
+
+from quintain.records import node as node_lib
+from quintain.records import slot as slot_lib
+from quintain.scheduler import nodes, pools
+
+SEARCH = {"name": "random", "max_trials": 6, "max_length": {"batches": 12}}
+
+
+def build_node(name, num_slots=2, **fields):
+    return node_lib.Node(name, tuple(map(slot_lib.Slot, range(num_slots))), **fields)
+
+
+def numbers_of(table, name):
+    return [slot.id for slot in table.nodes[name].slots]
+
+
+def test_slots_keep_their_numbers_whatever_joins_and_leaves():
+    table = nodes.NodeTable([slot_lib.Slot(0)])
+    table.refresh([build_node("a"), build_node("b", 1)])
+    first = {name: numbers_of(table, name) for name in ("", "a", "b")}
+
+    table.refresh([build_node("b", 1)])
+    known = table.refresh([build_node("c"), build_node("b", 3), build_node("a")])
+
+    assert first == {"": [0], "a": [1, 2], "b": [3]}
+    assert [numbers_of(table, name) for name in ("a", "b", "c")] == [[1, 2], [3, 6, 7], [4, 5]]
+    assert {each.name for each in known} == {"b", "c"}
+
+
+def test_more_own_slots_take_no_numbers_of_other_machines():
+    former = nodes.NodeTable([slot_lib.Slot(0)])
+    known = former.refresh([build_node("a")])
+    table = nodes.NodeTable([slot_lib.Slot(0), slot_lib.Slot(1)])
+
+    table.restore(known)
+    table.refresh([build_node("a"), build_node("b", 1)])
+
+    assert [numbers_of(table, name) for name in ("", "a", "b")] == [[0, 3], [1, 2], [4]]
+
+
+def test_a_machine_that_left_is_seen_as_long_as_a_trial_holds_its_slots():
+    table = nodes.NodeTable([])
+    table.refresh([build_node("a")])
+    table.hold(7, "a", [0])
+
+    table.refresh([])
+    assert table.nodes["a"].state is node_lib.NodeState.LOST
+    table.release(7, "a", [0])
+
+    assert list(table.nodes) == [""]
+    assert not table.slots
+
+
+@pytest.mark.parametrize(
+    ("num_slots", "num_processes", "expected"),
+    [
+        (1, 1, [("small", 1)]),  # The machine that just suffices.
+        (3, 1, [("large", 3)]),
+        (5, 1, None),
+        (4, 4, [("large", 1)] * 4),  # As few machines as possible.
+        (6, 3, [("large", 2), ("large", 2), ("middle", 2)]),
+        (7, 7, [("large", 1)] * 4 + [("middle", 1)] * 2 + [("small", 1)]),
+        (8, 4, None),  # Two slots of each process are on one machine.
+    ],
+)
+def test_processes_are_placed_on_as_few_and_as_small_machines_as_possible(
+    num_slots, num_processes, expected
+):
+    table = nodes.NodeTable([])
+    table.refresh([build_node("large", 4), build_node("middle", 2), build_node("small", 1)])
+
+    found = table.get_pool(pools.Needs()).find(num_slots, num_processes)
+
+    shown = None if found is None else [(place.node, len(place.slots)) for place in found]
+    assert shown == expected
+
+
+def test_slots_join_and_leave_while_an_experiment_runs(
+    make_master, make_workers, fake_launcher, config_text, describe
+):
+    alone = make_master(num_slots=2)
+    alone.commands.create_experiment(config_text(SEARCH), None)
+    workers = make_workers(alone)
+    used = set()
+
+    def change(number):
+        if number == 1:
+            fake_launcher.join("a", "b")
+        if number == 8:
+            fake_launcher.lose("a")
+        used.update(launch.node for launch in fake_launcher.alive.values())
+
+    workers.run(on_round=change)
+
+    shown = describe(1)
+    assert shown["state"] == "COMPLETED"
+    assert {each["state"] for each in shown["trials"]} == {"COMPLETED"}
+    assert used == {"", "a", "b"}
+
+
+def test_a_lost_machine_is_no_fault_of_its_trials(
+    make_master, make_workers, fake_launcher, config_text, store
+):
+    fake_launcher.join("a", "b", num_slots=1)
+    master = make_master(num_slots=0)
+    master.commands.create_experiment(config_text(SEARCH, max_restarts=0), None)
+    workers = make_workers(master)
+    for _ in range(4):
+        workers.run_round()
+    (lost,) = fake_launcher.on("a")
+
+    fake_launcher.lose("a")
+    master.tick()
+
+    assert fake_launcher.on("a") == []
+    with store.reading() as session:
+        lines = [row.text for row in session.list_logs(lost)]
+    assert any("Machine a is gone." in line for line in lines)
+    workers.run()
+    with store.reading() as session:
+        assert session.get_trial(lost).state.value == "COMPLETED"
+        assert session.get_trial(lost).restarts == 0
+
+
+def test_a_drained_machine_is_left_by_its_trials_with_a_checkpoint(
+    make_master, make_workers, fake_launcher, config_text, store
+):
+    fake_launcher.join("a", "b", num_slots=1)
+    master = make_master(num_slots=0)
+    master.commands.create_experiment(config_text(SEARCH), None)
+    workers = make_workers(master)
+    for _ in range(2):
+        workers.run_round()
+    (moved,) = fake_launcher.on("a")
+
+    fake_launcher.change("a", state=node_lib.NodeState.DRAINING)
+    for _ in range(4):
+        workers.run_round()
+
+    assert fake_launcher.on("a") == []
+    with store.reading() as session:
+        assert session.get_trial(moved).latest_checkpoint is not None
+        assert session.get_trial(moved).restarts == 0
+    fake_launcher.change("a", state=node_lib.NodeState.ACTIVE)
+    workers.run_round()
+    assert fake_launcher.on("a") != []
+
+
+def test_a_restarted_master_waits_for_machines_that_have_not_called_yet(
+    make_master, make_workers, fake_launcher, config_text
+):
+    fake_launcher.join("a", "b", num_slots=2)
+    master = make_master(num_slots=0)
+    master.commands.create_experiment(config_text(SEARCH), None)
+    workers = make_workers(master)
+    workers.run_round()
+    alive = dict(fake_launcher.alive)
+    there, fake_launcher.nodes = fake_launcher.nodes, []
+
+    workers.master = make_master(num_slots=0)
+    workers.run_round()
+    shown = {slot.id: slot.trial_id for slot in workers.master.status().slots}
+    fake_launcher.nodes = there[::-1]
+    workers.run_round()
+
+    assert dict(fake_launcher.alive) == alive
+    assert len(shown) == 4
+    assert None not in shown.values()
+    assert shown == {slot.id: slot.trial_id for slot in workers.master.status().slots}
+    workers.run()

@@ -1,0 +1,283 @@
+import contextlib
+import json
+import socket
+import ssl
+import threading
+
+import pytest
+
+from quintain import errors
+from quintain.client import address, connection, token_files
+from quintain.server import certificates, http_server
+from quintain.server import network as network_lib
+
+QUICK = connection.Retries(total_secs=0.0)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """Returns a certificate of a master's own making."""
+    return certificates.load_own(tmp_path_factory.mktemp("home") / "tls", ["trainer.example.org"])
+
+
+@pytest.fixture
+def tls(app, own):
+    """Serves the app over TLS, and returns where."""
+    with (
+        contextlib.closing(http_server.listen(0, 0)) as listener,
+        http_server.serve(app, listener, tls=own.context),
+    ):
+        yield listener.getsockname()
+
+
+@pytest.fixture
+def connect(tls):
+    """Returns a function that gives a connection to the served app."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(token="the-token", fingerprint="", host="127.0.0.1", scheme="https"):
+            found = address.Address(f"{scheme}://{host}:{tls[1]}", token, fingerprint)
+            return stack.enter_context(connection.Connection(found, retries=QUICK))
+
+        yield open_one
+
+
+def test_a_master_is_known_by_its_fingerprint(connect, own):
+    for host in ("127.0.0.1", "localhost"):
+        info = connect(fingerprint=own.fingerprint, host=host).request("GET", "/api/v1/master")
+        assert info["version"] == "1.2.3"
+
+
+class Impostor:
+    """Speaks TLS with a certificate of its own, and notes what it is sent."""
+
+    def __init__(self, certificate):
+        self.received = b""
+        self.num_handshakes = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self._context = certificate.context
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        for _ in range(2):
+            with contextlib.suppress(OSError):
+                taken, _ = self.listener.accept()
+                with taken, self._context.wrap_socket(taken, server_side=True) as secured:
+                    self.num_handshakes += 1
+                    while piece := secured.recv(2**16):
+                        self.received += piece
+
+    def close(self):
+        self._thread.join(20)
+        self.listener.close()
+
+
+def test_nothing_is_sent_to_who_shows_another_certificate(own, tmp_path):
+    other = certificates.load_own(tmp_path / "tls", [])
+    impostor = Impostor(other)
+    url = f"https://127.0.0.1:{impostor.port}"
+    for fingerprint, words in ((own.fingerprint, "not the one that"), ("", "no authority")):
+        found = address.Address(url, "a-secret-token", fingerprint)
+        with (
+            connection.Connection(found, retries=QUICK) as connected,
+            pytest.raises(errors.MasterUnreachableError, match=words) as caught,
+        ):
+            connected.request("POST", "/api/v1/experiments", body={"config_text": "secret"})
+        assert "nothing was sent" in str(caught.value)
+    impostor.close()
+    assert impostor.num_handshakes >= 1
+    assert impostor.received == b""
+
+
+def test_a_request_does_not_follow_an_answer_to_another_place(own):
+    def answer():
+        taken, _ = listener.accept()
+        with taken, own.context.wrap_socket(taken, server_side=True) as secured:
+            secured.recv(2**16)
+            secured.sendall(
+                b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+            )
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        found = address.Address(url, "a-secret-token", own.fingerprint)
+        with (
+            connection.Connection(found, retries=QUICK) as connected,
+            pytest.raises(errors.ClusterError, match="307"),
+        ):
+            connected.request("GET", "/api/v1/master")
+        thread.join(20)
+
+
+def test_plain_text_is_not_spoken_where_a_certificate_is_expected(connect, own, tls):
+    with pytest.raises(errors.ConfigError, match="begins with https://"):
+        connect(fingerprint=own.fingerprint, scheme="http").request("GET", "/api/v1/master")
+    with socket.create_connection(tls, timeout=20) as plain:
+        plain.sendall(b"GET /api/v1/master HTTP/1.1\r\nHost: x\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert b"HTTP" not in plain.recv(2**16)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_old_versions_of_tls_are_refused(tls):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection(tls, timeout=20) as plain:
+        with pytest.raises(ssl.SSLError, match="EOF|ALERT"):
+            context.wrap_socket(plain)
+
+
+def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, home, app):
+    @app.get("/api/v1/agents/a/poll")
+    def poll():
+        return {}
+
+    token = token_files.load(home.agent_token)
+    agent = connect(token, own.fingerprint)
+    assert agent.request("GET", "/api/v1/agents/a/poll") == {}
+    for path in (
+        "/api/v1/master",
+        "/api/v1/experiments",
+        "/api/v1/trials/1/runs/1-1/workload",
+        "/api/v1/agents/../master",
+        "/api/v1/agents/%2e%2e/master",
+        "/api/v1/agents//a",
+        "/agents/a/poll",
+        "/api/v1/agentsx",
+    ):
+        with pytest.raises(errors.UnauthorizedError, match="agents"):
+            agent.request("GET", path)
+
+    token_files.renew(home.agent_token)
+    with pytest.raises(errors.UnauthorizedError, match="no token"):
+        agent.request("GET", "/api/v1/agents/a/poll")
+
+
+def test_a_user_of_another_machine_has_a_token_that_outlives_the_master(connect, own, home):
+    with pytest.raises(errors.UnauthorizedError):
+        connect("user-" + "a" * 43, own.fingerprint).request("GET", "/api/v1/master")
+    token = token_files.load(home.user_token)
+    assert home.user_token.stat().st_mode & 0o777 == 0o600
+    info = connect(token, own.fingerprint).request("GET", "/api/v1/master")
+    assert info["version"] == "1.2.3"
+
+
+def test_a_certificate_is_made_once_and_renewed_when_it_is_about_to_end(
+    tmp_path, caplog, monkeypatch
+):
+    directory = tmp_path / "tls"
+    first = certificates.load_own(directory, ["trainer", "10.0.0.7", "bad name,DNS:x", "::1"])
+    (path,) = directory.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert certificates.load_own(directory, []).fingerprint == first.fingerprint
+    assert caplog.text == ""
+
+    monkeypatch.setattr(certificates, "_RENEWAL_SECS", 1e10)
+    second = certificates.load_own(directory, [])
+    assert second.fingerprint != first.fingerprint
+    assert "ends on" in caplog.text
+
+    monkeypatch.undo()
+    path.write_text("damaged")
+    third = certificates.load_own(directory, [])
+    assert third.fingerprint not in (first.fingerprint, second.fingerprint)
+    assert "holds none" in caplog.text
+
+
+def test_certificates_that_can_not_be_used_are_named(tmp_path, own, monkeypatch):
+    certificates.load_own(tmp_path / "tls", [])
+    certificates.load_own(tmp_path / "other", [])
+    made, other = tmp_path / "tls" / "master.pem", tmp_path / "other" / "master.pem"
+    (tmp_path / "empty").write_text("")
+    for certificate, key, words in (
+        (tmp_path / "missing", "", "can't be read"),
+        (tmp_path / "empty", "", "holds none"),
+        (made, other, "can't be used with"),
+        (made, tmp_path / "missing", "No such file"),
+        (made, tmp_path / "empty", "can't be used with"),
+    ):
+        with pytest.raises(errors.ConfigError, match=words):
+            certificates.load(str(certificate), str(key))
+
+    monkeypatch.setattr(certificates, "LIFETIME_DAYS", -1)
+    with pytest.raises(errors.ConfigError, match="expired|no certificate can be made"):
+        certificates.load_own(tmp_path / "old", [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(errors.ConfigError, match="Install the package openssl"):
+        certificates.load_own(tmp_path / "none", [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"key": "k"}, "without --certificate"),
+        ({"is_insecure": True}, "only this machine reaches"),
+        ({"host": "0.0.0.0", "is_insecure": True, "use_tls": True}, "leave one"),
+        ({"host": "no.such.host.invalid"}, "--host: got 'no.such.host.invalid', which can't be"),
+        ({"host": "192.0.2.1"}, "--host: got '192.0.2.1', which can't be listened on"),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(home, settings, words):
+    network = network_lib.Network(**settings)
+    with (
+        pytest.raises(errors.ConfigError, match=words),
+        network_lib.listen(network, home, port=0, former_port=0),
+    ):
+        pass
+
+
+def test_only_the_loopback_device_is_spoken_to_in_plain_text(home):
+    def listen(**settings):
+        network = network_lib.Network(**settings)
+        with network_lib.listen(network, home, port=0, former_port=0) as found:
+            return found
+
+    plain = listen()
+    assert (plain.url, plain.fingerprint) == (f"http://127.0.0.1:{plain.port}", "")
+    other = listen(host="127.0.0.2")
+    assert (other.url, other.tls) == (f"http://127.0.0.2:{other.port}", None)
+    chosen = listen(use_tls=True)
+    assert chosen.url == f"https://127.0.0.1:{chosen.port}"
+    assert not home.tls.stat().st_mode & 0o077
+    # They listen for a moment only, and speak with nobody.
+    open_to_all = listen(host="0.0.0.0")
+    assert open_to_all.url == f"https://{socket.gethostname().lower()}:{open_to_all.port}"
+    assert open_to_all.fingerprint == chosen.fingerprint != ""
+    assert listen(host="0.0.0.0", is_insecure=True).url.startswith("http://")
+
+
+def test_no_token_opens_nothing_over_tls_and_tcp(connect, own, url, tls):
+    plain = connection.Connection(address.Address(url, "the-token"))
+    schema = plain.request("GET", "/api/v1/openapi.json")
+    plain.close()
+    stranger = connection.Connection(address.Address(url), retries=QUICK)
+    secured = connect("", own.fingerprint)
+    routes = [
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, methods in schema["paths"].items()
+        for method in methods
+    ]
+    assert len(routes) >= 30
+    with stranger:
+        for method, path in [*routes, ("GET", "/api/v1/openapi.json"), ("GET", "/api/v1/agents")]:
+            for asked in (stranger, secured):
+                body = {} if method in ("POST", "PATCH") else None
+                with pytest.raises(errors.UnauthorizedError, match="no token"):
+                    asked.request(method, path, body=body)
+
+
+def test_master_json_of_a_stranger_is_not_trusted_by_its_words(tmp_path):
+    for text, words in (("", "one token"), ("a b", "one token"), ("ä" * 20, "more than a token")):
+        (tmp_path / "token").write_text(text)
+        with pytest.raises(errors.ConfigError, match=words) as caught:
+            token_files.read(tmp_path / "token", name="--token_file")
+        assert text == "" or text not in json.dumps(str(caught.value), ensure_ascii=False)
+    with pytest.raises(errors.ConfigError, match="No such file"):
+        token_files.read(tmp_path / "missing", name="--token_file")
