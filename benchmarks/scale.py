@@ -2,11 +2,11 @@
 
 python benchmarks/scale.py [--nodes 1000] [--slots 8] [--rate 25] [--stored 100000] [--secs 60]
 
-The master is a process as users start it, with a database that knows many ended trials already. The
-machines and the processes of trials are pretended: they register, ask and answer over HTTP as agents
-and trials do, and wait where those train. How long a training takes follows from the number of
-slots, so that the same number of trials ends in a second whatever the number of machines. Then the
-figures of both runs, and their ratios:
+The master is a process as users start it, with a database that knows many ended trials already.
+The machines and the processes of trials are pretended: they register, ask and answer over HTTP as
+agents and trials do, and wait where those train. How long a training takes follows from the number
+of slots, so that the same number of trials ends in a second whatever the number of machines. Then
+the figures of both runs, and their ratios:
 
 - seconds of the master's processor for each trial that ended, and its memory;
 - from the exit of a process to the start of the next one on its slot, as the machine sees it;

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import logging
 import pathlib
+import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,7 @@ _PIECE_BYTES: Final = 1 << 20
 _PARTIAL: Final = 206
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
+_OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -373,8 +375,9 @@ def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:
 
 
 def _explain(cause: Exception) -> str:
-    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...".
-    return str(cause).rpartition(">: ")[2] or type(cause).__name__
+    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...",
+    # or "HTTPConnection(host='a', port=1): Failed...".
+    return _OBJECT.sub("", str(cause)) or type(cause).__name__
 
 
 def _read_answer(status: int, data: bytes) -> Any:

@@ -190,8 +190,9 @@ class AgentLauncher(launcher.Launcher):
 
     @override
     def close(self, *, kill: bool) -> None:
-        """Ends the launcher. Processes of other machines go on: the next master knows them, or has
-        their agents end them.
+        """Ends the launcher.
+
+        Processes of other machines go on: the next master knows them, or has their agents end them.
         """
         self.release()
         self._local.close(kill=kill)
@@ -254,7 +255,7 @@ class AgentLauncher(launcher.Launcher):
             return agent_protocol.Orders(orders, member.kept)
 
     def watching(
-        self, name: str, waker: Callable[[], None]
+        self, name: str, waker: Callable[[], object]
     ) -> contextlib.AbstractContextManager[None]:
         """Calls `waker`, which must not wait, whenever there may be orders for an agent.
 
@@ -314,8 +315,9 @@ class AgentLauncher(launcher.Launcher):
     # What is known of machines by other ways.
 
     def report_lost(self, name: str, reason: str) -> None:
-        """Gives up a machine at once. If its agent calls nevertheless, it begins anew without its
-        processes, which are ended.
+        """Gives up a machine at once.
+
+        If its agent calls nevertheless, it begins anew, and its processes are ended.
 
         Args:
             name: The machine; one that is not known is no error.

@@ -234,7 +234,7 @@ class HeldLaunches:
         return lines, offsets
 
     def take_exits(self) -> tuple[agent_protocol.Exit, ...]:
-        """Returns the exits of processes all of whose lines were read, that were not told before."""
+        """Returns the exits of processes whose last lines were read, each of them once."""
         found = []
         with self._lock:
             for held in self._held.values():

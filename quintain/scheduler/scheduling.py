@@ -64,7 +64,9 @@ class Scheduling:
         core = self._core
         self._forgive_stop()
         self._exits += self._launcher.poll()
-        self._lines += self._launcher.read_logs()
+        has_rest = bool(self._lines)
+        if not has_rest:
+            self._lines = self._launcher.read_logs()
         listed = self._launcher.list_nodes()
         with core.condition:
             core.check_problem()
@@ -73,6 +75,10 @@ class Scheduling:
             try:
                 self._keep_nodes(listed)
                 self._keep_lines()
+                if has_rest:
+                    # Not before: it confirms that those of the call before are kept.
+                    self._lines = self._launcher.read_logs()
+                    self._keep_lines()
                 while self._exits:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
@@ -152,6 +158,7 @@ class Scheduling:
         live = core.runs.get(ended.trial_id)
         if live is None or live.record.launch_id != launch_id:
             core.write(lambda session: session.delete_run(launch_id))
+            self._launcher.forget(ended.launch_id)
             return
         self._note_exit(live, rank, ended)
 
@@ -188,6 +195,8 @@ class Scheduling:
         if core.runs.get(trial_id) is live:
             core.write(lambda session: forget_run(core, session, live.record))
             core.drop_run(live)
+        for rank in range(len(live.record.members)):
+            self._launcher.forget(run.member_name(live.record.launch_id, rank))
 
     def _record_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
         """Notes that a process is gone, and what this means for its trial."""

@@ -16,6 +16,7 @@ from starlette import exceptions as starlette_exceptions
 from quintain import errors
 from quintain.client import home as home_lib
 from quintain.client import token_files
+from quintain.cluster import agent_launcher
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
@@ -25,6 +26,7 @@ from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.routes import agents as agent_routes
 from quintain.server.routes import (
     checkpoints,
     events,
@@ -67,6 +69,7 @@ def build_app(
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
     feed: feed_lib.Feed | None = None,
+    agents: agent_launcher.AgentLauncher | None = None,
     tensorboards: tensorboards_lib.TensorBoards | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
@@ -81,6 +84,7 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        agents: Answers agents of other machines; None if there are none.
         feed: Knows what changes; without it there is no `/events`.
         tensorboards: Starts them for the page; some that are never closed if None.
     """
@@ -127,6 +131,7 @@ def build_app(
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
+        agent_routes.build_router(agents, is_stopping),
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),

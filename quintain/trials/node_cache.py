@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 DEFAULT_LIMIT_BYTES: Final = 20 * 2**30
 """Size of a cache whose limit nobody set."""
 
+_KINDS: Final = ("code", "checkpoints")
+"""What is kept. Others may have files of their own in the directory."""
+
 _INCOMING: Final = "incoming"
 _LOCKS: Final = "locks"
 _TRASH: Final = "trash"
@@ -57,7 +60,7 @@ class NodeCache:
         this process.
 
         Args:
-            kind: What it is: `code`, say.
+            kind: What it is: `code` or `checkpoints`.
             name: Its name; whoever fetches something of this name gets the same.
             num_bytes: Its size.
             fill: Fetches it. If it raises, what it had is there for the next one.
@@ -151,7 +154,7 @@ class NodeCache:
 
     def _list(self) -> list[pathlib.Path]:
         """Returns all that is there, or is being fetched."""
-        kinds = [path for path in self._path.iterdir() if path.name not in (_LOCKS, _TRASH)]
+        kinds = [self._path / name for name in (*_KINDS, _INCOMING)]
         return [path for kind in kinds if kind.is_dir() for path in kind.iterdir()]
 
     def _delete(self, path: pathlib.Path) -> bool:

@@ -2,6 +2,7 @@
 
 <uuid>/metadata.json      which trial it is of, after how many batches, and what files there are
        random_state.json  Python's and NumPy's random states
+       ranks/N/...        what process N has of its own, where several train the trial
        ...                what the kind of trial writes
 """
 
@@ -9,14 +10,11 @@ import dataclasses
 import json
 import pathlib
 import uuid
-from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, trial, workload
 from quintain.storage import checkpoint_storage, directory_storage
-from quintain.trials import base_trial, random_state
-
-_RANDOM_FILE: Final = "random_state.json"
+from quintain.trials import base_trial, random_state, rank_parts
 
 
 def save(
@@ -40,8 +38,7 @@ def save(
     storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
     directory = storage.stage(name)
     try:
-        controller.save(str(directory))
-        random_state.save(directory / _RANDOM_FILE)
+        rank_parts.save(controller, directory)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
             kind=type(controller).__name__,
@@ -90,5 +87,6 @@ def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> in
     controller.restore(str(directory), is_warm_start=spec.is_warm_start)
     if spec.is_warm_start:
         return 0
-    random_state.restore(directory / _RANDOM_FILE)
+    own = rank_parts.find(directory, controller.context.distributed)
+    random_state.restore(own / rank_parts.RANDOM_FILE)
     return manifest.total_batches
