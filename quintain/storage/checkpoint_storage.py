@@ -55,32 +55,18 @@ class TrialStorage(abc.ABC):
     """What a process of a trial needs of a storage.
 
     A checkpoint is written in this order: `stage` gives a local directory, the trial writes its
-    files and the manifest there, `commit` makes it a checkpoint. Where several processes write one
-    checkpoint, all take the name that the first has chosen: the first calls `stage`, then the
-    others call `stage(..., is_first=False)`, write files that nobody else writes, and `add` them;
-    after all have, the first writes the manifest, which lists the files of all, and calls `commit`.
+    files and the manifest there, `commit` makes it a checkpoint.
     """
 
     @abc.abstractmethod
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
-        """Returns a local directory for the files of a new checkpoint.
+    def stage(self, name: str) -> pathlib.Path:
+        """Returns an empty local directory for the files of a new checkpoint.
 
         Args:
             name: Name of the new checkpoint.
-            is_first: Whether what a former attempt left is cleared. Other processes, which write
-                parts of the same checkpoint, come later and give False; the files of the others
-                may be in the directory or not.
 
         Raises:
             CheckpointError: If nothing can be written.
-        """
-
-    @abc.abstractmethod
-    def add(self, directory: pathlib.Path, name: str) -> None:
-        """Puts the files of a staged directory into a checkpoint that is not complete yet.
-
-        Raises:
-            CheckpointError: If they can't be written.
         """
 
     @abc.abstractmethod

@@ -57,18 +57,13 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         """Does nothing: the first checkpoint makes the directory."""
 
     @override
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
+    def stage(self, name: str) -> pathlib.Path:
         directory = self._root / checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         with self._explaining():
-            if is_first and directory.exists():
+            if directory.exists():
                 shutil.rmtree(directory)
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True)
         return directory
-
-    @override
-    def add(self, directory: pathlib.Path, name: str) -> None:
-        with self._explaining():
-            _sync(directory)
 
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:

@@ -77,7 +77,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
     # Writing.
 
     @override
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
+    def stage(self, name: str) -> pathlib.Path:
         directory_name = checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         try:
             scratch = self._scratch or pathlib.Path(tempfile.mkdtemp(prefix="quintain-"))
@@ -86,20 +86,25 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             directory.mkdir(parents=True)
         except OSError as error:
             raise errors.CheckpointError(f"a checkpoint could not be written: {error}.") from error
-        if is_first:
-            note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
-            self._write(directory_name, name, json.dumps(note).encode())
+        note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
+        self._write(directory_name, name, json.dumps(note).encode())
         return directory
 
-    @override
-    def add(self, directory: pathlib.Path, name: str) -> None:
+    def _upload(self, directory: pathlib.Path, name: str) -> None:
         paths = set(checkpoint_manifest.list_files(directory)) - {checkpoint_manifest.FILE_NAME}
-        self._upload(directory, name, [path for path in paths if not path.endswith("/")])
+
+        def put(path: str) -> None:
+            target = self._path(name, path)
+            self._make_parent(target)
+            self._system.put_file(str(directory / path), target)
+
+        files = [path for path in paths if not path.endswith("/")]
+        self._for_each(files, put, f"{self.locate(name)}: writing")
 
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:
         try:
-            self.add(directory, name)
+            self._upload(directory, name)
             self._complete(directory, name)
         except OSError as error:
             self.discard(directory, name)
@@ -111,7 +116,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         self._remove_note(name)
 
     def _complete(self, directory: pathlib.Path, name: str) -> None:
-        """Writes the manifest, if all files of all processes are there."""
+        """Writes the manifest, if all files are there."""
         content = (directory / checkpoint_manifest.FILE_NAME).read_bytes()
         manifest = checkpoint_manifest.parse(content, str(directory))
         wrong = checkpoint_manifest.find_wrong_size(self.find_files(name), manifest.sizes)
@@ -139,14 +144,6 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             self._remove(self._path(directory_name, name))
         except errors.CheckpointError as error:
             logger.warning("A note of a checkpoint that is complete stays for now: %s", error)
-
-    def _upload(self, directory: pathlib.Path, name: str, paths: Collection[str]) -> None:
-        def put(path: str) -> None:
-            target = self._path(name, path)
-            self._make_parent(target)
-            self._system.put_file(str(directory / path), target)
-
-        self._for_each(paths, put, f"{self.locate(name)}: writing")
 
     def _write(self, name: str, path: str, content: bytes) -> None:
         target = self._path(name, path)

@@ -117,7 +117,7 @@ def test_upload_that_fails_leaves_nothing(storage, files, monkeypatch, given):
 def test_rest_of_a_killed_process_is_deleted_by_its_note(storage, tmp_path, given):
     staged = storage.stage(NAME)
     given.write(staged)
-    storage.add(staged, NAME)
+    storage._upload(staged, NAME)
     kept = given.save(fsspec_storage.FsspecStorage(storage.place, {}, scratch=tmp_path / "s"))
 
     storage.delete_unfinished(".t7-0123.tmp", "another home")
