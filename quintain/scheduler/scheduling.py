@@ -306,10 +306,10 @@ def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Ru
     """
     session.delete_run(record.launch_id)
     try:
-        root = core.find_checkpoint_root(session, record.experiment_id)
+        storage = core.find_storage(session, record.experiment_id)
     except errors.NotFoundError:  # It was deleted, with all its directories.
         return
     name = checkpoint_manifest.unfinished_name(record.launch_id)
-    if (root / name).is_dir():
-        kind = deletion.DeletionKind.UNFINISHED
-        session.add_deletions(core.deletions.note(kind, root, [name], record.experiment_id))
+    if storage.may_have(name):
+        kind, address = deletion.DeletionKind.UNFINISHED, storage.address
+        session.add_deletions(core.deletions.note(kind, address, [name], record.experiment_id))
