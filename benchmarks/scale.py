@@ -34,7 +34,7 @@ import page
 from scale_cluster import cluster
 
 from quintain import store as stores
-from quintain.client import connection, master_file
+from quintain.client import connection, master_file, token_files
 from quintain.testing import made_search
 
 CONFIG = {
@@ -123,15 +123,14 @@ async def _measure(
     home: pathlib.Path, url: str, pid: int, num_nodes: int, options: argparse.Namespace
 ) -> dict[str, float]:
     num_slots = num_nodes * options.slots
-    token = (home / "agent.token").read_text().strip()
+    token = token_files.load(home / "agent.token")
     pretended = cluster.Cluster(url, token, secs=num_slots / options.rate, draw=random.Random(1))
     await pretended.join(num_nodes, options.slots)
     found = master_file.read(home)
     assert found is not None
     asking = connection.Connection(found.address)
-    # Six of its searches keep all slots busy for as long as it takes.
     config = {**CONFIG, "searcher": {**CONFIG["searcher"], "max_trials": 10 * num_slots + 20_000}}
-    body = {"config": json.dumps(config), "model_dir": None, "check": False}
+    body = {"config_text": json.dumps(config)}
     await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
     begin = time.monotonic()
     while pretended.num_running < 0.99 * num_slots:
