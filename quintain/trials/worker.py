@@ -125,7 +125,9 @@ class Settings:
             numbers[name] = int(text or numbers[name])
         return cls(
             address_lib.Address(
-                environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
+                environment["QUINTAIN_MASTER"],
+                environment.get("QUINTAIN_TOKEN", ""),
+                environment.get("QUINTAIN_FINGERPRINT", ""),
             ),
             numbers["QUINTAIN_TRIAL_ID"],
             environment["QUINTAIN_LAUNCH_ID"],
