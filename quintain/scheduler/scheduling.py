@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
 
+_DRAINING: Final = node_lib.NodeState.DRAINING
+
 _STOPPED_SECS: Final = 5.0
 """Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
 
@@ -112,21 +114,22 @@ class Scheduling:
     def _keep_nodes(self, listed: list[node_lib.Node]) -> None:
         """Lets machines join and leave; the trials of those that are drained save themselves."""
         core = self._core
-        joined = core.nodes.refresh(listed)
+        nodes = core.nodes
+        nodes.refresh(listed)
 
         def write(session: session_lib.Session) -> None:
-            for each in joined:
+            for each in nodes.unsaved.values():
                 session.save_node(each)
 
-        if joined:
+        if nodes.unsaved:
             core.write(write)
-        for node in core.nodes.nodes.values():
-            if node.state is node_lib.NodeState.DRAINING:
-                for trial_id in core.nodes.trials.get(node.name, ()):
-                    live = core.runs[trial_id]
-                    if not live.is_preempted:
-                        live.is_preempted = True
-                        core.condition.notify_all()
+            nodes.unsaved.clear()
+        while nodes.changed:
+            name = nodes.changed.pop()
+            for trial_id in nodes.trials.get(name, ()):
+                if name in nodes.nodes and nodes.nodes[name].state is _DRAINING:
+                    core.preempt(core.runs[trial_id])
+                core.recount(core.runs[trial_id])
 
     def _keep_lines(self) -> None:
         if self._lines:
@@ -196,6 +199,7 @@ class Scheduling:
         if live.exit_event is not None and process_exits.is_lost(ended) and live.record.others:
             # What another process said of its end follows from the loss.
             live.exit_event, live.is_exit_known = None, False
+        pause = 0.0
         event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
             log_policies.decide(event, entry, live, len(core.nodes.slots))
@@ -210,9 +214,9 @@ class Scheduling:
         else:
             core.apply(entry, event, write)
             if not event.get("is_counted", True):
-                entry.retry_at[trial_id] = time.monotonic() + LAUNCH_PAUSE_SECS
+                pause = time.monotonic() + LAUNCH_PAUSE_SECS
         core.drop_run(live)
-        core.entry(entry.id).enqueue(trial_id)
+        core.entry(entry.id).enqueue(trial_id, pause)
         core.notify()
 
     # What has to end.
