@@ -19,6 +19,7 @@ from quintain.cli.lazy_group import LazyGroup
 from quintain.terminal import printable
 
 COMMANDS: Final = {
+    "agent": ("quintain.cli.agent:agent", "Let this machine run trials for a master elsewhere."),
     "checkpoint": (
         "quintain.cli.checkpoint:checkpoint",
         "Show, copy and delete saved states of trials; average those of a run.",
@@ -33,6 +34,8 @@ COMMANDS: Final = {
         "quintain.cli.export:export",
         "Write a trained model as a SavedModel with text in and out.",
     ),
+    "login": ("quintain.cli.login:login", "Ask the master of another machine by all commands."),
+    "logout": ("quintain.cli.login:logout", "Ask the master of this home directory again."),
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
     "migrate": (
         "quintain.cli.migrate:migrate",

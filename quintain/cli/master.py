@@ -1,5 +1,6 @@
 """`quintain master`: runs the master of this home directory, and says what it does."""
 
+import functools
 import os
 import pathlib
 import signal
@@ -21,6 +22,7 @@ from quintain.cli import (
 )
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
+from quintain.client import logins, master_file
 from quintain.records import master_status
 from quintain.web import request_checks
 
@@ -48,7 +50,16 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentStatus], 
 )
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.group(
+    cls=LazyGroup,
+    commands_by_name={
+        "token": (
+            "quintain.cli.master_token:token",
+            "Print the token of agents, or of users of other machines.",
+        )
+    },
+    invoke_without_command=True,
+)
 @click.pass_context
 def master(context: click.Context) -> None:
     """Run the master of this home directory (QUINTAIN_HOME), or ask it or end it.
@@ -60,7 +71,7 @@ def master(context: click.Context) -> None:
 
 
 @master.command(cls=FlagCommand)
-@options.slot_options
+@functools.partial(options.slot_options, least=0)
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
@@ -69,6 +80,21 @@ def master(context: click.Context) -> None:
     help="Port to listen on.",
 )
 @network_options.network_options
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "agents"]),
+    default="agents",
+    show_default=True,
+    help="Where trials run: on this machine only, or also on those whose agents join.",
+)
+@click.option(
+    "--node_timeout",
+    type=click.FloatRange(min=1.0, max=86400.0),
+    default=30.0,
+    show_default=True,
+    metavar="SECS",
+    help="A machine of which nothing was heard for so long is lost.",
+)
 @click.option(
     "--idle_timeout",
     type=click.FloatRange(min=0),
@@ -98,6 +124,8 @@ def start(
     new_database: bool = False,
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
+    launcher: str = "agents",
+    node_timeout: float = 30.0,
     verbose: bool = False,
     **network: Any,
 ) -> None:
@@ -109,11 +137,12 @@ def start(
     """
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     home = home_lib.find_home()
+    logins.check_own(home.path, "quintain master start")
     home.create()
     log_path = home.logs / "master.log"
     standard_streams.outlive_readers(log_path)
     logs.set_up(is_verbose=verbose)
-    from quintain.server import daemon
+    from quintain.server import daemon, launchers
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
     settings = network_options.build_network(**network)
@@ -124,6 +153,7 @@ def start(
         accept_new_database=new_database,
         run_dirs=run_dirs,
         allowed_hosts=hosts,
+        launchers=launchers.LauncherSettings(launchers.LauncherKind(launcher), node_timeout),
         network=settings,
     ) as server:
         _stop_on_signals(server, log_path)
@@ -213,12 +243,32 @@ def stop(now: bool, timeout: float) -> None:
         click.echo(f"No master runs for {home.path}.", err=True)
         return
     with connect.open_client(start=False) as client:
-        client.stop_master(drain=not now)
+        asked = client.stop_master(drain=not now)
     deadline_secs = time.monotonic() + timeout
-    while found.is_alive():
+    while _is_alive(found, asked):
         if time.monotonic() > deadline_secs:
             raise errors.ClusterError(
-                f"The master (process {found.pid}) has not ended after {timeout:g} s."
+                f"The master ({found.name}) has not ended after {timeout:g} s."
             )
         time.sleep(_STOP_POLL_SECS)
     click.echo("The master has ended.")
+
+
+def _is_alive(
+    found: master_file.MasterFile | logins.Login, asked: master_status.MasterInfo
+) -> bool:
+    """Returns whether a master that was asked to stop is still there."""
+    if isinstance(found, master_file.MasterFile):
+        return found.is_alive()
+    from quintain.client import connection, master_client
+
+    try:
+        retries = connection.Retries(total_secs=0.0)
+        with master_client.MasterClient(
+            connection.Connection(found.address, retries=retries)
+        ) as client:
+            info = client.get_info()
+    except errors.MasterUnreachableError:
+        return False
+    # Something may have started another one at once.
+    return (info.pid, info.start_time) == (asked.pid, asked.start_time)

@@ -86,8 +86,13 @@ def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -
     return named
 
 
-def slot_options(command: F) -> F:
-    """Adds the flags that say what trials may use."""
+def slot_options(command: F, *, least: int = 1) -> F:
+    """Adds the flags that say what trials may use.
+
+    Args:
+        command: The command.
+        least: Least number of slots.
+    """
     command = click.option(
         "--threads_per_slot",
         type=click.IntRange(min=1),
@@ -97,7 +102,7 @@ def slot_options(command: F) -> F:
     return click.option(
         "--slots",
         "num_slots",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=least),
         metavar="N",
         help="Trials that run at once. By default one for each GPU, or shares of the CPU.",
     )(command)

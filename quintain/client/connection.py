@@ -12,6 +12,7 @@ import dataclasses
 import json
 import logging
 import pathlib
+import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
+_OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
 
 _KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
     400: errors.ConfigError,
@@ -351,8 +353,9 @@ def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:
 
 
 def _explain(cause: Exception) -> str:
-    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...".
-    return str(cause).rpartition(">: ")[2] or type(cause).__name__
+    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...",
+    # or "HTTPConnection(host='a', port=1): Failed...".
+    return _OBJECT.sub("", str(cause)) or type(cause).__name__
 
 
 def _read_answer(status: int, data: bytes) -> Any:

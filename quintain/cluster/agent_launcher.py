@@ -20,7 +20,7 @@ from quintain import errors
 from quintain.cluster import agent_protocol, members
 from quintain.records import log, trial
 from quintain.records import node as node_lib
-from quintain.scheduler import launcher
+from quintain.scheduler import launcher, usage_meter
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,9 @@ _MOST_WAITING_LINES: Final = 200_000
 
 _AGENTS_FOR_A_SECOND: Final = 500
 """So many agents look at their logs once a second; fewer more often, more of them less often."""
+
+_AGENTS_FOR_A_SAMPLE: Final = 10
+"""So many agents tell once a second what their processes use."""
 
 _LEAST_LOG_SECS: Final = 0.2
 
@@ -190,8 +193,10 @@ class AgentLauncher(launcher.Launcher):
 
     @override
     def close(self, *, kill: bool) -> None:
-        """Ends the launcher. Processes of other machines go on: the next master knows them, or has
-        their agents end them."""
+        """Ends the launcher.
+
+        Processes of other machines go on: the next master knows them, or has their agents end them.
+        """
         self.release()
         self._local.close(kill=kill)
 
@@ -226,6 +231,7 @@ class AgentLauncher(launcher.Launcher):
             session=member.session,
             wait_secs=min(self._node_timeout_secs / 3.0, agent_protocol.MAX_WAIT_SECS),
             log_secs=max(_LEAST_LOG_SECS, len(self._members) / _AGENTS_FOR_A_SECOND),
+            usage_secs=max(usage_meter.SAMPLE_SECS, len(self._members) / _AGENTS_FOR_A_SAMPLE),
             offsets=offsets,
         )
 
@@ -253,7 +259,7 @@ class AgentLauncher(launcher.Launcher):
             return agent_protocol.Orders(orders, member.kept)
 
     def watching(
-        self, name: str, waker: Callable[[], None]
+        self, name: str, waker: Callable[[], object]
     ) -> contextlib.AbstractContextManager[None]:
         """Calls `waker`, which must not wait, whenever there may be orders for an agent.
 
@@ -313,8 +319,9 @@ class AgentLauncher(launcher.Launcher):
     # What is known of machines by other ways.
 
     def report_lost(self, name: str, reason: str) -> None:
-        """Gives up a machine at once. If its agent calls nevertheless, it begins anew without its
-        processes, which are ended.
+        """Gives up a machine at once.
+
+        If its agent calls nevertheless, it begins anew, and its processes are ended.
 
         Args:
             name: The machine; one that is not known is no error.

@@ -17,7 +17,6 @@ has; what the master does not know is dropped.
 
 import dataclasses
 import enum
-import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -96,10 +95,13 @@ class Welcome:
     """What the agent names with each request."""
 
     wait_secs: float
-    """For how long requests for orders are to wait. Somewhat more often the agent is to be heard."""
+    """For how long requests for orders are to wait: so often the agent is heard at least."""
 
     log_secs: float
     """Seconds between two looks at the logs."""
+
+    usage_secs: float
+    """Seconds between two looks at what a process uses of the machine."""
 
     offsets: Mapping[str, int]
     """Bytes of the logs of launches that the master has received."""
@@ -259,7 +261,7 @@ def check_name(name: str) -> None:
     if not _ALLOWED_NAME.fullmatch(name) or name == _RESERVED:
         raise errors.ConfigError(
             f"name: got {name[:200]!r}, expected at most 128 letters, digits, `-`, `_` and `.`, "
-            f"beginning with a letter or digit, and not {_RESERVED!r}, which is the master's own machine."
+            f"beginning with a letter or digit. {_RESERVED!r} is the machine of the master."
         )
 
 
@@ -300,6 +302,12 @@ def check_versions(theirs: Versions) -> None:
         )
 
 
-@functools.cache
-def _find_adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
+def _find_adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
+    """Returns what checks and builds records of a kind; making one takes long."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)
+    found: pydantic.TypeAdapter[T] = _ADAPTERS[kind]
+    return found
+
+
+_ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {}

@@ -68,7 +68,7 @@ class Member:
         self.received = 0
         self._orders: collections.deque[agent_protocol.Order] = collections.deque()
         self._last_order = 0
-        self._wakers: set[Callable[[], None]] = set()
+        self._wakers: set[Callable[[], object]] = set()
 
     def begin(self, hello: agent_protocol.Hello, now_secs: float) -> None:
         """Begins a session of an agent that has called."""
@@ -128,8 +128,8 @@ class Member:
             waker()
 
     @contextlib.contextmanager
-    def watching(self, waker: Callable[[], None]) -> Iterator[None]:
-        """Calls `waker`, which must not wait, whenever there may be orders; takes the lock itself."""
+    def watching(self, waker: Callable[[], object]) -> Iterator[None]:
+        """Calls `waker`, which must not wait, whenever there may be orders. Takes the lock."""
         with self.lock:
             self._wakers.add(waker)
         try:

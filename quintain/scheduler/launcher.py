@@ -153,8 +153,7 @@ class Launcher(abc.ABC):
         """
 
     def read_usage(self) -> dict[str, dict[str, float]]:
-        """Returns what processes of other machines use, by launch, where it was told since the last
-        call; see `usage_meter`."""
+        """Returns what processes of other machines use, by launch, as told since the last call."""
         return {}
 
     def list_nodes(self) -> list[node_lib.Node]:

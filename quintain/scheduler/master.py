@@ -89,7 +89,7 @@ class Master:
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self.commands = commands.Commands(self._core, self._processes)
-        self._usage = usage_sampling.UsageSampler(self._core, slots)
+        self._usage = usage_sampling.UsageSampler(self._core, read_remote=launcher.read_usage)
         self._metrics = metric_sending.MetricSending(self._core)
         self._accept_new_database = accept_new_database
         self._threads: list[threading.Thread] = []

@@ -10,6 +10,7 @@ from quintain.records import node as node_lib
 from quintain.scheduler import (
     checkpoint_gc,
     entries,
+    known_lines,
     launch_tokens,
     log_policies,
     process_exits,
@@ -35,7 +36,11 @@ LAUNCH_PAUSE_SECS: Final = 2.0
 
 
 class Scheduling:
-    """Starts, watches and ends processes. `tick` is called by one thread only."""
+    """Starts, watches and ends processes. `tick` is called by one thread only.
+
+    Attributes:
+        known_lines: Recognises lines of processes that were taken over.
+    """
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class Scheduling:
         )
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
+        self.known_lines = known_lines.KnownLines(core.store)
         self._last_tick = time.monotonic()
 
     def tick(self) -> None:
@@ -66,7 +72,9 @@ class Scheduling:
         core = self._core
         self._forgive_stop()
         self._exits += self._launcher.poll()
-        self._lines += self._launcher.read_logs()
+        has_rest = bool(self._lines)
+        if not has_rest:
+            self._lines = self._launcher.read_logs()
         listed = self._launcher.list_nodes()
         with core.condition:
             core.check_problem()
@@ -75,6 +83,10 @@ class Scheduling:
             try:
                 self._keep_nodes(listed)
                 self._keep_lines()
+                if has_rest:
+                    # Not before: it confirms that those of the call before are kept.
+                    self._lines = self._launcher.read_logs()
+                    self._keep_lines()
                 while self._exits:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
@@ -133,6 +145,7 @@ class Scheduling:
 
     def _keep_lines(self) -> None:
         if self._lines:
+            self._lines = self.known_lines.drop(self._lines)
             lines = [line for line in self._lines if self._is_known(line.trial_id)]
             log_policies.note_lines(self._core, lines)
             self._core.write(lambda session: session.add_logs(lines))
@@ -155,6 +168,7 @@ class Scheduling:
         live = core.runs.get(ended.trial_id)
         if live is None or live.record.launch_id != launch_id:
             core.write(lambda session: session.delete_run(launch_id))
+            self._launcher.forget(ended.launch_id)
             return
         self._note_exit(live, rank, ended)
 
@@ -191,6 +205,8 @@ class Scheduling:
         if core.runs.get(trial_id) is live:
             core.write(lambda session: forget_run(core, session, live.record))
             core.drop_run(live)
+        for rank in range(len(live.record.members)):
+            self._launcher.forget(run.member_name(live.record.launch_id, rank))
 
     def _record_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
         """Notes that a process is gone, and what this means for its trial."""

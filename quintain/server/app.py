@@ -16,15 +16,17 @@ from starlette import exceptions as starlette_exceptions
 from quintain import errors
 from quintain.client import home as home_lib
 from quintain.client import token_files
+from quintain.cluster import agent_launcher
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, answers, direct_calls, page_files, responses
+from quintain.server import access, answers, code_uploads, direct_calls, page_files, responses
 from quintain.server import exports as exports_lib
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.routes import agents as agent_routes
 from quintain.server.routes import (
     checkpoints,
     events,
@@ -39,6 +41,7 @@ from quintain.server.routes import (
 )
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
+from quintain.server.routes import uploads as upload_routes
 from quintain.web import answer_headers, compression, request_checks
 
 PREFIX: Final = "/api/v1"
@@ -67,6 +70,7 @@ def build_app(
     is_stopping: Callable[[], bool] = lambda: False,
     sign_in: sign_in_lib.SignIn | None = None,
     feed: feed_lib.Feed | None = None,
+    agents: agent_launcher.AgentLauncher | None = None,
     tensorboards: tensorboards_lib.TensorBoards | None = None,
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
@@ -81,12 +85,14 @@ def build_app(
             themselves first.
         is_stopping: Whether the process is about to stop.
         sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
+        agents: Answers agents of other machines; None if there are none.
         feed: Knows what changes; without it there is no `/events`.
         tensorboards: Starts them for the page; some that are never closed if None.
     """
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
     tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    uploads = code_uploads.CodeUploads(home.path)
     run_index = runs.build_index(info)
     app = fastapi.FastAPI(
         title="Quintain",
@@ -127,10 +133,12 @@ def build_app(
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
+        agent_routes.build_router(agents, is_stopping),
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),
-        experiments.build_router(calls, master.commands),
+        experiments.build_router(calls, master.commands, uploads),
+        upload_routes.build_router(uploads),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands, exports_lib.Exports(home)),
         runs.build_router(run_index),

@@ -15,14 +15,16 @@ import quintain
 from quintain import errors
 from quintain.client import home as home_lib
 from quintain.client import master_file, master_lock, unix_sockets
+from quintain.cluster import agent_launcher
 from quintain.records import master_status, process_identity, states
-from quintain.scheduler import launch_tokens, process_launcher
+from quintain.scheduler import launch_tokens
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
 from quintain.server import alerts, direct_calls, http_server
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
+from quintain.server import launchers as launchers_lib
 from quintain.server import network as network_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
@@ -55,6 +57,7 @@ class MasterServer:
         port: int = 0,
         is_embedded: bool = False,
         launcher: launcher_lib.Launcher | None = None,
+        launchers: launchers_lib.LauncherSettings | None = None,
         accept_new_database: bool = False,
         run_dirs: Sequence[str] = (),
         allowed_hosts: Sequence[str] = (),
@@ -67,7 +70,9 @@ class MasterServer:
             slots: What trials may use.
             port: Port to listen on; 0 for a free one.
             is_embedded: Whether it lives in a command that follows its own experiment.
-            launcher: Starts processes, and is closed with the server; a `ProcessLauncher` if None.
+            launcher: Starts processes, and is closed with the server; one that is built as
+                `launchers` says if None.
+            launchers: Where processes are started; here and by agents if None.
             accept_new_database: Whether the database becomes this home's even if it knows nothing
                 of the checkpoints that are there.
             run_dirs: Directories whose runs of `quintain train` its page shows.
@@ -84,6 +89,7 @@ class MasterServer:
         self._run_dirs = tuple(run_dirs)
         self._allowed_hosts = tuple(allowed_hosts)
         self._launcher = launcher
+        self._launchers = launchers or launchers_lib.LauncherSettings()
         self._parts = contextlib.ExitStack()
         self._stop_request = threading.Event()
         self._is_stopping = threading.Event()
@@ -219,7 +225,9 @@ class MasterServer:
         )
         store = store_lib.open_store(self._home.database)
         parts.callback(store.close)
-        launcher = self._launcher or _build_launcher()
+        launcher = self._launcher or launchers_lib.build(
+            self._launchers, self._home, has_slots=bool(self._slots)
+        )
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
         assert identity is not None
@@ -243,12 +251,22 @@ class MasterServer:
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
         parts.callback(self._tensorboards.close)
         feed = feed_lib.Feed(store, self._master.status)
-        app = self._build_app(launch_key, feed)
+        agents = launchers_lib.find_agents(launcher)
+        app = self._build_app(launch_key, feed, agents)
         parts.enter_context(
-            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+            http_server.serve(
+                app,
+                listener.socket,
+                local_listener,
+                limits=http_server.find_limits(is_remote=listener.is_remote),
+                tls=listener.tls,
+            )
         )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
+        if agents is not None:
+            parts.callback(agents.release)
+        launchers_lib.join(launcher, self._home, url=self._url, fingerprint=self._fingerprint)
         parts.callback(self._is_stopping.set)
         master_file.write(self._home.path, self._file)
         parts.callback(home_lib.remove_master, self._home, identity.pid)
@@ -271,7 +289,10 @@ class MasterServer:
         self._home.resume_file.unlink(missing_ok=True)
 
     def _build_app(
-        self, launch_key: launch_tokens.LaunchKey, feed: feed_lib.Feed
+        self,
+        launch_key: launch_tokens.LaunchKey,
+        feed: feed_lib.Feed,
+        agents: agent_launcher.AgentLauncher | None,
     ) -> fastapi.FastAPI:
         info = master_status.MasterInfo(
             version=quintain.__version__,
@@ -293,6 +314,7 @@ class MasterServer:
             is_stopping=self._is_stopping.is_set,
             sign_in=self._sign_in,
             feed=feed,
+            agents=agents,
             tensorboards=self._tensorboards,
         )
 
@@ -305,12 +327,6 @@ def find_slots(num_slots: int | None, threads_per_slot: int | None) -> list[slot
         threads_per_slot: CPU threads of each; an equal share if None.
     """
     return list(slots_lib.find_slots(num_slots, threads_per_slot))
-
-
-def _build_launcher() -> launcher_lib.Launcher:
-    launcher = process_launcher.ProcessLauncher()
-    launcher.warm_up()
-    return launcher
 
 
 def _read_secrets(home: home_lib.Home) -> tuple[int, launch_tokens.LaunchKey]:

@@ -2,6 +2,7 @@
 
 <uuid>/metadata.json      which trial it is of, after how many batches, and what files there are
        random_state.json  Python's and NumPy's random states
+       ranks/N/...        what process N has of its own, where several train the trial
        ...                what the kind of trial writes
 """
 
@@ -11,13 +12,10 @@ import os
 import pathlib
 import shutil
 import uuid
-from typing import Final
 
 from quintain import durable_files, errors
 from quintain.records import checkpoint_manifest, trial, workload
-from quintain.trials import base_trial, random_state
-
-_RANDOM_FILE: Final = "random_state.json"
+from quintain.trials import base_trial, random_state, rank_parts
 
 
 def save(
@@ -33,8 +31,7 @@ def save(
     temporary = parent / checkpoint_manifest.unfinished_name(spec.launch_id or name)
     try:
         temporary.mkdir(parents=True)
-        controller.save(str(temporary))
-        random_state.save(temporary / _RANDOM_FILE)
+        rank_parts.save(controller, temporary)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
             kind=type(controller).__name__,
@@ -85,7 +82,8 @@ def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> in
     controller.restore(str(directory), is_warm_start=spec.is_warm_start)
     if spec.is_warm_start:
         return 0
-    random_state.restore(directory / _RANDOM_FILE)
+    own = rank_parts.find(directory, controller.context.distributed)
+    random_state.restore(own / rank_parts.RANDOM_FILE)
     return manifest.total_batches
 
 

@@ -26,6 +26,9 @@ from quintain.trials import base_trial, trial_context
 EXPERIMENT_PREFIX: Final = "experiment:"
 """Begins entry points that name a registered experiment instead of a class."""
 
+GANG_MODULES: Final = ("quintain.trials.task_trial", "quintain.trials.keras_trial")
+"""Modules of the kinds of trials that several processes can train together."""
+
 _KINDS: Final = "TensorFlowTrial, EstimatorTrial or KerasTrial of quintain.trials"
 
 _KERAS_KINDS: Final = frozenset({"KerasTrial", "KerasFunctionalTrial", "TFKerasTrial"})

@@ -64,8 +64,8 @@ def test_the_user_s_choice_of_gpus_is_kept(machine, visible, devices):
 
 def test_numbers_must_be_positive(machine):
     machine(2)
-    with pytest.raises(errors.ConfigError, match="slots: got 0"):
-        slots.find_slots(0)
+    with pytest.raises(errors.ConfigError, match="slots: got -1"):
+        slots.find_slots(-1)
     with pytest.raises(errors.ConfigError, match="threads_per_slot: got -1"):
         slots.find_slots(1, threads_per_slot=-1)
 

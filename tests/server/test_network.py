@@ -129,9 +129,11 @@ def test_old_versions_of_tls_are_refused(tls):
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with socket.create_connection(tls, timeout=20) as plain:
-        with pytest.raises(ssl.SSLError, match="EOF|ALERT"):
-            context.wrap_socket(plain)
+    with (
+        socket.create_connection(tls, timeout=20) as plain,
+        pytest.raises(ssl.SSLError, match=r"EOF|ALERT"),
+    ):
+        context.wrap_socket(plain)
 
 
 def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, home, app):
@@ -207,7 +209,7 @@ def test_certificates_that_can_not_be_used_are_named(tmp_path, own, monkeypatch)
             certificates.load(str(certificate), str(key))
 
     monkeypatch.setattr(certificates, "LIFETIME_DAYS", -1)
-    with pytest.raises(errors.ConfigError, match="expired|no certificate can be made"):
+    with pytest.raises(errors.ConfigError, match=r"expired|no certificate can be made"):
         certificates.load_own(tmp_path / "old", [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(errors.ConfigError, match="Install the package openssl"):

@@ -1,0 +1,341 @@
+"""`python -m quintain.cluster.ray_watcher`: keeps an agent on each node of a Ray cluster.
+
+The master starts it, and talks to it as `ray_messages` says. It ends with the master; agents are
+detached, and go on. All that it knows it asks Ray for again after a start, so that it may be killed
+at any time.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import IO, Any, Final
+from urllib import parse
+
+from quintain.cluster import ray_agent, ray_messages
+
+_TICK_SECS: Final = 0.25
+_CHECK_SECS: Final = 10.0
+"""Seconds between two looks at whether an agent is still there."""
+
+_PATIENCE_SECS: Final = 3.0
+"""Seconds after which an agent that has not started is said to wait."""
+
+_RETRY_SECS: Final = 15.0
+"""Seconds after which an agent that could not start is tried again."""
+
+_AGAIN_SECS: Final = 0.5
+"""Seconds after which an agent is asked again that is about to be there."""
+
+_ANSWER_SECS: Final = 5.0
+"""Seconds within which somebody must listen at the address of a cluster."""
+
+
+class ConnectError(Exception):
+    """There is no connection to the cluster; the message says why, and what to do."""
+
+
+@dataclasses.dataclass
+class _Node:
+    """What the watcher knows of an agent."""
+
+    node_id: str
+    name: str
+    cpus: float
+    gpus: float
+    handle: Any = None
+    answer: Any = None
+    """Reference of a call that is under way."""
+    asked_secs: float = 0.0
+    next_secs: float = 0.0
+    """When to ask it next."""
+    is_up: bool = False
+    problem: str = ""
+    left: bool = False
+    """Whether it was told to leave, and is not started again."""
+
+
+class Watcher:
+    """Keeps an agent on each node of the cluster that Ray is connected to.
+
+    Args:
+        ray: The module; it is connected.
+        settings: What agents are to be like.
+    """
+
+    def __init__(self, ray: Any, settings: ray_messages.Settings) -> None:
+        self._ray = ray
+        self._settings = settings
+        self._home_id = ""
+        self._address: dict[str, str] = {}
+        self._nodes: dict[str, _Node] = {}
+
+    def join(self, home_id: str, address: dict[str, str]) -> None:
+        """Takes where the master is; from now on there are agents.
+
+        Args:
+            home_id: Name of the master's home. Agents of other masters are left alone.
+            address: `client.address.Address` as plain data.
+        """
+        self._home_id, self._address = home_id, address
+        for node in self._nodes.values():
+            node.answer, node.next_secs, node.is_up = None, 0.0, False
+
+    def leave(self, names: list[str]) -> None:
+        """Ends agents, and gives back what they hold of the cluster."""
+        leaving = [node for node in self._nodes.values() if node.name in names and node.handle]
+        answers = [node.handle.leave.remote() for node in leaving]
+        if answers:
+            self._ray.wait(answers, num_returns=len(answers), timeout=_ANSWER_SECS)
+        for node in leaving:
+            self._ray.kill(node.handle, no_restart=True)
+            node.handle, node.answer, node.left, node.is_up = None, None, True, False
+
+    def demand(self, slots: int) -> None:
+        """Tells Ray's autoscaler of slots that trials wait for."""
+        sdk = importlib.import_module("ray.autoscaler.sdk")
+        cpus = self._settings.threads_per_slot or 1
+        sdk.request_resources(bundles=[{"CPU": cpus}] * slots)
+
+    def look(self) -> list[ray_messages.NodeNews]:
+        """Looks after the agents, and returns the news of all nodes."""
+        news = []
+        for found in self._ray.nodes():
+            name = self._name(found)
+            if found["Alive"]:
+                node = self._nodes.setdefault(found["NodeID"], _to_node(found, name))
+                if self._address and (node.cpus or node.gpus) and not node.left:
+                    self._look_after(node)
+                    news.append(ray_messages.NodeNews(name, True, node.is_up, node.problem))
+            else:
+                self._nodes.pop(found["NodeID"], None)
+                reason = found.get("DeathReasonMessage") or "the node is gone"
+                news.append(ray_messages.NodeNews(name, False, problem=f"Ray: {reason}"))
+        return news
+
+    def _name(self, found: Mapping[str, Any]) -> str:
+        hostname = found["NodeManagerHostname"]
+        if self._settings.address == ray_messages.LOCAL:
+            return str(hostname)
+        return ray_messages.name_node(hostname, found["NodeID"])
+
+    def _look_after(self, node: _Node) -> None:
+        now_secs = time.monotonic()
+        if node.answer is None:
+            if now_secs < node.next_secs:
+                return
+            self._ask(node)
+        done, _ = self._ray.wait([node.answer], timeout=0)
+        if not done:
+            if not node.is_up and now_secs - node.asked_secs > _PATIENCE_SECS:
+                node.problem = self._explain_wait(node)
+            return
+        try:
+            told = self._ray.get(node.answer)
+        except self._ray.exceptions.ActorUnavailableError:
+            # Ray starts it again.
+            node.is_up, node.next_secs = False, now_secs + _AGAIN_SECS
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's, and is told.
+            node.is_up, node.problem, node.handle = False, _explain(error), None
+            node.next_secs = now_secs + _RETRY_SECS
+        else:
+            node.is_up, node.problem = not told["problem"], told["problem"]
+            node.next_secs = now_secs + _CHECK_SECS
+            if told["is_stale"]:
+                self._ray.kill(node.handle, no_restart=True)
+                node.handle, node.next_secs = None, now_secs + _AGAIN_SECS
+        node.answer = None
+
+    def _ask(self, node: _Node) -> None:
+        """Makes sure of an agent, and asks it how it is."""
+        node.asked_secs = time.monotonic()
+        if node.handle is None:
+            node.handle = self._start(node)
+        node.answer = node.handle.join.remote(dataclasses.asdict(self._settings), self._address)
+
+    def _start(self, node: _Node) -> Any:
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        actor = self._ray.remote(ray_agent.RayAgent)
+        return actor.options(
+            name=f"agent-{node.node_id}",
+            namespace=f"quintain-{self._home_id}",
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=self._count_cpus(node),
+            num_gpus=node.gpus if self._settings.slots is None else 0,
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+        ).remote(dataclasses.asdict(self._settings), self._home_id, node.name)
+
+    def _count_cpus(self, node: _Node) -> float:
+        slots, threads = self._settings.slots, self._settings.threads_per_slot
+        if slots is None or threads is None:
+            return node.cpus
+        return min(node.cpus, slots * threads)
+
+    def _explain_wait(self, node: _Node) -> str:
+        wanted = f"{self._count_cpus(node):g} CPUs"
+        if node.gpus and self._settings.slots is None:
+            wanted += f" and {node.gpus:g} GPUs"
+        return (
+            f"Its agent waits for {wanted} of this node that other actors or tasks of Ray hold "
+            "(`ray status` shows it)."
+        )
+
+
+def _to_node(found: Mapping[str, Any], name: str) -> _Node:
+    resources = found["Resources"]
+    return _Node(found["NodeID"], name, resources.get("CPU", 0.0), resources.get("GPU", 0.0))
+
+
+def _explain(error: Exception) -> str:
+    text = str(error)
+    if "No module named 'quintain" in text:
+        return (
+            "quintain is not installed there, in the Python that Ray runs in. Install the same "
+            "version as on the machine of the master."
+        )
+    if "not schedulable" in text:
+        return "Ray is about to remove the node, and starts no agent there."
+    # Of an error in an actor, Ray tells the traceback there first, and the message last.
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = lines[-1] if lines else type(error).__name__
+    return f"Its agent could not start: {message}"
+
+
+def connect(settings: ray_messages.Settings) -> Any:
+    """Returns the module `ray`, connected to the cluster.
+
+    Raises:
+        ConnectError: If it can't be.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError as error:
+        raise ConnectError(
+            f"Machines by Ray need its package ({error}): pip install 'quintain[ray]'."
+        ) from error
+    address = settings.address
+    if address not in {"auto", ray_messages.LOCAL}:
+        _check_address(address)
+    options = {} if address.startswith("ray://") else {"configure_logging": False}
+    try:
+        ray.init(address=address, log_to_driver=False, **options)
+    except (Exception, SystemExit) as error:  # Ray's have no common class.
+        raise ConnectError(_explain_connection(address, error)) from error
+    return ray
+
+
+def _check_address(address: str) -> None:
+    """Makes sure that somebody listens; Ray itself would try for minutes.
+
+    Raises:
+        ConnectError: If nobody does, or the address is none.
+    """
+    rest = address.removeprefix("ray://")
+    try:
+        found = parse.urlsplit(f"//{rest}")
+        host, port = found.hostname, found.port
+    except ValueError:
+        host = port = None
+    if not host or not port:
+        raise ConnectError(
+            f"ray_address: got {address!r}, expected auto, local, HOST:PORT or ray://HOST:PORT."
+        )
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER_SECS).close()
+    except OSError as error:
+        usual = 10001 if address.startswith("ray://") else 6379
+        raise ConnectError(
+            f"ray_address: nobody answers at {address!r} ({error}). `ray start --head` on the "
+            f"first machine starts a cluster and prints its address (port {usual} unless it was "
+            "told another)."
+        ) from error
+
+
+def _explain_connection(address: str, error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "ersion mismatch" in text:
+        return (
+            f"The Ray cluster at {address!r} has another version of Ray or Python: {text} "
+            "Install the same versions here and there."
+        )
+    if "Could not find any running Ray instance" in text:
+        return (
+            "ray_address: no Ray cluster runs on this machine. `ray start --head` starts one, "
+            "`ray start --address=HOST:6379` joins one; or give --ray_address=ray://HOST:10001 "
+            "for one elsewhere, or --ray_address=local for one of this machine alone."
+        )
+    if "raylet" in text.lower() or "node_ip_address" in text:
+        return (
+            f"This machine is no node of the Ray cluster at {address!r}: {text} Join it by `ray "
+            "start --address=HOST:PORT`, or give --ray_address=ray://HOST:10001."
+        )
+    return f"There is no connection to the Ray cluster at {address!r}: {text}"
+
+
+def _listen(stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]") -> None:
+    for line in stream:
+        heard.put(json.loads(line))
+    heard.put(None)
+
+
+def run(stdin: IO[str], stdout: IO[str]) -> int:
+    """Watches a cluster until `stdin` ends, and returns an exit code."""
+    content = json.loads(stdin.readline())
+    del content["kind"]
+    settings = ray_messages.Settings(**content)
+    try:
+        ray = connect(settings)
+    except ConnectError as error:
+        ray_messages.send(stdout, "failed", message=str(error))
+        return 1
+    context = ray.get_runtime_context()
+    ray_messages.send(
+        stdout, "connected", version=ray.__version__, address=str(context.gcs_address)
+    )
+    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
+    watcher, told = Watcher(ray, settings), None
+    while True:
+        news = watcher.look()
+        if news != told:
+            ray_messages.send(stdout, "nodes", nodes=[dataclasses.asdict(each) for each in news])
+            told = news
+        try:
+            message = heard.get(timeout=_TICK_SECS)
+        except queue.Empty:
+            continue
+        if message is None:
+            ray.shutdown()
+            return 0
+        _obey(watcher, message, stdout)
+
+
+def _obey(watcher: Watcher, message: dict[str, Any], stdout: IO[str]) -> None:
+    match message.pop("kind"):
+        case "join":
+            watcher.join(message.pop("home_id"), message)
+        case "leave":
+            watcher.leave(message["names"])
+            ray_messages.send(stdout, "left")
+        case "demand":
+            watcher.demand(message["slots"])
+
+
+def main() -> None:
+    """Watches a cluster; what Ray prints goes to standard error, whatever it was meant for."""
+    messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.exit(run(sys.stdin, messages))
+
+
+if __name__ == "__main__":
+    main()
