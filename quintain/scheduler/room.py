@@ -17,13 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, pools
+from quintain.scheduler import entries, pools, sweeps
 
 BACKFILL_SECS: Final = 30.0
 """How long a trial waits before others use the slots that are reserved for it."""
-
-_LEAST_PAUSE_SECS: Final = 0.002
-_PAUSE_FACTOR: Final = 20
 
 
 @dataclasses.dataclass
@@ -48,7 +45,7 @@ class Room:
         self._backfill_secs = backfill_secs
         self._reservations: dict[int, _Reservation] = {}
         self._backfill: set[int] = set()
-        self._next_making = 0.0
+        self._making = sweeps.Sweep()
 
     def find(self, entry: entries.Entry, trial_id: int) -> tuple[pools.Place, ...] | None:
         """Returns where a trial can go now, or None if it can't."""
@@ -82,7 +79,7 @@ class Room:
 
     def is_pausing(self) -> bool:
         """Whether no room is made now: for many machines that takes a while."""
-        return time.monotonic() < self._next_making
+        return not self._making.is_due()
 
     def is_making(self) -> bool:
         """Whether trials wait for places, or could not be looked at yet."""
@@ -90,19 +87,17 @@ class Room:
 
     def make(self, entry: entries.Entry, trial_id: int) -> bool:
         """Reserves a place for a trial that finds none; returns whether there will be one."""
-        begin = time.monotonic()
         former = self._reservations.pop(trial_id, None)
-        found = self._choose(entry, trial_id)
-        if found is not None:
-            slots, moving = found
-            since = begin if former is None else former.since
-            self._reservations[trial_id] = _Reservation(slots, since)
-            for live in moving:
-                self._core.preempt(live)
-        now = time.monotonic()
-        if now - begin > _LEAST_PAUSE_SECS:
-            self._next_making = now + _PAUSE_FACTOR * (now - begin)
-        return found is not None
+        with self._making.measured():
+            found = self._choose(entry, trial_id)
+        if found is None:
+            return False
+        slots, moving = found
+        since = time.monotonic() if former is None else former.since
+        self._reservations[trial_id] = _Reservation(slots, since)
+        for live in moving:
+            self._core.preempt(live)
+        return True
 
     def _choose(
         self, entry: entries.Entry, trial_id: int
