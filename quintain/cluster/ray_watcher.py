@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import IO, Any, Final
 from urllib import parse
 
+from quintain.client import address as address_lib
 from quintain.cluster import ray_agent, ray_messages
 
 _TICK_SECS: Final = 0.25
@@ -111,7 +112,10 @@ class Watcher:
             if found["Alive"]:
                 node = self._nodes.setdefault(found["NodeID"], _to_node(found, name))
                 if self._address and (node.cpus or node.gpus) and not node.left:
-                    self._look_after(node)
+                    if obstacle := self._find_obstacle(found):
+                        node.problem = obstacle
+                    else:
+                        self._look_after(node)
                     news.append(ray_messages.NodeNews(name, True, node.is_up, node.problem))
             else:
                 self._nodes.pop(found["NodeID"], None)
@@ -124,6 +128,17 @@ class Watcher:
         if self._settings.address == ray_messages.LOCAL:
             return str(hostname)
         return ray_messages.name_node(hostname, found["NodeID"])
+
+    def _find_obstacle(self, found: Mapping[str, Any]) -> str:
+        """Returns why a node can't reach the master, where that is plain."""
+        url = self._address["url"]
+        is_own = found["NodeManagerHostname"] == socket.gethostname()
+        if is_own or not address_lib.is_loopback(parse.urlsplit(url).hostname or ""):
+            return ""
+        return (
+            f"The node can't reach the master, which listens at {url} only. Start the master with "
+            "--host=ADDRESS, an address of its machine that the nodes know."
+        )
 
     def _look_after(self, node: _Node) -> None:
         now_secs = time.monotonic()

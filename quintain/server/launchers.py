@@ -8,8 +8,8 @@ from quintain.client import address as address_lib
 from quintain.client import home as home_lib
 from quintain.client import token_files
 from quintain.cluster import agent_launcher, ray_launcher, ray_messages
-from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import home_identity, process_launcher
+from quintain.scheduler import launcher as launcher_lib
 
 
 class LauncherKind(enum.StrEnum):
