@@ -37,6 +37,9 @@ _AGAIN_SECS: Final = 0.5
 _ANSWER_SECS: Final = 5.0
 """Seconds within which somebody must listen at the address of a cluster."""
 
+_END_SECS: Final = 5.0
+"""Seconds after the end of the master in which the connection may be ended in order."""
+
 
 class ConnectError(Exception):
     """There is no connection to the cluster; the message says why, and what to do."""
@@ -300,6 +303,9 @@ def _listen(stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]") -> Non
     for line in stream:
         heard.put(json.loads(line))
     heard.put(None)
+    # Ray may be waited for, in vain: the master has ended, and this process does, too.
+    time.sleep(_END_SECS)
+    os._exit(1)
 
 
 def run(stdin: IO[str], stdout: IO[str]) -> int:
@@ -307,6 +313,8 @@ def run(stdin: IO[str], stdout: IO[str]) -> int:
     content = json.loads(stdin.readline())
     del content["kind"]
     settings = ray_messages.Settings(**content)
+    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
     try:
         ray = connect(settings)
     except ConnectError as error:
@@ -316,8 +324,6 @@ def run(stdin: IO[str], stdout: IO[str]) -> int:
     ray_messages.send(
         stdout, "connected", version=ray.__version__, address=str(context.gcs_address)
     )
-    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
     watcher, told = Watcher(ray, settings), None
     while True:
         news = watcher.look()
