@@ -237,8 +237,9 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
     """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
     from quintain.cli import connect
     from quintain.client import home as home_lib
+    from quintain.client import home_database
 
-    if not home_lib.find_home().database.exists():
+    if not home_database.exists(home_lib.find_home().path):
         return None
     with connect.open_calls() as calls:
         for experiment in reversed(calls.list_experiments(include_archived=True)):
