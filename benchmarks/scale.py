@@ -2,11 +2,11 @@
 
 python benchmarks/scale.py [--nodes 1000] [--slots 8] [--rate 25] [--stored 100000] [--secs 60]
 
-The master is a process as users start it, with a database that knows many ended trials already. The
-machines and the processes of trials are pretended: they register, ask and answer over HTTP as agents
-and trials do, and wait where those train. How long a training takes follows from the number of
-slots, so that the same number of trials ends in a second whatever the number of machines. Then the
-figures of both runs, and their ratios:
+The master is a process as users start it, with a database that knows many ended trials already.
+The machines and the processes of trials are pretended: they register, ask and answer over HTTP as
+agents and trials do, and wait where those train. How long a training takes follows from the number
+of slots, so that the same number of trials ends in a second whatever the number of machines. Then
+the figures of both runs, and their ratios:
 
 - seconds of the master's processor for each trial that ended, and its memory;
 - from the exit of a process to the start of the next one on its slot, as the machine sees it;
@@ -34,7 +34,7 @@ import page
 from scale_cluster import cluster
 
 from quintain import store as stores
-from quintain.client import connection, master_file
+from quintain.client import connection, master_file, token_files
 from quintain.testing import made_search
 
 CONFIG = {
@@ -123,15 +123,14 @@ async def _measure(
     home: pathlib.Path, url: str, pid: int, num_nodes: int, options: argparse.Namespace
 ) -> dict[str, float]:
     num_slots = num_nodes * options.slots
-    token = (home / "agent.token").read_text().strip()
+    token = token_files.load(home / "agent.token")
     pretended = cluster.Cluster(url, token, secs=num_slots / options.rate, draw=random.Random(1))
     await pretended.join(num_nodes, options.slots)
     found = master_file.read(home)
     assert found is not None
     asking = connection.Connection(found.address)
-    # Six of its searches keep all slots busy for as long as it takes.
     config = {**CONFIG, "searcher": {**CONFIG["searcher"], "max_trials": 10 * num_slots + 20_000}}
-    body = {"config": json.dumps(config), "model_dir": None, "check": False}
+    body = {"config_text": json.dumps(config)}
     await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
     begin = time.monotonic()
     while pretended.num_running < 0.99 * num_slots:

@@ -98,6 +98,40 @@ def run_python(tmp_path_factory):
         yield run
 
 
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A PostgreSQL server that is this process' own."""
+    module = importlib.import_module("quintain.testing.postgres_server")
+    programs = module.find_programs()
+    if programs is None:
+        pytest.skip("needs the programs of a PostgreSQL server (Debian's package `postgresql`)")
+    with module.PostgresServer(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _postgres_database(postgres_server):
+    """Name of a database with the tables of a store."""
+    store_lib = importlib.import_module("quintain.store.store")
+    name = postgres_server.create_database()
+    store_lib.open_store(postgres_server.build_url(name)).close()
+    return name
+
+
+@pytest.fixture
+def postgres_url(postgres_server, _postgres_database):
+    """Address of a database of a store with nothing in it."""
+    schema = importlib.import_module("quintain.store.schema")
+    name = _postgres_database
+    others = f"FROM pg_stat_activity WHERE datname = '{name}' AND pid != pg_backend_pid()"
+    postgres_server.run(f"SELECT pg_terminate_backend(pid) {others}")
+    # Much quicker than a new database.
+    tables = reversed(schema.METADATA.sorted_tables)
+    deletions = "; ".join(f"DELETE FROM {table}" for table in tables)
+    postgres_server.run(deletions, name)
+    return postgres_server.build_url(name)
+
+
 @pytest.fixture
 def is_long(request):
     """Whether the tests that kill runs at random do it as often as a release asks for."""

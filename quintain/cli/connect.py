@@ -15,7 +15,7 @@ import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
-from quintain.client import master_file
+from quintain.client import logins, master_file
 
 if TYPE_CHECKING:
     from quintain.client import master_client
@@ -53,6 +53,8 @@ def ask(question: Callable[[calls_lib.Calls], T]) -> T:
         with open_calls() as calls:
             return question(calls)
     except errors.MasterUnreachableError:
+        if logins.find(home_lib.find_home().path) is not None:
+            raise
         # It has ended since it was found.
         with _open_store(home_lib.find_home()) as calls:
             return question(calls)
@@ -98,7 +100,7 @@ def open_client(
             )
         found = start_in_background(home, run_dirs=run_dirs)
         click.echo(
-            f"Started a master in the background (process {found.pid}); it ends by itself when "
+            f"Started a master in the background ({found.name}); it ends by itself when "
             "there is nothing to do.",
             err=True,
         )
@@ -106,7 +108,9 @@ def open_client(
         yield connected
 
 
-def _connect(home: home_lib.Home, found: master_file.MasterFile) -> "master_client.MasterClient":
+def _connect(
+    home: home_lib.Home, found: master_file.MasterFile | logins.Login
+) -> "master_client.MasterClient":
     # It imports urllib3, which commands that read the store need not wait for.
     from quintain.client import master_client
 
@@ -173,7 +177,7 @@ def wait_for_master(
     deadline_secs = time.monotonic() + _START_SECS
     while time.monotonic() < deadline_secs:
         has_ended = has_failed()
-        found = home_lib.find_master(home)
+        found = home_lib.find_own_master(home)
         if found is not None or has_ended:
             return found
         time.sleep(_POLL_SECS)

@@ -34,6 +34,8 @@ COMMANDS: Final = {
         "quintain.cli.export:export",
         "Write a trained model as a SavedModel with text in and out.",
     ),
+    "login": ("quintain.cli.login:login", "Ask the master of another machine by all commands."),
+    "logout": ("quintain.cli.login:logout", "Ask the master of this home directory again."),
     "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
     "migrate": (
         "quintain.cli.migrate:migrate",

@@ -23,6 +23,7 @@ from quintain.cli import (
 )
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
+from quintain.client import logins, master_file
 from quintain.records import master_status
 from quintain.web import request_checks
 
@@ -59,7 +60,16 @@ class _MasterGroup(LazyGroup):
         return super().parse_args(ctx, ["start", *args] if is_start else args)
 
 
-@click.group(cls=_MasterGroup, invoke_without_command=True)
+@click.group(
+    cls=_MasterGroup,
+    commands_by_name={
+        "token": (
+            "quintain.cli.master_token:token",
+            "Print the token of agents, or of users of other machines.",
+        )
+    },
+    invoke_without_command=True,
+)
 @click.pass_context
 def master(context: click.Context) -> None:
     """Run the master of this home directory (QUINTAIN_HOME), or ask it or end it.
@@ -121,6 +131,7 @@ def start(
     """
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     home = home_lib.find_home()
+    logins.check_own(home.path, "quintain master start")
     home.create()
     log_path = home.logs / "master.log"
     standard_streams.outlive_readers(log_path)
@@ -229,12 +240,32 @@ def stop(now: bool, timeout: float) -> None:
         click.echo(f"No master runs for {home.path}.", err=True)
         return
     with connect.open_client(start=False) as client:
-        client.stop_master(drain=not now)
+        asked = client.stop_master(drain=not now)
     deadline_secs = time.monotonic() + timeout
-    while found.is_alive():
+    while _is_alive(found, asked):
         if time.monotonic() > deadline_secs:
             raise errors.ClusterError(
-                f"The master (process {found.pid}) has not ended after {timeout:g} s."
+                f"The master ({found.name}) has not ended after {timeout:g} s."
             )
         time.sleep(_STOP_POLL_SECS)
     click.echo("The master has ended.")
+
+
+def _is_alive(
+    found: master_file.MasterFile | logins.Login, asked: master_status.MasterInfo
+) -> bool:
+    """Returns whether a master that was asked to stop is still there."""
+    if isinstance(found, master_file.MasterFile):
+        return found.is_alive()
+    from quintain.client import connection, master_client
+
+    try:
+        retries = connection.Retries(total_secs=0.0)
+        with master_client.MasterClient(
+            connection.Connection(found.address, retries=retries)
+        ) as client:
+            info = client.get_info()
+    except errors.MasterUnreachableError:
+        return False
+    # Something may have started another one at once.
+    return (info.pid, info.start_time) == (asked.pid, asked.start_time)

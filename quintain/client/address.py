@@ -64,7 +64,7 @@ def parse_url(text: str, *, name: str, is_insecure: bool = False) -> str:
     if parts.scheme == "http" and not (is_insecure or is_loopback(host)):
         raise errors.ConfigError(
             f"{name}: got {text!r}, to which the token would be sent as plain text that others "
-            "can read; expected 'https://...'. --insecure allows it in a network that you trust."
+            "can read; expected 'https://...'. In a network that you trust --insecure allows it."
         )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"

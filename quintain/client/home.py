@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from quintain import durable_files, errors
-from quintain.client import master_file, master_lock
+from quintain.client import logins, master_file, master_lock
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +147,7 @@ class Home:
             self.sessions_file,
             self.agent_token,
             self.user_token,
+            self.path / logins.FILE_NAME,
             self.tls,
             self.resume_file,
             self.path / master_lock.FILE_NAME,
@@ -199,7 +200,20 @@ def find_home(path: str | None = None) -> Home:
     return Home(pathlib.Path(chosen).expanduser().absolute())
 
 
-def find_master(home: Home) -> master_file.MasterFile | None:
+def find_master(home: Home) -> master_file.MasterFile | logins.Login | None:
+    """Returns where the master is that commands ask, or None if none runs.
+
+    That is the one of another machine if somebody has logged in to it, or else that of the home
+    directory.
+
+    Raises:
+        ConfigError: If what was noted of another machine can't be used.
+        MasterUnreachableError: If the home's runs on another machine or in another container.
+    """
+    return logins.find(home.path) or find_own_master(home)
+
+
+def find_own_master(home: Home) -> master_file.MasterFile | None:
     """Returns where the master of a home directory is, or None if none runs.
 
     What a killed master left behind, or a damaged file, counts as none.

@@ -37,6 +37,11 @@ class MasterFile:
         """Where to connect to."""
         return address_lib.Address(self.url, self.token)
 
+    @property
+    def name(self) -> str:
+        """What messages call the master."""
+        return f"process {self.pid}"
+
     def is_alive(self) -> bool:
         """Returns whether the process that wrote the file is still there."""
         return process_identity.find_mark(self.pid) == self.mark

@@ -30,6 +30,8 @@ def connect(home: str | None = None) -> "Platform":
     Args:
         home: The directory; `QUINTAIN_HOME`, or `~/.quintain`, if None.
 
+    Where commands ask the master of another machine (`quintain login`), this does, too.
+
     Raises:
         MasterUnreachableError: If no master runs for it.
     """

@@ -5,12 +5,16 @@ the system knows vouch for its name. Both are looked at when a connection is mad
 so that no request, and no token with it, ever goes to another server.
 """
 
+import hashlib
 import ssl
 import urllib.parse
+from typing import Final
 
 import urllib3
 import urllib3.connection
 from typing_extensions import override
+
+_LOOK_SECS: Final = 5.0
 
 
 class TlsPool(urllib3.HTTPSConnectionPool):
@@ -35,6 +39,26 @@ class TlsPool(urllib3.HTTPSConnectionPool):
             assert_fingerprint=fingerprint or None,
             ssl_minimum_version=ssl.TLSVersion.TLSv1_2,
         )
+
+
+def read_fingerprint(url: str) -> str:
+    """Returns the fingerprint of the certificate that a server shows; empty if it shows none.
+
+    Nothing is sent to it: what it shows may be anybody's.
+
+    Args:
+        url: Where it is.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https":
+        return ""
+    try:
+        found = ssl.get_server_certificate(
+            (parts.hostname or "", parts.port or 443), timeout=_LOOK_SECS
+        )
+    except (OSError, ValueError):
+        return ""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found)).hexdigest()
 
 
 class _TlsConnection(urllib3.connection.HTTPSConnection):

@@ -35,7 +35,7 @@ class WorkerClient:
         )
         return codec.from_plain(trial.TrialOrder, answer)
 
-    def meet(self, rank: int, size: int, member: trial.Member) -> list[trial.Member] | None:
+    def meet(self, rank: int, size: int, member: trial.Peer) -> list[trial.Peer] | None:
         """Says where the other processes of the trial reach this one.
 
         Args:
@@ -58,7 +58,7 @@ class WorkerClient:
         )
         if answer is None:
             return None
-        return [codec.from_plain(trial.Member, each) for each in answer]
+        return [codec.from_plain(trial.Peer, each) for each in answer]
 
     def report_damage(self, uuid: str, damage: str) -> trial.TrialOrder:
         """Says that a checkpoint can't be used, and returns the trial with an older one.

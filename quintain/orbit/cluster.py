@@ -15,12 +15,13 @@ import tensorflow as tf
 from quintain import errors
 
 _NUM_BYTES: Final = 8
-_LOST_WORKER_ERRORS: Final = (
+LOST_WORKER_ERRORS: Final = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.InternalError,
 )
+"""What TensorFlow raises when another worker of the cluster is gone."""
 
 
 def num_workers(strategy: tf.distribute.Strategy) -> int:
@@ -131,7 +132,7 @@ def explain_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """
     try:
         yield
-    except _LOST_WORKER_ERRORS as error:
+    except LOST_WORKER_ERRORS as error:
         if num_workers(strategy) == 1:
             raise
         raise errors.ClusterError(
@@ -169,7 +170,7 @@ def leaving_together(
 
 def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
     # Who is gone already came this far, too.
-    with contextlib.suppress(*_LOST_WORKER_ERRORS):
+    with contextlib.suppress(*LOST_WORKER_ERRORS):
         barrier(strategy)
 
 

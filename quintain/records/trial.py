@@ -82,12 +82,12 @@ class TrialSpec(TrialOrder):
     rank: int = 0
     """Number of this process among those of the trial."""
 
-    members: tuple["Member", ...] = ()
+    peers: tuple["Peer", ...] = ()
     """All processes of the trial by their rank; none if there is only this one."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Member:
+class Peer:
     """Where one of the processes that train a trial together is reached by the others."""
 
     node: str

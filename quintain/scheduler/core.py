@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import deletion, experiment, experiment_spec, log, states
+from quintain.records import deletion, experiment, log, states
 from quintain.records import slot as slot_lib
 from quintain.scheduler import deletions, entries, faults, nodes
 from quintain.scheduler import effects as effects_lib
+from quintain.storage import checkpoint_storage, storages
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -56,7 +57,7 @@ class Core:
         self.deletions = deletions.Deletions(store, home)
         self.grown: set[int] = set()
         self._stale: set[int] = set()
-        self._checkpoint_roots: dict[int, pathlib.Path] = {}
+        self._storages: dict[int, checkpoint_storage.CheckpointStorage] = {}
 
     def entry(self, experiment_id: int) -> entries.Entry:
         """Returns an experiment that has not ended.
@@ -255,23 +256,21 @@ class Core:
         """Returns a line of the master about a trial."""
         return log.LogRow(trial_id, time.time(), log.LogSource.MASTER, text)
 
-    def checkpoint_root(self, record: experiment.Experiment) -> pathlib.Path:
-        """Returns the directory in which an experiment keeps its checkpoints."""
-        own = str(self.home / "checkpoints")
-        return pathlib.Path(experiment_spec.find_checkpoint_directory(record.config, own))
+    def storage_of(self, record: experiment.Experiment) -> checkpoint_storage.CheckpointStorage:
+        """Returns where an experiment keeps its checkpoints; nothing is read or written."""
+        return storages.build(record.config, self.home / "checkpoints")
 
-    def find_checkpoint_root(
+    def find_storage(
         self, session: session_lib.Session, experiment_id: int
-    ) -> pathlib.Path:
+    ) -> checkpoint_storage.CheckpointStorage:
         """Returns the same by the experiment's number, whose row is read once: it never changes.
 
         Raises:
             NotFoundError: If there is no such experiment.
         """
-        if experiment_id not in self._checkpoint_roots:
-            root = self.checkpoint_root(session.get_experiment(experiment_id))
-            self._checkpoint_roots[experiment_id] = root
-        return self._checkpoint_roots[experiment_id]
+        if experiment_id not in self._storages:
+            self._storages[experiment_id] = self.storage_of(session.get_experiment(experiment_id))
+        return self._storages[experiment_id]
 
     def note_directories(
         self, record: experiment.Experiment, uuids: Sequence[str]
@@ -283,7 +282,7 @@ class Core:
             uuids: Its checkpoints.
         """
         note, kinds = self.deletions.note, deletion.DeletionKind
-        notes = note(kinds.CHECKPOINT, self.checkpoint_root(record), uuids, record.id)
+        notes = note(kinds.CHECKPOINT, self.storage_of(record).address, uuids, record.id)
         notes += note(kinds.EXPERIMENT, self.home / "scratch", [str(record.id)], record.id)
         code = pathlib.Path(record.model_dir).parent
         if record.model_dir and code.parent == self.home / "experiments":

@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 TICK_SECS: Final = 0.1
 """How often processes are looked after at least."""
 
+_POSTPONED_SECS: Final = 60.0
+"""After how long a storage that did not answer is asked again to delete something."""
+
 _STATUS_POLL_SECS: Final = 0.2
 """How often somebody who asks for the status looks whether the lock will be free soon."""
 
@@ -89,7 +92,7 @@ class Master:
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self.commands = commands.Commands(self._core, self._processes)
-        self._usage = usage_sampling.UsageSampler(self._core, slots)
+        self._usage = usage_sampling.UsageSampler(self._core, read_remote=launcher.read_usage)
         self._metrics = metric_sending.MetricSending(self._core)
         self._accept_new_database = accept_new_database
         self._threads: list[threading.Thread] = []
@@ -178,7 +181,7 @@ class Master:
         deletions = self._core.deletions
         is_last = False
         while not is_last:
-            deletions.wake.wait()
+            deletions.wake.wait(_POSTPONED_SECS if deletions.has_postponed else None)
             is_last = self._is_stopped.is_set()
             # Who notes something holds the lock until it is stored.
             with self._core.condition:

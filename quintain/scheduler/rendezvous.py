@@ -6,7 +6,7 @@ still wait, though the others ask no more.
 
 import json
 import pathlib
-from typing import Final
+from typing import Any, Final
 
 from quintain import durable_files, errors
 from quintain.records import codec, trial
@@ -18,8 +18,8 @@ _FILE: Final = "members.json"
 
 
 def meet(
-    directory: pathlib.Path, rank: int, size: int, member: trial.Member
-) -> list[trial.Member] | None:
+    directory: pathlib.Path, rank: int, size: int, member: trial.Peer
+) -> list[trial.Peer] | None:
     """Notes one process; returns all of them, or None while some are missing.
 
     The same call again changes nothing. The caller sees to it that there is one at a time.
@@ -53,12 +53,12 @@ def meet(
     found = known["members"]
     if len(found) < size:
         return None
-    return [codec.from_plain(trial.Member, found[str(number)]) for number in range(size)]
+    return [codec.from_plain(trial.Peer, found[str(number)]) for number in range(size)]
 
 
-def _load(path: pathlib.Path) -> dict[str, dict[str, object]]:
+def _load(path: pathlib.Path) -> dict[str, Any]:
     try:
-        content: dict[str, dict[str, object]] = durable_files.read_json(path)
+        content: dict[str, Any] = durable_files.read_json(path)
     except FileNotFoundError:
         return {"members": {}}
     return content

@@ -10,6 +10,7 @@ from quintain.records import node as node_lib
 from quintain.scheduler import (
     checkpoint_gc,
     entries,
+    known_lines,
     launch_tokens,
     log_policies,
     process_exits,
@@ -33,7 +34,11 @@ LAUNCH_PAUSE_SECS: Final = 2.0
 
 
 class Scheduling:
-    """Starts, watches and ends processes. `tick` is called by one thread only."""
+    """Starts, watches and ends processes. `tick` is called by one thread only.
+
+    Attributes:
+        known_lines: Recognises lines of processes that were taken over.
+    """
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Scheduling:
         )
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
+        self.known_lines = known_lines.KnownLines(core.store)
         self._last_tick = time.monotonic()
 
     def tick(self) -> None:
@@ -136,6 +142,7 @@ class Scheduling:
 
     def _keep_lines(self) -> None:
         if self._lines:
+            self._lines = self.known_lines.drop(self._lines)
             lines = [line for line in self._lines if self._is_known(line.trial_id)]
             log_policies.note_lines(self._core, lines)
             self._core.write(lambda session: session.add_logs(lines))
@@ -299,10 +306,10 @@ def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Ru
     """
     session.delete_run(record.launch_id)
     try:
-        root = core.find_checkpoint_root(session, record.experiment_id)
+        storage = core.find_storage(session, record.experiment_id)
     except errors.NotFoundError:  # It was deleted, with all its directories.
         return
     name = checkpoint_manifest.unfinished_name(record.launch_id)
-    if (root / name).is_dir():
-        kind = deletion.DeletionKind.UNFINISHED
-        session.add_deletions(core.deletions.note(kind, root, [name], record.experiment_id))
+    if storage.may_have(name):
+        kind, address = deletion.DeletionKind.UNFINISHED, storage.address
+        session.add_deletions(core.deletions.note(kind, address, [name], record.experiment_id))

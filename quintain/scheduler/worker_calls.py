@@ -85,8 +85,8 @@ class WorkerCalls:
 
     @_contained
     def meet(
-        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Member
-    ) -> list[trial.Member] | None:
+        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Peer
+    ) -> list[trial.Peer] | None:
         """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
 
         Raises:

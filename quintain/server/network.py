@@ -49,6 +49,9 @@ class Listener:
     hosts: frozenset[str]
     """Names, with the port, under which other machines reach it."""
 
+    is_remote: bool = False
+    """Whether other machines reach it."""
+
     tls: ssl.SSLContext | None = None
     """How it speaks TLS, or None if it speaks plain text."""
 
@@ -93,7 +96,7 @@ def listen(
         wants_tls = network.use_tls or bool(network.certificate) or not is_local
         if not wants_tls or network.is_insecure:
             url = f"http://{_join(names[0] if names else found, port)}"
-            yield Listener(listener, url, port, _to_hosts(names, port))
+            yield Listener(listener, url, port, _to_hosts(names, port), not is_local)
             return
         certificate = (
             certificates.load(network.certificate, network.key)
@@ -102,7 +105,15 @@ def listen(
         )
         url = f"https://{_join(names[0] if names else found, port)}"
         hosts = _to_hosts(names, port)
-        yield Listener(listener, url, port, hosts, certificate.context, certificate.fingerprint)
+        yield Listener(
+            listener,
+            url,
+            port,
+            hosts,
+            is_remote=not is_local,
+            tls=certificate.context,
+            fingerprint=certificate.fingerprint,
+        )
 
 
 def _list_names(host: str, found: str) -> list[str]:

@@ -1,7 +1,8 @@
 """How records are kept in columns: one for each field, of the same name.
 
 Numbers, texts and bytes are kept as they are, members of enumerations as their texts, and all else
-as compact JSON. This needs no library of databases, so that what only reads need not import one.
+as compact JSON. What no database takes as text is replaced; see `to_text`. This needs no library of
+databases, so that what only reads need not import one.
 """
 
 import dataclasses
@@ -48,7 +49,8 @@ REVISION: Final = "0007"
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 _PLAIN: Final = frozenset({int, str, bytes})
-_KEPT: Final = frozenset({int, float, str, bytes, bool, type(None)})
+_KEPT: Final = frozenset({int, float, bytes, bool, type(None)})
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 R = TypeVar("R")
 
@@ -56,9 +58,30 @@ R = TypeVar("R")
 def to_json(value: Any) -> str:
     """Returns a value as compact JSON; numbers that are not finite become texts."""
     try:
-        return _ENCODER.encode(value)
+        return to_text(_ENCODER.encode(value))
     except (TypeError, ValueError):
-        return _ENCODER.encode(codec.to_plain(value))
+        return to_text(_ENCODER.encode(codec.to_plain(value)))
+
+
+def to_text(text: str) -> str:
+    r"""Returns a text that every database takes.
+
+    PostgreSQL takes no NUL, and UTF-8 has no lone half of a surrogate pair, which JSON and names of
+    files can bring. U+FFFD stands for them; two halves that fit become their character.
+
+    Example:
+        >>> ascii(to_text("a\0b\ud83d"))
+        "'a\\ufffdb\\ufffd'"
+    """
+    if "\0" in text:
+        text = text.replace("\0", _REPLACEMENT)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def to_row(record: Any) -> dict[str, Any]:
@@ -71,11 +94,16 @@ def to_row(record: Any) -> dict[str, Any]:
 
 def to_column(value: Any) -> Any:
     """Returns what a column holds of the value of a field."""
-    if type(value) in _KEPT:
+    kind = type(value)
+    if kind in _KEPT:
         return value
+    if kind is str:
+        return to_text(value)
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, int | float | str | bytes):
+    if isinstance(value, str):
+        return to_text(value)
+    if isinstance(value, int | float | bytes):
         return value
     return to_json(value)
 

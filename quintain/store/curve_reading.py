@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 
 from quintain.records import curve, metric
-from quintain.store import queries
+from quintain.store import columns, queries
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ class CurveReader(queries.Queries):
     def _list_curves(self, where: queries.Where, *, points: bool = True) -> list[curve.Curve]:
         order = 'ORDER BY trial_id, "group", name'
         if not points:
-            return self._list(curve.Curve, where, order, {"points": "x''"})
+            where.values["none"] = b""
+            return self._list(curve.Curve, where, order, {"points": ":none"})
         found = self._list(curve.Curve, where, order)
         return [each if self._check_whole(each) else self._rebuild_curve(each) for each in found]
 
@@ -85,6 +86,6 @@ def choose_curves(
         wanted = []
         for number, (group, name) in enumerate(names):
             wanted.append(f'("group" = :group{number} AND name = :name{number})')
-            where.values.update({f"group{number}": str(group), f"name{number}": name})
+            where.values |= {f"group{number}": str(group), f"name{number}": columns.to_text(name)}
         where.add(f"({' OR '.join(wanted)})")
     return where

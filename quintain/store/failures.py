@@ -1,7 +1,12 @@
 """What to do when a database refuses."""
 
+from typing import Final
+
 from quintain import errors
 from quintain.store import lock_holders
+
+TOO_LARGE: Final = "got a number of more than 64 bits; there is none."
+"""What is said of a number that no column holds."""
 
 
 def explain(text: str, place: str) -> errors.StoreError:

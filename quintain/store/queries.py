@@ -24,7 +24,7 @@ class Queries:
 
         Args:
             select: Asks a query.
-            is_sqlite: Whether the database is SQLite, which knows more of deleted experiments.
+            is_sqlite: Whether the database is SQLite, or else PostgreSQL.
             failure: What is raised by texts that are damaged, and by databases that can't be read.
         """
         self._select = select
@@ -53,12 +53,12 @@ class Queries:
         return next((row[0] for row in self._select(query, values or {})), None)
 
     def _find_last_id(self, table: str) -> int:
-        """Returns the largest number of a row; in SQLite, also of those that were deleted."""
+        """Returns the largest number that a row has, or ever had."""
         known = self._find_value(f"SELECT max(id) FROM {table}") or 0
+        query = "SELECT last_id FROM last_ids WHERE table_name = :table"
         if self._is_sqlite:
             query = "SELECT seq FROM sqlite_sequence WHERE name = :table"
-            known = max(known, self._find_value(query, {"table": table}) or 0)
-        return int(known)
+        return int(max(known, self._find_value(query, {"table": table}) or 0))
 
     def _check_damage(self, error: Exception) -> None:
         """Raises an error again that is about the database, not about the value that was read."""
@@ -68,8 +68,9 @@ class Queries:
     def _missing(self, kind: type[Any], key: str, value: Any) -> errors.NotFoundError:
         table = columns.TABLES[kind]
         if isinstance(value, str):
-            query = f"SELECT {key} FROM {table} WHERE {key} LIKE :like LIMIT 3"
-            near = [row[0] for row in self._select(query, {"like": f"{value[:4] or '-'}%"})]
+            query = f"SELECT {key} FROM {table} WHERE substr({key}, 1, 4) = :start LIMIT 3"
+            start = columns.to_text(value[:4]) or "-"
+            near = [row[0] for row in self._select(query, {"start": start})]
             hint = f"similar ones: {', '.join(near)}" if near else "no UUID begins like it"
         else:
             newest = self._find_value(f"SELECT max({key}) FROM {table}")
@@ -89,27 +90,27 @@ class Where:
         self._conditions: list[str] = []
         for name, value in equal.items():
             if value is not None:
-                self.add(f'"{name}" = :{name}', **{name: columns.to_column(value)})
+                self.add(f'"{name}" = :{name}', **{name: value})
 
     def add(self, condition: str, **values: Any) -> None:
         """Adds a condition."""
         self._conditions.append(condition)
-        self.values.update(values)
+        for name, value in values.items():
+            self.values[name] = columns.to_column(value)
 
     def add_any(self, name: str, allowed: Collection[str]) -> None:
         """Adds that a column is one of some texts, if there are any."""
         if allowed:
-            values = {
-                f"{name}{number}": columns.to_column(text) for number, text in enumerate(allowed)
-            }
+            values = {f"{name}{number}": text for number, text in enumerate(allowed)}
             self.add(f'"{name}" IN ({", ".join(f":{key}" for key in values)})', **values)
 
-    def add_like(self, name: str, patterns: Collection[str]) -> None:
+    def add_like(self, name: str, patterns: Collection[str], *, is_sqlite: bool) -> None:
         """Adds that a column is like one of some patterns in any case, if there are any."""
         if patterns:
             values = {f"{name}_like{number}": text for number, text in enumerate(patterns)}
-            # Those of SQLite are of any case by themselves, and faster without `lower`.
-            self.add(f"({' OR '.join(f'{name} LIKE :{key}' for key in values)})", **values)
+            # Those of SQLite are of any case by themselves.
+            like = "LIKE" if is_sqlite else "ILIKE"
+            self.add(f"({' OR '.join(f'{name} {like} :{key}' for key in values)})", **values)
 
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""

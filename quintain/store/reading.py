@@ -67,10 +67,7 @@ class Reader(table_reading.TableReader):
         return [record for record in found if set(labels) <= set(record.labels)]
 
     def get_last_experiment_id(self) -> int:
-        """Returns the largest number that an experiment has, or ever had; 0 if none had one.
-
-        Numbers of deleted experiments are only known to SQLite.
-        """
+        """Returns the largest number that an experiment has, or ever had; 0 if none had one."""
         return self._find_last_id("experiments")
 
     # Trials
@@ -230,8 +227,9 @@ class Reader(table_reading.TableReader):
         if which.source is not None:
             where.add("source = :source", source=which.source.value)
         if which.contains:
-            where.add("instr(text, :contains) > 0", contains=which.contains)
-        where.add_like("text", which.like)
+            find = "instr" if self._is_sqlite else "strpos"
+            where.add(f"{find}(text, :contains) > 0", contains=which.contains)
+        where.add_like("text", which.like, is_sqlite=self._is_sqlite)
         where.values["limit"] = which.num_wanted
         if which.is_backward:
             return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]

@@ -1,4 +1,8 @@
-"""The tables, one for each kind of record; `columns` says what they hold of the record's fields."""
+"""The tables, one for each kind of record; `columns` says what they hold of the record's fields.
+
+SQLite takes numbers and texts of any length whatever its columns say, and keeps those of its first
+schema: changing them would copy all rows.
+"""
 
 from typing import Final
 
@@ -13,6 +17,15 @@ METADATA: Final = sa.MetaData(
 )
 
 
+ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""Numbers of rows."""
+
+
+def _text(length: int) -> sa.types.TypeEngine[str]:
+    """Returns the type of texts that are short, as a rule."""
+    return sa.Text().with_variant(sa.String(length), "sqlite")
+
+
 def _owner(table: str) -> sa.ForeignKey:
     return sa.ForeignKey(f"{table}.id", ondelete="CASCADE")
 
@@ -20,8 +33,8 @@ def _owner(table: str) -> sa.ForeignKey:
 EXPERIMENTS: Final = sa.Table(
     "experiments",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("state", sa.String(32), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("state", _text(32), nullable=False),
     sa.Column("config", sa.Text, nullable=False),
     sa.Column("original_config", sa.Text, nullable=False),
     sa.Column("model_dir", sa.Text, nullable=False),
@@ -31,7 +44,7 @@ EXPERIMENTS: Final = sa.Table(
     sa.Column("start_time", sa.Double, nullable=False),
     sa.Column("end_time", sa.Double),
     sa.Column("is_archived", sa.Boolean, nullable=False),
-    sa.Column("parent_id", sa.Integer),
+    sa.Column("parent_id", ID),
     sa.Column("reason", sa.Text, nullable=False),
     # Numbers of deleted experiments are not given again: directories and notes have them.
     sqlite_autoincrement=True,
@@ -40,16 +53,16 @@ EXPERIMENTS: Final = sa.Table(
 TRIALS: Final = sa.Table(
     "trials",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
-    sa.Column("request_id", sa.String(64), nullable=False),
-    sa.Column("state", sa.String(32), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False, index=True),
+    sa.Column("request_id", _text(64), nullable=False),
+    sa.Column("state", _text(32), nullable=False),
     sa.Column("hparams", sa.Text, nullable=False),
     sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("parent_trial_id", sa.Integer),
-    sa.Column("restarts", sa.Integer, nullable=False),
+    sa.Column("parent_trial_id", ID),
+    sa.Column("restarts", ID, nullable=False),
     sa.Column("total_batches", sa.BigInteger, nullable=False),
-    sa.Column("latest_checkpoint", sa.String(64)),
+    sa.Column("latest_checkpoint", _text(64)),
     sa.Column("best_metric", sa.Double),
     sa.Column("latest_metric", sa.Double),
     sa.Column("progress", sa.Double, nullable=False),
@@ -63,17 +76,17 @@ TRIALS: Final = sa.Table(
 EVENTS: Final = sa.Table(
     "events",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False, index=True),
     sa.Column("event", sa.Text, nullable=False),
 )
 
 METRICS: Final = sa.Table(
     "metrics",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False),
-    sa.Column("group", sa.String(32), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False),
+    sa.Column("group", _text(32), nullable=False),
     sa.Column("total_batches", sa.BigInteger, nullable=False),
     sa.Column("metrics", sa.Text, nullable=False),
     sa.Column("num_inputs", sa.BigInteger, nullable=False),
@@ -84,9 +97,9 @@ METRICS: Final = sa.Table(
 CURVES: Final = sa.Table(
     "curves",
     METADATA,
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), primary_key=True),
-    sa.Column("group", sa.String(32), primary_key=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False),
+    sa.Column("trial_id", ID, _owner("trials"), primary_key=True),
+    sa.Column("group", _text(32), primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("num_points", sa.BigInteger, nullable=False),
     sa.Column("last", sa.Double, nullable=False),
@@ -100,8 +113,8 @@ CURVES: Final = sa.Table(
 BATCH_METRICS: Final = sa.Table(
     "batch_metrics",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False),
     sa.Column("total_batches", sa.BigInteger, nullable=False),
     sa.Column("batch_metrics", sa.Text, nullable=False),
     sa.Index(None, "trial_id", "total_batches"),
@@ -110,11 +123,11 @@ BATCH_METRICS: Final = sa.Table(
 CHECKPOINTS: Final = sa.Table(
     "checkpoints",
     METADATA,
-    sa.Column("uuid", sa.String(64), primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False, index=True),
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
+    sa.Column("uuid", _text(64), primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False, index=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False, index=True),
     sa.Column("total_batches", sa.BigInteger, nullable=False),
-    sa.Column("state", sa.String(32), nullable=False),
+    sa.Column("state", _text(32), nullable=False),
     sa.Column("files", sa.Text, nullable=False),
     sa.Column("metric", sa.Double),
     sa.Column("metadata", sa.Text, nullable=False),
@@ -124,10 +137,10 @@ CHECKPOINTS: Final = sa.Table(
 LOGS: Final = sa.Table(
     "logs",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False),
     sa.Column("time", sa.Double, nullable=False),
-    sa.Column("source", sa.String(32), nullable=False),
+    sa.Column("source", _text(32), nullable=False),
     sa.Column("text", sa.Text, nullable=False),
     sa.Index(None, "trial_id", "id"),
 )
@@ -135,11 +148,11 @@ LOGS: Final = sa.Table(
 RUNS: Final = sa.Table(
     "runs",
     METADATA,
-    sa.Column("launch_id", sa.String(64), primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False, index=True),
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
+    sa.Column("launch_id", _text(64), primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False, index=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False, index=True),
     sa.Column("slots", sa.Text, nullable=False),
-    sa.Column("state", sa.String(32), nullable=False),
+    sa.Column("state", _text(32), nullable=False),
     sa.Column("identity", sa.Text),
     sa.Column("start_time", sa.Double, nullable=False),
     sa.Column("node", sa.Text, nullable=False, server_default=""),
@@ -149,9 +162,9 @@ RUNS: Final = sa.Table(
 SPANS: Final = sa.Table(
     "spans",
     METADATA,
-    sa.Column("launch_id", sa.String(64), primary_key=True),
-    sa.Column("trial_id", sa.Integer, _owner("trials"), nullable=False, index=True),
-    sa.Column("experiment_id", sa.Integer, _owner("experiments"), nullable=False, index=True),
+    sa.Column("launch_id", _text(64), primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), nullable=False, index=True),
+    sa.Column("experiment_id", ID, _owner("experiments"), nullable=False, index=True),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("start_time", sa.Double, nullable=False),
     sa.Column("end_time", sa.Double),
@@ -160,11 +173,11 @@ SPANS: Final = sa.Table(
 CHANGES: Final = sa.Table(
     "changes",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("kind", _text(32), nullable=False),
     # No foreign keys: that an experiment was deleted is a change, too.
-    sa.Column("experiment_id", sa.Integer, nullable=False),
-    sa.Column("trial_id", sa.Integer),
+    sa.Column("experiment_id", ID, nullable=False),
+    sa.Column("trial_id", ID),
     sa.Column("ref", sa.Text),
     # A number that was given twice would hide a change.
     sqlite_autoincrement=True,
@@ -173,8 +186,8 @@ CHANGES: Final = sa.Table(
 SENT_METRICS: Final = sa.Table(
     "sent_metrics",
     METADATA,
-    sa.Column("trial_id", sa.Integer, _owner("trials"), primary_key=True),
-    sa.Column("logger", sa.String(128), primary_key=True),
+    sa.Column("trial_id", ID, _owner("trials"), primary_key=True),
+    sa.Column("logger", _text(128), primary_key=True),
     sa.Column("cursor", sa.Text, nullable=False),
     sa.Column("is_closed", sa.Boolean, nullable=False),
 )
@@ -182,23 +195,34 @@ SENT_METRICS: Final = sa.Table(
 NODES: Final = sa.Table(
     "nodes",
     METADATA,
-    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("labels", sa.Text, nullable=False),
     sa.Column("is_drained", sa.Boolean, nullable=False),
 )
 
-HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", sa.String(64), primary_key=True))
+HOME: Final = sa.Table("home", METADATA, sa.Column("home_id", _text(64), primary_key=True))
 """One row: the home whose database this is."""
 
 DELETIONS: Final = sa.Table(
     "deletions",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("id", ID, primary_key=True),
+    sa.Column("kind", _text(32), nullable=False),
     sa.Column("root", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     # No foreign key: the experiment may be gone before its files are.
-    sa.Column("experiment_id", sa.Integer, nullable=False),
+    sa.Column("experiment_id", ID, nullable=False),
     sa.Column("time", sa.Double, nullable=False),
 )
+
+LAST_IDS: Final = sa.Table(
+    "last_ids",
+    METADATA,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("last_id", sa.BigInteger, nullable=False),
+)
+"""The last number of each table, as PostgreSQL has it; SQLite keeps such a table by itself."""
+
+HOLDER: Final = sa.Table("holder", METADATA, sa.Column("mark", sa.Text, primary_key=True))
+"""One row: the master that wrote last, as PostgreSQL has it; an SQLite file is one home's."""

@@ -1,10 +1,8 @@
 """What can be done in one transaction of the store."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
-
-import sqlalchemy as sa
 
 from quintain import errors
 from quintain.records import (
@@ -34,13 +32,10 @@ R = TypeVar("R")
 class Session(reading.Reader):
     """Reads and writes records; all of it, or nothing, is kept."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        """Stores the connection, in whose transaction everything happens."""
-        self._runner = statements.find_runner(connection)
-        super().__init__(
-            self._runner.run, is_sqlite=self._runner.is_sqlite, failure=self._runner.failure
-        )
-        self._connection = connection
+    def __init__(self, runner: statements.Runner) -> None:
+        """Stores what runs statements, in whose transaction everything happens."""
+        super().__init__(runner.run, is_sqlite=runner.is_sqlite, failure=runner.failure)
+        self._runner = runner
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
             tuple[change.ChangeKind, int, int | None, str | None], str | int | None
@@ -100,7 +95,8 @@ class Session(reading.Reader):
         Raises:
             NotFoundError: If there is none of this id.
         """
-        self._run("UPDATE trials SET note = :note WHERE id = :id", id=trial_id, note=note)
+        text = columns.to_text(note)
+        self._run("UPDATE trials SET note = :note WHERE id = :id", id=trial_id, note=text)
         record = self.get_trial(trial_id)
         self._note_trial(record)
         return record
@@ -121,7 +117,7 @@ class Session(reading.Reader):
             f"UPDATE trials SET state = :last, reason = :reason, end_time = :end_time {where}",
             **where.values,
             last=state.value,
-            reason=reason,
+            reason=columns.to_text(reason),
             end_time=end_time,
         )
 
@@ -130,7 +126,7 @@ class Session(reading.Reader):
     def add_event(self, experiment_id: int, event: dict[str, Any]) -> int:
         """Stores an event of an experiment and returns its number, which grows with time."""
         row = {"experiment_id": experiment_id, "event": columns.to_json(event)}
-        return int(self._insert("events", row))
+        return int(self._runner.insert("events", row, "id"))
 
     # Metrics
 
@@ -191,7 +187,7 @@ class Session(reading.Reader):
         """
         texts = columns.to_json(list(batch_metrics))
         row = {"trial_id": trial_id, "total_batches": total_batches, "batch_metrics": texts}
-        self._run(statements.insert("batch_metrics", tuple(row)), **row)
+        self._runner.insert_all("batch_metrics", [row])
 
     # Checkpoints
 
@@ -283,9 +279,8 @@ class Session(reading.Reader):
             {"kind": kind.value, "experiment_id": owner, "trial_id": trial_id, "ref": ref}
             for (kind, owner, trial_id, _), ref in self._changes.items()
         ]
-        query = statements.insert("changes", tuple(rows[0]))
-        self._runner.run_all(query, rows[:-1])
-        newest = int(self._insert("changes", rows[-1]))
+        self._runner.insert_all("changes", rows[:-1])
+        newest = int(self._runner.insert("changes", rows[-1], "id"))
         if newest // _PRUNING_STEP > (newest - len(rows)) // _PRUNING_STEP:
             self._run("DELETE FROM changes WHERE id <= :last", last=newest - NUM_KEPT_CHANGES)
         return True
@@ -316,18 +311,12 @@ class Session(reading.Reader):
         """Runs a statement; returns how many rows it changed."""
         return int(self._runner.run(query, values).rowcount)
 
-    def _insert(self, table: str, row: Mapping[str, Any], key: str = "id") -> Any:
-        """Inserts a row; returns its key."""
-        query = f"{statements.insert(table, tuple(row))} RETURNING {key}"
-        ((value,),) = self._select(query, row)
-        return value
-
     def _add(self, record: R) -> R:
         """Stores a record and returns it, with the next number if its `id` is 0."""
         kind: Any = type(record)
         (key,) = statements.find_keys(kind)
         row = self._to_row(record)
-        value = self._insert(columns.TABLES[kind], row, key)
+        value = self._runner.insert(columns.TABLES[kind], row, key)
         if key in row:
             return record
         added: R = kind(**{**vars(record), key: value})
@@ -339,8 +328,8 @@ class Session(reading.Reader):
             return
         first, *rows = [self._to_row(record) for record in records]
         table = columns.TABLES[type(records[0])]
-        first_id = self._insert(table, first)
-        self._runner.run_all(statements.insert(table, tuple(first)), rows)
+        first_id = self._runner.insert(table, first, "id")
+        self._runner.insert_all(table, rows)
         if kind is not None:
             for trial_id in dict.fromkeys(record.trial_id for record in records):
                 self._note(kind, self._find_owner(trial_id), trial_id, first_id)

@@ -32,7 +32,7 @@ class SqliteFile(reading.ReadableStore):
         except sqlite3.Error as error:
             raise failures.explain(str(error), str(self._path)) from error
         except OverflowError as error:
-            raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
+            raise errors.ConfigError(failures.TOO_LARGE) from error
 
     @override
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What a session says to its database: texts of statements, made once, and who runs them.
 
-An SQLite file gets them through its driver. SQLAlchemy would build and compile each anew, which
-takes several times as long as the database needs to do it.
+They go through the database's driver. SQLAlchemy would build and compile each anew, which takes
+several times as long as the database needs to do it.
 """
 
 import dataclasses
@@ -9,8 +9,6 @@ import functools
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-
-import sqlalchemy as sa
 
 from quintain.store import columns, schema
 
@@ -30,6 +28,13 @@ class Runner:
     run_all: Callable[[str, Sequence[Values]], Any]
     """Runs one for each of several values."""
 
+    insert: Callable[[str, Values, str], Any]
+    """Inserts a row into a table, with the next number if it has no `id`; returns its key, whose
+    column is named last."""
+
+    insert_all: Callable[[str, Sequence[Values]], Any]
+    """Inserts rows of the same columns into a table, with numbers in their order."""
+
     is_sqlite: bool
     """Whether the database is SQLite."""
 
@@ -37,20 +42,20 @@ class Runner:
     """What is raised by texts that are damaged, and by databases that can't be used."""
 
 
-def find_runner(connection: sa.Connection) -> Runner:
-    """Returns what runs statements in the transaction of a connection."""
-    raw = connection.connection.dbapi_connection
-    if isinstance(raw, sqlite3.Connection):
-        return Runner(raw.execute, raw.executemany, True, sqlite3.OperationalError)
+def for_sqlite(raw: sqlite3.Connection) -> Runner:
+    """Returns what runs statements in the transaction of a connection to an SQLite file."""
 
-    def run(query: str, values: Values) -> Any:
-        return connection.execute(sa.text(query), values)
+    def insert_row(table: str, row: Values, key: str) -> Any:
+        ((value,),) = raw.execute(f"{insert(table, tuple(row))} RETURNING {key}", row)
+        return value
 
-    def run_all(query: str, rows: Sequence[Values]) -> None:
-        if rows:  # An empty list would be one row of nothing.
-            connection.execute(sa.text(query), rows)
+    def insert_all(table: str, rows: Sequence[Values]) -> None:
+        if rows:
+            raw.executemany(insert(table, tuple(rows[0])), rows)
 
-    return Runner(run, run_all, False, sa.exc.OperationalError)
+    return Runner(
+        raw.execute, raw.executemany, insert_row, insert_all, True, sqlite3.OperationalError
+    )
 
 
 @functools.cache

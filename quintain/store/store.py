@@ -2,19 +2,14 @@
 
 import contextlib
 import pathlib
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 from typing_extensions import override
 
-from quintain import errors
-from quintain.store import columns, failures, reading, session, sqlite_engine, sqlite_waits
-
-_MIGRATIONS: Final = pathlib.Path(__file__).parent / "migrations"
+from quintain.records import database_url
+from quintain.store import backend, reading, session, sqlite_engine, sqlite_waits
 
 
 class Store(reading.ReadableStore):
@@ -24,12 +19,16 @@ class Store(reading.ReadableStore):
     state at their beginning and wait for nobody.
     """
 
-    def __init__(self, engine: sa.Engine, waits: sqlite_waits.Waits | None = None) -> None:
-        """Stores the engine, whose schema has to be up to date; see `open_store`."""
-        self._engine = engine
-        self._waits = waits
+    def __init__(self, database: backend.Backend) -> None:
+        """Stores the database, whose schema has to be up to date; see `open_store`."""
+        self._database = database
         self._writing = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def place(self) -> str:
+        """The file, or the address without its password."""
+        return self._database.place
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Lets a listener know of each transaction that left changes, once it is committed.
@@ -39,20 +38,32 @@ class Store(reading.ReadableStore):
         """
         self._listeners.append(listener)
 
+    def hold(self, on_loss: Callable[[str], None]) -> None:
+        """Makes this the only master of the database until it is closed.
+
+        An SQLite file needs nothing: the lock of its home directory sees to it.
+
+        Args:
+            on_loss: Is told, from any thread, why it is not any more: then nothing can be written.
+
+        Raises:
+            StoreError: If another one is.
+        """
+        self._database.hold(on_loss)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[session.Session]:
         """Gives a session whose writes are kept if the block ends without an exception.
 
         Raises:
             StoreError: If the database can't be written: another program holds it for too long,
-                the disk is full, the file is damaged. Nothing is kept then.
+                the disk is full, the file is damaged, the server is away. Nothing is kept then.
+            DataError: If it can be, but not with what was given to it.
         """
-        with self._writing, self._explained(), self._engine.connect() as connection:
-            options = connection.execution_options(quintain_writes=True)
-            with options.begin():
-                writing = session.Session(connection)
-                yield writing
-                has_changed = writing.write_changes()
+        with self._writing, self._database.writing() as runner:
+            writing = session.Session(runner)
+            yield writing
+            has_changed = writing.write_changes()
         if has_changed:
             for listener in self._listeners:
                 listener()
@@ -65,28 +76,17 @@ class Store(reading.ReadableStore):
         Raises:
             StoreError: If the database can't be read.
         """
-        with self._explained(), self._engine.connect() as connection, connection.begin():
-            yield session.Session(connection)
+        with self._database.reading() as runner:
+            yield session.Session(runner)
 
     def describe_wait(self) -> str:
-        """Returns which program a transaction waits for now, or an empty text if none waits."""
-        return "" if self._waits is None else self._waits.describe()
+        """Returns what transactions wait for now, or an empty text if none waits."""
+        return self._database.describe_wait()
 
     @override
     def close(self) -> None:
         """Closes all connections."""
-        self._engine.dispose()
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except exc.DBAPIError as error:
-            raise _explain(error.orig, self._engine.url) from error
-        except sqlite3.Error as error:
-            raise _explain(error, self._engine.url) from error
-        except OverflowError as error:
-            raise errors.ConfigError("got a number of more than 64 bits; there is none.") from error
+        self._database.close()
 
 
 def open_store(
@@ -95,76 +95,32 @@ def open_store(
     """Opens a database, making it and bringing its schema up to date where needed.
 
     Args:
-        url_or_path: The path of an SQLite file, whatever characters it has; or, as a text with
-            `://`, an SQLAlchemy URL. Missing directories are made.
+        url_or_path: The path of an SQLite file, whatever characters it has, whose missing
+            directories are made; or, as a text with `://`, the address of a PostgreSQL database
+            that is there, as `records.database_url` has it, or `sqlite:///PATH`.
         busy_secs: How long to wait for another program that writes.
 
     Raises:
         StoreError: If the database can't be opened, or a newer version of this package made it.
+        ConfigError: If there is no such kind of database, or what it needs is not installed.
     """
-    url = _to_url(url_or_path)
-    waits = None
-    if url.get_backend_name() == "sqlite":
-        if url.database:
-            pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        engine, waits = sqlite_engine.create(url, busy_secs)
-    else:
-        engine = sa.create_engine(url)
+    database = _connect(url_or_path, busy_secs)
     try:
-        _migrate(engine)
-    except exc.DBAPIError as error:
-        engine.dispose()
-        raise _explain(error.orig, url) from error
-    except errors.StoreError:
-        engine.dispose()
+        database.migrate()
+    except BaseException:
+        database.close()
         raise
-    return Store(engine, waits)
+    return Store(database)
 
 
-def _to_url(url_or_path: str | pathlib.Path) -> sa.URL:
-    if isinstance(url_or_path, str) and "://" in url_or_path:
-        return sa.make_url(url_or_path)
-    # Not by a text: `?`, `#` and `%41` in a path would mean something else there.
-    return sa.URL.create("sqlite", database=str(pathlib.Path(url_or_path).absolute()))
+def _connect(url_or_path: str | pathlib.Path, busy_secs: float) -> backend.Backend:
+    if not isinstance(url_or_path, str) or not database_url.is_url(url_or_path):
+        # Not by a text: `?`, `#` and `%41` in a path would mean something else there.
+        path = str(pathlib.Path(url_or_path).absolute())
+        return sqlite_engine.SqliteBackend(sa.URL.create("sqlite", database=path), busy_secs)
+    if url_or_path.startswith("sqlite:"):
+        return sqlite_engine.SqliteBackend(sa.make_url(url_or_path), busy_secs)
+    parsed = database_url.parse(url_or_path)
+    from quintain.store import postgres_backend  # noqa: PLC0415 - most databases are files
 
-
-def _read_revision(engine: sa.Engine) -> str | None:
-    """Returns the revision of the database's schema, or None if it has none yet."""
-    table = sa.table("alembic_version", sa.column("version_num"))
-    with engine.connect() as connection, connection.begin():
-        if not sa.inspect(connection).has_table(table.name):
-            return None
-        found = connection.scalar(sa.select(table.c.version_num))
-    return None if found is None else str(found)
-
-
-def _migrate(engine: sa.Engine) -> None:
-    current = _read_revision(engine)
-    if current == columns.REVISION:
-        return
-    # They take as long as everything else that shows an experiment, and are hardly ever needed.
-    import alembic.command  # noqa: PLC0415
-    import alembic.config  # noqa: PLC0415
-    import alembic.script  # noqa: PLC0415
-
-    config = alembic.config.Config()
-    # `%` has a meaning in such a file.
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    script = alembic.script.ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    if current is not None and current not in known:
-        raise errors.StoreError(
-            f"{engine.url.render_as_string()}: a newer version of this package made this database "
-            f"(its schema is {current}, the newest known one {script.get_current_head()}). "
-            "Upgrade the package, or use another home directory."
-        )
-    with engine.connect() as connection:
-        writing = connection.execution_options(quintain_writes=True)
-        with writing.begin():
-            config.attributes["connection"] = writing
-            alembic.command.upgrade(config, "head")
-
-
-def _explain(error: BaseException | None, url: sa.URL) -> errors.StoreError:
-    place = url.database if url.get_backend_name() == "sqlite" else url.render_as_string()
-    return failures.explain(str(error), str(place))
+    return postgres_backend.PostgresBackend(parsed, busy_secs)

@@ -115,6 +115,6 @@ class ChangeSuite(store_case.StoreCase):
             assert session.get_change_bounds() == (10, 24)
             assert [each.id for each in session.list_changes(0)] == list(range(11, 25))
         with store.transaction() as session:
-            session._connection.exec_driver_sql("DELETE FROM changes")
+            session._run("DELETE FROM changes")
         with store.reading() as session:
             assert session.get_change_bounds() == (24, 24)

@@ -111,7 +111,7 @@ class CurveSuite(store_case.StoreCase):
             owner = session.get_trial(trial_id).experiment_id
             session.add_metrics(store_case.new_rows(trial_id, [1, 2, 3]))
             (whole,) = session.list_curves(owner)
-            session._connection.exec_driver_sql("UPDATE curves SET points = x'00ff'")
+            session._run("UPDATE curves SET points = :cut", cut=b"\x00\xff")
         with store.reading() as session:
             assert session.list_curves(owner) == [whole]
         assert f"validation/loss of trial {trial_id} are damaged" in caplog.text

@@ -10,12 +10,7 @@ from typing import Any, ClassVar, Final
 
 from quintain.trials import trial_context
 
-
-class InvalidHP(Exception):  # noqa: N818 - the name that users' code raises
-    """Raised by a trial whose hyperparameters make no sense together.
-
-    The trial ends without being restarted, and the search method replaces it where it can.
-    """
+InvalidHP = trial_context.InvalidHP
 
 
 class Trial(abc.ABC):  # noqa: B024 - its subclasses say what is abstract
@@ -79,6 +74,9 @@ class TrialController(abc.ABC):
     It is made once for each process. Its state is what `save` writes and `restore` reads: weights,
     optimizer, counters, data position and the random state of the model. Random states of Python
     and NumPy are the loop's.
+
+    Where several processes train a trial, each has a controller, and each method is called on all
+    of them at the same point.
     """
 
     def __init__(self, trial: Any, context: trial_context.TrialContext) -> None:
@@ -90,6 +88,14 @@ class TrialController(abc.ABC):
         """
         self.trial = trial
         self.context = context
+
+    @property
+    def part_files(self) -> tuple[str, ...]:
+        """Patterns of the files of a checkpoint that each of several processes has of its own.
+
+        All others are those of the first process.
+        """
+        return ()
 
     @property
     def metric_aliases(self) -> Mapping[str, str]:

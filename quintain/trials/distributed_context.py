@@ -1,28 +1,58 @@
 """Which part of a trial a process is, as PEDL's trials ask for it."""
 
-from typing import Any, ClassVar
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quintain import errors
 
 
 class DistributedContext:
-    """Which part of a trial this process is. A trial has one process."""
+    """Which part of a trial this process is, and what the processes of a trial tell each other.
 
-    rank: ClassVar[int] = 0
-    """Number of this process, from 0."""
+    What gathers and broadcasts is a collective: all processes have to call it at the same point,
+    and each waits for the others.
 
-    size: ClassVar[int] = 1
-    """Processes of the trial."""
+    Attributes:
+        rank: Number of this process, from 0.
+        size: Processes of the trial.
+        local_rank: Number of this process on its machine, from 0.
+        local_size: Processes of the trial on this machine.
+        cross_rank: Number of this machine, from 0.
+        cross_size: Machines.
 
-    local_rank: ClassVar[int] = 0
-    """Number of this process on its machine, from 0."""
+    Example:
+        >>> context = DistributedContext(2, ["a", "a", "b", "b"])
+        >>> context.rank, context.local_rank, context.cross_rank, context.cross_size
+        (2, 0, 1, 2)
+        >>> DistributedContext().allgather("alone")
+        ['alone']
+    """
 
-    local_size: ClassVar[int] = 1
-    """Processes of the trial on this machine."""
+    def __init__(self, rank: int = 0, nodes: Sequence[str] = ("",)) -> None:
+        """Stores the place of this process.
 
-    cross_rank: ClassVar[int] = 0
-    """Number of this machine, from 0."""
+        Args:
+            rank: Number of this process.
+            nodes: The machine of each process.
+        """
+        machines = list(dict.fromkeys(nodes))
+        self.rank = rank
+        self.size = len(nodes)
+        self.local_rank = list(nodes[:rank]).count(nodes[rank])
+        self.local_size = list(nodes).count(nodes[rank])
+        self.cross_rank = machines.index(nodes[rank])
+        self.cross_size = len(machines)
+        self._nodes = nodes
+        self._exchange: Callable[[bytes], list[bytes]] | None = None
 
-    cross_size: ClassVar[int] = 1
-    """Machines."""
+    def connect(self, exchange: Callable[[bytes], list[bytes]]) -> None:
+        """Stores what lets the processes talk to each other.
+
+        Args:
+            exchange: Takes the bytes of this process and returns those of all.
+        """
+        self._exchange = exchange
 
     def get_rank(self) -> int:
         """Returns the number of this process, from 0."""
@@ -40,26 +70,41 @@ class DistributedContext:
         """Returns the number of machines."""
         return self.cross_size
 
-    def gather(self, stuff: Any) -> list[Any]:
-        """Returns what all processes gave, to the first one."""
-        return [stuff]
-
-    def gather_local(self, stuff: Any) -> list[Any]:
-        """Returns what the processes of this machine gave, to the first of them."""
-        return [stuff]
-
     def allgather(self, stuff: Any) -> list[Any]:
-        """Returns what all processes gave."""
-        return [stuff]
+        """Returns what all processes gave, by rank. It has to be what `pickle` can keep.
+
+        Raises:
+            StateError: If the processes of the trial are not connected yet.
+        """
+        if self.size == 1:
+            return [stuff]
+        if self._exchange is None:
+            raise errors.StateError(
+                "The processes of this trial can't talk to each other before its model is built; "
+                "gather and broadcast later."
+            )
+        return [pickle.loads(part) for part in self._exchange(pickle.dumps(stuff))]
+
+    def gather(self, stuff: Any) -> list[Any] | None:
+        """Returns what all processes gave to the first one, and None to the others."""
+        found = self.allgather(stuff)
+        return found if self.rank == 0 else None
+
+    def broadcast(self, stuff: Any = None) -> Any:
+        """Returns what the first process gave."""
+        return self.allgather(stuff if self.rank == 0 else None)[0]
 
     def allgather_local(self, stuff: Any) -> list[Any]:
         """Returns what the processes of this machine gave."""
-        return [stuff]
+        found = self.allgather(stuff)
+        own = self._nodes[self.rank]
+        return [each for each, node in zip(found, self._nodes, strict=True) if node == own]
 
-    def broadcast(self, stuff: Any) -> Any:
-        """Returns what the first process gave."""
-        return stuff
+    def gather_local(self, stuff: Any) -> list[Any] | None:
+        """Returns what the processes of a machine gave to the first of them; None to the others."""
+        found = self.allgather_local(stuff)
+        return found if self.local_rank == 0 else None
 
     def broadcast_local(self, stuff: Any = None) -> Any:
         """Returns what the first process of this machine gave."""
-        return stuff
+        return self.allgather_local(stuff if self.local_rank == 0 else None)[0]

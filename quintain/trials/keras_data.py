@@ -23,10 +23,8 @@ logger = logging.getLogger(__name__)
 class TrainingData:
     """Batches without end, whose position can be kept."""
 
-    def __init__(
-        self, data: Any, find_batch_size: Callable[[], int], context: trial_context.TrialContext
-    ) -> None:
-        self.batches = as_batches(data, find_batch_size, context, "training")
+    def __init__(self, batches: Any) -> None:
+        self.batches = batches
         """One pass through the data."""
         self.position = 0
         """Batches read so far."""
@@ -50,7 +48,7 @@ class TrainingData:
         """Shapes and types of a batch."""
         if self.iterator is not None:
             return self.batches.element_spec
-        batch = _to_tensors(self.batches[0])
+        batch = to_tensors(self.batches[0])
         return tf.nest.map_structure(
             lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), batch
         )
@@ -61,7 +59,7 @@ class TrainingData:
             batch = next(self.iterator)
         else:
             number = self.position % self.length if self.length else 0
-            batch = _to_tensors(self.batches[number])
+            batch = to_tensors(self.batches[number])
             if number + 1 == self.length:
                 self.batches.on_epoch_end()
         self.position += 1
@@ -174,7 +172,7 @@ def _read_generator(batches: Iterator[Any], use: str, most: int | None) -> Any:
             )
         return _Sequence(kept)
     try:
-        first = _to_tensors(next(batches))
+        first = to_tensors(next(batches))
     except StopIteration:
         raise errors.TrialError("The generator of training data gave nothing.") from None
     spec = tf.nest.map_structure(
@@ -182,7 +180,7 @@ def _read_generator(batches: Iterator[Any], use: str, most: int | None) -> Any:
         first,
     )
     dataset = tf.data.Dataset.from_generator(
-        lambda: itertools.chain([first], map(_to_tensors, batches)), output_signature=spec
+        lambda: itertools.chain([first], map(to_tensors, batches)), output_signature=spec
     )
     _require_batches(dataset, use)
     return dataset
@@ -206,7 +204,8 @@ class _Sequence(keras.utils.PyDataset):
             self._batches.on_epoch_end()
 
 
-def _to_tensors(batch: Any) -> Any:
+def to_tensors(batch: Any) -> Any:
+    """Returns a batch of arrays as tensors."""
     return tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(batch))
 
 
@@ -216,7 +215,7 @@ def iterate(data: Any) -> Iterator[Any]:
         yield from iterators.create(data)
         return
     for number in range(len(data)):
-        yield _to_tensors(data[number])
+        yield to_tensors(data[number])
     data.on_epoch_end()
 
 

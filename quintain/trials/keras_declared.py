@@ -117,8 +117,20 @@ def compile_model(trial: Any, model: keras.Model, call: Callable[[Any], Any]) ->
     )
 
 
-def reduce_batches(measures: Iterable[Measure], model: keras.Model, data: Any) -> dict[str, Any]:
-    """Returns the metrics that are functions of the values of all batches of the data."""
+def reduce_batches(
+    measures: Iterable[Measure],
+    model: keras.Model,
+    data: Any,
+    collect: Callable[[list[Any]], list[Any]],
+) -> dict[str, Any]:
+    """Returns the metrics that are functions of the values of all batches of the data.
+
+    Args:
+        measures: The metrics.
+        model: The model.
+        data: One pass through the data of this process.
+        collect: Returns the values of all batches, from those of this process.
+    """
     measures = list(measures)
     values: dict[str, list[Any]] = {each.name: [] for each in measures}
     for batch in keras_data.iterate(data) if measures else ():
@@ -129,7 +141,7 @@ def reduce_batches(measures: Iterable[Measure], model: keras.Model, data: Any) -
                 _choose(y, each.output, model), _choose(predicted, each.output, model)
             )
             values[each.name].append(np.asarray(found))
-    return {each.name: each.reduce(values[each.name]) for each in measures if each.reduce}
+    return {each.name: each.reduce(collect(values[each.name])) for each in measures if each.reduce}
 
 
 def _choose(values: Any, output: str | None, model: keras.Model) -> Any:

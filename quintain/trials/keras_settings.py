@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from quintain import errors
 from quintain.trials import trial_context
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,19 @@ def limit_threads(config: Any) -> None:
             )
 
 
-def resolve_jit(jit_compile: bool | None, model: keras.Model) -> bool:
-    """Returns whether XLA compiles the steps of a model."""
+def resolve_jit(jit_compile: bool | None, model: keras.Model, num_processes: int = 1) -> bool:
+    """Returns whether XLA compiles the steps of a model.
+
+    Raises:
+        TrialError: If it is to, but can't.
+    """
+    if num_processes > 1:
+        if jit_compile:
+            raise errors.TrialError(
+                "jit_compile: got True, but XLA can't sum gradients over several processes; leave "
+                "it out, or set resources.processes_per_trial to 1."
+            )
+        return False
     if jit_compile is not None:
         return jit_compile
     return bool(model.jit_compile and tf.config.list_physical_devices("GPU"))

@@ -10,27 +10,30 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.orbit import iterators
-from quintain.trials import keras_data, repeatable_random
+from quintain.trials import keras_data, keras_replicas, repeatable_random
 
 
 class Steps:
     """The model's own training and test steps, compiled once."""
 
-    def __init__(self, model: keras.Model, jit_compile: bool) -> None:
+    def __init__(
+        self, model: keras.Model, jit_compile: bool, replicas: keras_replicas.Replicas
+    ) -> None:
         self._model = model
+        self._replicas = replicas
         self._is_eager = model.run_eagerly
         self.metric_names: list[str] | None = None
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="random_step")
         """Counts training steps; random operations without a seed of their own depend on it."""
         self._train: Any = self._train_step
-        self._test: Any = model.test_step
+        self._test: Any = self._test_step
         if not self._is_eager:
             # Without AutoGraph, as in Keras: converting the code takes longer than tracing it.
             function = functools.partial(
                 tf.function, autograph=False, reduce_retracing=True, jit_compile=jit_compile or None
             )
             self._train = function(self._train_step)
-            self._test = function(model.test_step)
+            self._test = function(self._test_step)
         self._loop: Any = None
         self._evaluate: Any = None
 
@@ -39,6 +42,7 @@ class Steps:
         if self.metric_names is not None:
             return
         self._create_variables(spec)
+        self._replicas.follow(self._model)
         # Eager models are built by tracing a step, too; that one never runs.
         traced = self._train
         if self._is_eager:
@@ -88,7 +92,10 @@ class Steps:
         return logs, int(num_inputs)
 
     def evaluate(self, data: Any) -> tuple[dict[str, Any], int]:
-        """Goes through the data once and returns metrics and the number of examples."""
+        """Goes through the data once and returns metrics and the number of examples.
+
+        Metrics and number are those of all processes.
+        """
         self._model.reset_metrics()
         if isinstance(data, tf.data.Dataset) and not self._is_eager:
             if self._evaluate is None:
@@ -99,21 +106,30 @@ class Steps:
             for batch in keras_data.iterate(data):
                 self._test(batch)
                 num_inputs += keras_data.count_inputs(batch)
+        # Of several processes, this adds up what their metrics hold.
         logs = {
             name: np.asarray(value).tolist()
             for name, value in self._model.get_metrics_result().items()
         }
         self._model.reset_metrics()
-        return logs, num_inputs
+        return logs, self._replicas.add(num_inputs)
 
     def _train_step(self, batch: Any) -> dict[str, Any]:
-        with repeatable_random.stepwise(self.step.read_value()):
-            logs = self._model.train_step(batch)
+        logs: dict[str, Any] = self._replicas.run(self._train_replica, batch)
         self.step.assign_add(1)
+        return logs
+
+    def _train_replica(self, batch: Any) -> dict[str, Any]:
+        seed = self.step.read_value() + self._replicas.rank * keras_replicas.SEED_DISTANCE
+        with repeatable_random.stepwise(seed):
+            logs = self._model.train_step(batch)
         # The metrics of this batch alone are wanted; all exist only after the first step.
         logs = {name: tf.identity(value) for name, value in logs.items()}
         self._model.reset_metrics()
         return logs
+
+    def _test_step(self, batch: Any) -> Any:
+        return self._replicas.run(self._model.test_step, batch)
 
     def _train_loop(
         self, outputs: Mapping[str, tf.TensorSpec], iterator: Any, num_batches: tf.Tensor

@@ -6,12 +6,13 @@ import functools
 import json
 import logging
 import pathlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 import keras
 import tensorflow as tf
 from keras.src.random import seed_generator
+from typing_extensions import override
 
 from quintain import errors
 from quintain.core.input import data_faults
@@ -20,10 +21,13 @@ from quintain.trials import (
     callback_state,
     keras_data,
     keras_declared,
+    keras_loaders,
     keras_progress,
+    keras_replicas,
     keras_settings,
     keras_steps,
     keras_variables,
+    rank_parts,
     trial_context,
     workload_metrics,
 )
@@ -31,6 +35,7 @@ from quintain.trials import (
 _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
 _MODEL_FILE: Final = "model.keras"
+_CALLBACKS_FILE: Final = "callbacks.npz"
 
 logger = logging.getLogger(__name__)
 
@@ -155,11 +160,12 @@ class KerasTrialController(base_trial.TrialController):
         keras_settings.limit_threads(call(trial.session_config))
         # Made now: in a graph it would be a part of it.
         seed_generator.global_seed_generator()
-        training, validation = self._build_data(call)
-        self._train_data = keras_data.TrainingData(training, self._find_batch_size, context)
-        self._validation_data = keras_data.as_batches(
-            validation, self._find_batch_size, context, "validation"
-        )
+        own = type(trial).build_training_data_loader
+        is_own = own is not KerasTrial.build_training_data_loader
+        self._loaders = keras_loaders.Loaders(trial, context, call, is_own=is_own)
+        self._train_data = self._loaders.training
+        self._validation_data = self._loaders.validation
+        self._replicas = keras_replicas.Replicas(context)
         self._model = call(trial.build_model)
         self._names: keras_declared.Names | None = None
         is_described = type(trial).optimizer is not KerasTrial.optimizer
@@ -172,7 +178,9 @@ class KerasTrialController(base_trial.TrialController):
             )
         keras_settings.accumulate_gradients(self._model.optimizer, context)
         self._steps = keras_steps.Steps(
-            self._model, keras_settings.resolve_jit(trial.jit_compile, self._model)
+            self._model,
+            keras_settings.resolve_jit(trial.jit_compile, self._model, self._replicas.size),
+            self._replicas,
         )
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
@@ -181,6 +189,13 @@ class KerasTrialController(base_trial.TrialController):
         self._epoch_length = self._find_epoch_length()
         self._progress = keras_progress.Progress()
         self._has_begun = False
+
+    @property
+    @override
+    def part_files(self) -> tuple[str, ...]:
+        """Callbacks and random state are of each process; the data, if it has its own share."""
+        data = ("data.*",) if self._loaders.has_own_position else ()
+        return (_STATE_FILE, _CALLBACKS_FILE, keras_replicas.SEEDS_FILE, *data)
 
     @property
     def metric_aliases(self) -> Mapping[str, str]:
@@ -220,16 +235,18 @@ class KerasTrialController(base_trial.TrialController):
                 left = min(left, self._epoch_length - self._progress.batch)
             logs, inputs = self._train_piece(left)
             num_inputs += inputs
+            logs = self._replicas.average(logs)
             results += logs
             self._progress.add(logs)
             self._progress.is_due = self._progress.batch == self._epoch_length
+        self._replicas.synchronize()
         if self._names is not None:
             results = [self._names.rename_training(logs) for logs in results]
         means = workload_metrics.average(results)
         self._tell("on_train_workload_end", start + num_batches, means)
         if self._model.stop_training:
             self.context.set_stop_requested()
-        return base_trial.TrainResult(num_inputs, results)
+        return base_trial.TrainResult(self._replicas.add(num_inputs), results)
 
     def validate(self) -> base_trial.ValidationResult:
         """Goes through the validation data once."""
@@ -248,7 +265,10 @@ class KerasTrialController(base_trial.TrialController):
         if self._names is not None:
             metrics = self._names.rename_validation(logs)
             metrics |= keras_declared.reduce_batches(
-                self._names.reduced, self._model, self._validation_data
+                self._names.reduced,
+                self._model,
+                self._validation_data,
+                self._replicas.interleave,
             )
         if self._model.stop_training:
             self.context.set_stop_requested()
@@ -263,11 +283,12 @@ class KerasTrialController(base_trial.TrialController):
             "progress": self._progress.to_plain(),
             "data": self._train_data.position,
             "stop_training": bool(self._model.stop_training),
-            "callbacks": callback_state.save(self._callbacks.callbacks, folder / "callbacks.npz"),
+            "callbacks": callback_state.save(self._callbacks.callbacks, folder / _CALLBACKS_FILE),
         }
         values = self._list_values()
         tf.train.Checkpoint(**values).write(str(folder / "variables"))
         self._train_data.save(folder)
+        self._replicas.save_seeds(folder, values["random"])
         (folder / _STATE_FILE).write_text(json.dumps(state))
         try:
             self._model.save(folder / _MODEL_FILE)
@@ -286,13 +307,17 @@ class KerasTrialController(base_trial.TrialController):
             del values["random"]
         keras_variables.read(str(folder / "variables"), values)
         if is_warm_start:
+            self._replicas.spread_seeds()
             return
-        state = json.loads((folder / _STATE_FILE).read_text())
+        part = rank_parts.find(folder, self.context.distributed)
+        self._replicas.restore_seeds(folder, self._list_values()["random"])
+        state = json.loads((part / _STATE_FILE).read_text())
         self._progress = keras_progress.Progress.from_plain(state["progress"])
-        self._train_data.restore(folder, state["data"])
+        has_own = self._loaders.has_own_position
+        self._train_data.restore(part if has_own else folder, state["data"])
         self._begin()
         callback_state.restore(
-            self._callbacks.callbacks, state["callbacks"], folder / "callbacks.npz"
+            self._callbacks.callbacks, state["callbacks"], part / _CALLBACKS_FILE
         )
         self._model.stop_training = state["stop_training"]
 
@@ -314,29 +339,6 @@ class KerasTrialController(base_trial.TrialController):
     def _build(self) -> None:
         """Creates all variables, those of optimizer and metrics included."""
         self._steps.build(self._train_data.element_spec)
-
-    def _build_data(self, call: Callable[[Any], Any]) -> tuple[Any, Any]:
-        """Returns training and validation data as the user's code makes them."""
-        make = self.context.functions.get("make_data_loaders") or getattr(
-            self.trial, "make_data_loaders", None
-        )
-        own = type(self.trial).build_training_data_loader
-        if make is None or own is not KerasTrial.build_training_data_loader:
-            return call(self.trial.build_training_data_loader), call(
-                self.trial.build_validation_data_loader
-            )
-        pair = make(self.context.get_experiment_config(), self.context.get_hparams())
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise errors.TrialError(
-                f"make_data_loaders() returned {pair!r}, expected a pair of data: training and "
-                "validation."
-            )
-        return pair[0], pair[1]
-
-    def _find_batch_size(self) -> int:
-        if type(self.trial).batch_size is not KerasTrial.batch_size:
-            return int(base_trial.call_with_hparams(self.trial.batch_size, self.context))
-        return self.context.get_global_batch_size()
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Calls a method of the callbacks that have it: `quintain.trials.keras.callbacks`."""
@@ -373,7 +375,8 @@ class KerasTrialController(base_trial.TrialController):
         records = config.get("records_per_epoch") or 0
         if records:
             return max(records // self.context.get_global_batch_size(), 1)
-        return self._train_data.length
+        length: int | None = self._replicas.agree(self._train_data.length)
+        return length
 
     def _list_values(self) -> dict[str, list[tf.Variable]]:
         """Returns all variables, of which the state of the model consists."""

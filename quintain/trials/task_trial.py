@@ -28,7 +28,7 @@ from quintain.core.saving import checkpoint_fit, checkpoints, run_files
 from quintain.records import source_names
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, trial_context, trial_loader
+from quintain.trials import base_trial, gang, trial_context, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -234,12 +234,16 @@ class TaskTrialController(base_trial.TrialController):
         spec = context.spec
         params = build_params(spec.experiment_config, spec.hparams, spec.model_dir)
         params = params.replace(runtime={"seed": spec.seed})
+        if spec.peers:
+            params = params.replace(runtime=_find_gang_runtime(params.runtime))
         params.lock()
         self._params = params
         self._is_initialized = False
         self._contexts = contextlib.ExitStack()
         runtime_environment.prepare(params.runtime)
         strategy = distribution.build_strategy(params.runtime)
+        if spec.peers:
+            gang.connect(context, strategy)
         self._contexts.enter_context(distribution.precision(params.runtime))
         keras.utils.set_random_seed(spec.seed)
         # What the task keeps there, such as a vocabulary, belongs to its model.
@@ -334,6 +338,28 @@ class TaskTrialController(base_trial.TrialController):
         return checkpoints.CheckpointManager(
             self._trainer.checkpoint, directory, step_counter=self._trainer.global_step
         )
+
+
+def _find_gang_runtime(runtime: cfg.RuntimeConfig) -> dict[str, Any]:
+    """Returns what several processes need in place of an experiment's own devices.
+
+    Raises:
+        ConfigError: If the experiment needs devices that they do not have.
+    """
+    if runtime.distribution in (cfg.Distribution.TPU, cfg.Distribution.PARAMETER_SERVER):
+        raise errors.ConfigError(
+            f"runtime.distribution_strategy: got {runtime.distribution_strategy!r}, expected "
+            "another one where several processes train a trial; or set "
+            "resources.processes_per_trial to 1."
+        )
+    gpus = tf.config.list_physical_devices("GPU")
+    is_wrong = runtime.all_reduce_alg not in (None, "auto", "ring", "nccl")
+    return {
+        "distribution_strategy": cfg.Distribution.MULTI_WORKER_MIRRORED.value,
+        "num_gpus": min(len(gpus), 1),
+        "num_virtual_cpus": 1,
+        **({"all_reduce_alg": None} if is_wrong else {}),
+    }
 
 
 def _to_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:

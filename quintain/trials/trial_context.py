@@ -1,5 +1,6 @@
 """What a trial knows of itself: its context, and the functions that tell of it anywhere."""
 
+import logging
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -10,11 +11,21 @@ from quintain.trials import distributed_context
 
 _BATCH_SIZE_NAMES: Final = ("global_batch_size", "batch_size")
 
+logger = logging.getLogger(__name__)
+
+
+class InvalidHP(Exception):  # noqa: N818 - the name that users' code raises
+    """Raised by a trial whose hyperparameters make no sense together.
+
+    The trial ends without being restarted, and the search method replaces it where it can.
+    """
+
+
 MetricOp = Any
 ValidOp = Any
 """Types that trials of PEDL name in annotations."""
 
-_TENSORBOARD: Final = "tensorboard"
+TENSORBOARD: Final = "tensorboard"
 
 
 class ExperimentalContext:
@@ -29,7 +40,7 @@ class ExperimentalContext:
 
     def allgather_metrics(self, metrics: Any) -> list[Any]:
         """Returns what all processes gave."""
-        return [metrics]
+        return self._context.distributed.allgather(metrics)
 
     def cache_train_dataset(
         self,
@@ -86,6 +97,8 @@ class TrialContext:
         validation_steps: Batches of a validation at most, as `configure_fit` says; None for all.
         optimizer_wrapper: What the optimizers of this kind of trial are wrapped by.
         has_wrapped_optimizer: Whether the trial's code asked for that.
+        has_wrapped_dataset: Whether it divided its data among the processes itself.
+        has_divided_batch_size: Whether it asked for the batch size of one process.
     """
 
     def __init__(
@@ -98,7 +111,8 @@ class TrialContext:
             functions: Functions of the user's module.
         """
         self.spec = spec
-        self.distributed = distributed_context.DistributedContext()
+        nodes = [each.node for each in spec.peers] or [""]
+        self.distributed = distributed_context.DistributedContext(spec.rank, nodes)
         self.experimental = ExperimentalContext(self)
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
@@ -107,6 +121,8 @@ class TrialContext:
         self.validation_steps: int | None = None
         self.optimizer_wrapper: Callable[[Any], Any] = lambda optimizer: optimizer
         self.has_wrapped_optimizer = False
+        self.has_wrapped_dataset = False
+        self.has_divided_batch_size = False
         self._is_stop_requested = False
 
     @classmethod
@@ -181,7 +197,7 @@ class TrialContext:
     def get_tensorboard_path(self) -> pathlib.Path:
         """Returns the directory whose event files `quintain tensorboard` shows."""
         kept = self.spec.tensorboard_dir
-        path = pathlib.Path(kept) if kept else pathlib.Path(self.spec.scratch_dir, _TENSORBOARD)
+        path = pathlib.Path(kept) if kept else pathlib.Path(self.spec.scratch_dir, TENSORBOARD)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -225,8 +241,26 @@ class TrialContext:
         )
 
     def get_per_slot_batch_size(self) -> int:
-        """Returns the batch size of this process: the global one, as a trial has one process."""
-        return self.get_global_batch_size()
+        """Returns the batch size of this process: its share of the global one, rounded down.
+
+        Data in batches of this size have to be this process' share: `wrap_dataset` takes it.
+
+        Raises:
+            InvalidHP: If there is less than one example for each process.
+        """
+        batch_size, size = self.get_global_batch_size(), self.distributed.size
+        if batch_size < size:
+            raise InvalidHP(
+                f"global_batch_size: got {batch_size}, expected at least {size}, one example for "
+                "each process of the trial."
+            )
+        if batch_size % size:
+            logger.warning(
+                "global_batch_size: %d is no multiple of the %d processes; %d examples are in a "
+                "batch.", batch_size, size, batch_size // size * size,
+            )  # fmt: skip
+        self.has_divided_batch_size = True
+        return batch_size // size
 
     def set_stop_requested(self, stop_requested: bool = True) -> None:
         """Asks that the trial ends, as completed, after the workload it is doing."""
@@ -237,9 +271,20 @@ class TrialContext:
         return self._is_stop_requested
 
     def wrap_dataset(self, dataset: Any, shard_dataset: bool = True) -> Any:
-        """Returns the dataset; a trial has one process, which reads all of it."""
-        del shard_dataset
-        return dataset
+        """Returns the share of a dataset that is this process' own.
+
+        Data that are not wrapped are read by each process of a trial, which takes its share of each
+        batch: with them, batches are those of a single process.
+
+        Args:
+            dataset: A `tf.data.Dataset` of examples, before they are made batches.
+            shard_dataset: Whether it is still to be divided; else it is the share already.
+        """
+        self.has_wrapped_dataset = True
+        distributed = self.distributed
+        if not shard_dataset or distributed.size == 1:
+            return dataset
+        return dataset.shard(distributed.size, distributed.rank)
 
     def wrap_optimizer(self, optimizer: Any) -> Any:
         """Returns the optimizer, or one that adds up gradients as `optimizations` says."""
@@ -359,9 +404,8 @@ def get_download_data_dir() -> str | None:
 
 
 def wrap_dataset(dataset: Any, shard_dataset: bool = True) -> Any:
-    """Returns the dataset; a trial has one process, which reads all of it."""
-    del shard_dataset
-    return dataset
+    """Returns what `TrialContext.wrap_dataset` returns; outside of trials the dataset."""
+    return _current[0].wrap_dataset(dataset, shard_dataset) if _current else dataset
 
 
 def wrap_optimizer(optimizer: Any) -> Any:

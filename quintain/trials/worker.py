@@ -6,9 +6,13 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | variable | content |
 |---|---|
 | `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
+| `QUINTAIN_FINGERPRINT` | certificate that it shows, if it is pinned |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
+| `QUINTAIN_FINGERPRINT` | SHA-256 of the master's certificate, if it is known by that |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
+| `QUINTAIN_RANK`, `QUINTAIN_SIZE` | number of this process among those of the trial, and how many |
+| `QUINTAIN_NODE`, `QUINTAIN_HOST` | its machine, and the address of that for others |
 
 Those of `trial_files` say where files are.
 """
@@ -18,16 +22,20 @@ import json
 import logging
 import os
 import pathlib
+import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import worker_client
+from quintain.client import file_calls, worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
-from quintain.trials import trial_files, workload_loop, workload_source
+from quintain.records import run as run_lib
+from quintain.storage import checkpoint_storage
+from quintain.trials import members, trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +47,7 @@ RETRIES: Final = connection_lib.Retries(
 """An hour is long enough to repair a machine's master, and short enough to leave no orphans."""
 
 _WAIT_SECS: Final = 20.0
+_MEETING_PAUSE_SECS: Final = 0.1
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
@@ -73,6 +82,8 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
         return _fail(error)
+    finally:
+        source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
 
 
@@ -92,6 +103,12 @@ class Settings:
     machine: trial_files.Machine
     """Where files are on this machine."""
 
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    size: int = 1
+    """Processes of the trial."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
         """Reads the variables.
@@ -105,22 +122,29 @@ class Settings:
                     f"{name}: missing; a launcher sets it. Workers are not "
                     "started by hand, see `quintain experiment create`."
                 )
-        text = environment["QUINTAIN_TRIAL_ID"]
-        if not text.isdecimal():
-            raise errors.ConfigError(f"QUINTAIN_TRIAL_ID: got {text!r}, expected a number.")
+        numbers = {"QUINTAIN_TRIAL_ID": 0, "QUINTAIN_RANK": 0, "QUINTAIN_SIZE": 1}
+        for name in numbers:
+            text = environment.get(name, "")
+            if text and not text.isdecimal():
+                raise errors.ConfigError(f"{name}: got {text!r}, expected a number.")
+            numbers[name] = int(text or numbers[name])
         return cls(
             address_lib.Address(
-                environment["QUINTAIN_MASTER"], environment.get("QUINTAIN_TOKEN", "")
+                environment["QUINTAIN_MASTER"],
+                environment.get("QUINTAIN_TOKEN", ""),
+                environment.get("QUINTAIN_FINGERPRINT", ""),
             ),
-            int(text),
+            numbers["QUINTAIN_TRIAL_ID"],
             environment["QUINTAIN_LAUNCH_ID"],
             trial_files.Machine.from_environment(environment),
+            numbers["QUINTAIN_RANK"],
+            numbers["QUINTAIN_SIZE"],
         )
 
     def find_identity(self) -> trial.ProcessIdentity:
         """Returns the identity of this process, the same that the launcher has."""
         pid = os.getpid()
-        found = process_identity.find(pid, self.launch_id)
+        found = process_identity.find(pid, run_lib.member_name(self.launch_id, self.rank))
         if found is None:
             raise errors.ClusterError(f"The system does not know process {pid}, which is this one.")
         return found
@@ -142,14 +166,19 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._files = trial_files.TrialFiles(settings.machine)
+        self._file_calls = file_calls.FileCalls(
+            connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+        )
+        self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
         self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
+        self._port: socket.socket | None = None
+        self._peers: tuple[trial.Peer, ...] = ()
 
     @property
     def is_lost(self) -> bool:
         """Whether the master was away for too long; nothing is sent any more."""
-        return self._is_lost
+        return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial, and keeps to its threads.
@@ -161,8 +190,14 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         order = self._call(self._start_run)
         _limit_threads(order.num_threads)
         self._spool_path.parent.mkdir(parents=True, exist_ok=True)
+        if self._settings.size > 1:
+            self._meet()
         self._send_spooled(self._spool_path)
-        return self._files.resolve(order)
+        return self._resolve(order)
+
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of the trial are kept, as its experiment says."""
+        return self._files.open_storage(spec, spec.experiment_config)
 
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns a directory of this machine with the checkpoint that the trial goes on from."""
@@ -177,7 +212,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             MasterUnreachableError: If the master is away for too long.
         """
         order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
-        return self._files.resolve(order)
+        return self._resolve(order)
 
     def next_workload(self) -> workload.Workload:
         """Returns what to do next; waits for it.
@@ -204,11 +239,37 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         finally:
             if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
+        self._files.note_result()
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
-        if not self._is_lost:
+        if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def close(self) -> None:
+        """Hands in the rest of what the trial wrote."""
+        self._files.close()
+
+    def _meet(self) -> None:
+        """Waits until all processes of the trial are there, and notes where."""
+        settings = self._settings
+        self._port = members.hold_port()
+        port = self._port.getsockname()[1]
+        own = members.find_own(settings.address.url, port, os.environ)
+        while (
+            found := self._call_again(lambda: self._calls.meet(settings.rank, settings.size, own))
+        ) is None:
+            time.sleep(_MEETING_PAUSE_SECS)
+        self._peers = tuple(found)
+
+    def _resolve(self, order: trial.TrialOrder) -> trial.TrialSpec:
+        """Returns an order with what this process knows itself."""
+        rank = self._settings.rank
+        spec = dataclasses.replace(self._files.resolve(order), rank=rank, peers=self._peers)
+        if not rank:
+            return spec
+        scratch = str(pathlib.Path(spec.scratch_dir, f"rank-{rank}"))
+        return dataclasses.replace(spec, scratch_dir=scratch, tensorboard_dir="")
 
     def _start_run(self) -> trial.TrialOrder:
         try:

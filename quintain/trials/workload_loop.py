@@ -1,5 +1,6 @@
 """The loop that every trial's process runs: train, validate, checkpoint, terminate."""
 
+import contextlib
 import dataclasses
 import gc
 import importlib
@@ -17,6 +18,7 @@ from quintain.trials import (
     base_trial,
     batch_profile,
     random_state,
+    rank_parts,
     trial_checkpoint,
     trial_context,
     trial_loader,
@@ -46,12 +48,13 @@ def run(source: workload_source.WorkloadSource) -> int:
     controller: base_trial.TrialController | None = None
     try:
         spec = _find_whole(source, spec)
-        controller = build_controller(spec)
-        try:
+        with contextlib.ExitStack() as stack:
+            controller = build_controller(spec, stack)
+            stack.callback(controller.close)
+            if spec.peers:
+                source = _join(source, spec, controller)
             with controller.naming_files():
                 _Loop(spec, controller, source).run()
-        finally:
-            controller.close()
     except errors.GoneError:
         raise
     except base_trial.InvalidHP as error:
@@ -74,6 +77,10 @@ def run(source: workload_source.WorkloadSource) -> int:
         source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
+        if spec.peers and _import_gang().is_lost(error):
+            _print(f"Another process of this trial can't be reached any more: {error}")
+            _import_gang().await_cause()
+            return exit_codes.ExitCode.LOST_MEMBER
         message = describe_error(error, pathlib.Path(spec.model_dir).resolve())
         _print(message)
         source.report_exit(_find_reason(error, controller), message)
@@ -117,20 +124,51 @@ def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -
     return spec
 
 
-def build_controller(spec: trial.TrialSpec) -> base_trial.TrialController:
+def _import_gang() -> Any:
+    """Returns the module for trials of several processes, which needs TensorFlow."""
+    return importlib.import_module("quintain.trials.gang")
+
+
+def _join(
+    source: workload_source.WorkloadSource,
+    spec: trial.TrialSpec,
+    controller: base_trial.TrialController,
+) -> workload_source.WorkloadSource:
+    """Returns what gives the processes of a trial their common work."""
+    joined = _import_gang().GangSource(source, controller.context.distributed)
+    joined.agree(spec)
+    return joined
+
+
+def build_controller(
+    spec: trial.TrialSpec, stack: contextlib.ExitStack
+) -> base_trial.TrialController:
     """Seeds the random numbers, loads the user's code and makes what drives it.
+
+    Args:
+        spec: The trial.
+        stack: Gets what has to be left at the end.
 
     Raises:
         TrialError: If there is no trial, or it can't be used.
     """
+    context = trial_context.TrialContext(spec)
+    is_registered = (spec.entrypoint or "").startswith(trial_loader.EXPERIMENT_PREFIX)
+    if spec.peers:
+        gang = _import_gang()
+        gang.configure(spec)
+        if not is_registered:  # Those build it themselves, as their settings say.
+            stack.enter_context(gang.strategy_scope(context))
     random_state.set_seed(spec.seed)
     # Code may ask for hyperparameters while it is imported.
-    trial_context.set_current_context(trial_context.TrialContext(spec))
+    trial_context.set_current_context(context)
     loaded = trial_loader.load_trial(
         spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
     )
-    context = trial_context.TrialContext(spec, loaded.functions)
-    trial_context.set_current_context(context)
+    if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
+        text = trial_loader.refuse_processes(loaded, len(spec.peers))
+        raise errors.TrialError(f"resources.processes_per_trial: {text}")
+    context.functions.update(loaded.functions)
     trial_context.download_data(context)
     # Modules stay: looking for garbage among them takes longer than tracing a small model.
     gc.freeze()
@@ -166,6 +204,7 @@ class _Loop:
             self._controller.context.initial_batch = self._total_batches
         elif self._searched:
             self._require_searched_metric()
+        context = self._controller.context
         while True:
             task = self._source.next_workload()
             start, start_secs = time.time(), time.monotonic()
@@ -173,7 +212,7 @@ class _Loop:
                 self._source.report(workload.WorkloadResult(task, start, start))
                 return
             result = workload.WorkloadResult(task, start, start, **self._do(task))
-            if self._controller.context.get_stop_requested():
+            if any(context.distributed.allgather(context.get_stop_requested())):
                 result = dataclasses.replace(
                     result, exited_reason=workload.ExitedReason.USER_CANCELED
                 )
@@ -199,8 +238,14 @@ class _Loop:
                 return self._train(task)
             case workload.WorkloadKind.VALIDATE:
                 return self._validate()
+            case _ if self._spec.rank:
+                rank_parts.send(self._controller, self._spec)
+                return {}
             case _:
-                stored = trial_checkpoint.save(self._controller, self._spec, self._total_batches)
+                storage = self._source.open_storage(self._spec)
+                stored = trial_checkpoint.save(
+                    self._controller, self._spec, self._total_batches, storage
+                )
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import ipaddress
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 import h11
@@ -30,12 +31,14 @@ if sys.platform != "win32":
 KNOWN: Final = "is_known_client"
 """Name in the state of a request (`scope["state"]`) that is set once its sender is trusted."""
 
+MOST_CONNECTIONS: Final = 2048
+"""Most connections in all, unless it is said how many."""
+
 _MAX_HEAD_BYTES: Final = 32 * 1024
 _BACKLOG: Final = 128
 """Connections that are taken at once, before any of them is counted."""
 
 _MOST_FILES: Final = 65536
-_MOST_CONNECTIONS: Final = 2048
 _SWEEP_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
 
@@ -70,14 +73,17 @@ class Limits:
     """Seconds that a connection is kept after a request of somebody who is."""
 
 
-def find_limits(*, network_share: float, client_share: float) -> Limits:
+def find_limits(
+    *, network_share: float, client_share: float, most_connections: int = MOST_CONNECTIONS
+) -> Limits:
     """Returns limits that leave files to open for everything else, and raises the soft limit.
 
     Args:
         network_share: Part of all connections that may come over the network.
         client_share: Part of these that one address may have.
+        most_connections: Most connections in all, if the process may open twice as many files.
     """
-    num_files = 2 * _MOST_CONNECTIONS
+    num_files = 2 * most_connections
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
@@ -85,7 +91,7 @@ def find_limits(*, network_share: float, client_share: float) -> Limits:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             soft = most
         num_files = _MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    total = min(_MOST_CONNECTIONS, max(num_files // 2, 8))
+    total = min(most_connections, max(num_files // 2, 8))
     over_network = max(int(total * network_share), 4)
     return Limits(total, over_network, max(int(over_network * client_share), 2))
 
@@ -173,8 +179,10 @@ class HttpProtocol(h11_impl.H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        limits, is_known = self.ledger.limits, self.scope["state"].get(KNOWN, False)
-        self.timeout_keep_alive = cast(int, limits.known_secs if is_known else limits.stranger_secs)
+        limits = self.ledger.limits
+        self.timeout_keep_alive = cast(
+            int, limits.known_secs if self.is_known else limits.stranger_secs
+        )
         super().on_response_complete()
 
     @property
@@ -182,6 +190,11 @@ class HttpProtocol(h11_impl.H11Protocol):
         """Whether nobody waits for an answer here."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         return not is_asked or self.conn.their_state is h11.SEND_BODY
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its last request was of somebody who is trusted."""
+        return self.scope is not None and bool(self.scope["state"].get(KNOWN, False))
 
     def give_up_if_slow(self, now_secs: float) -> None:
         """Ends the connection if its client takes too long."""
@@ -217,6 +230,10 @@ class Counted(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nobody waits for an answer here."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its last request was of somebody who is trusted."""
 
     def give_up_if_slow(self, now_secs: float) -> None:
         """Ends the connection if its client takes too long."""
@@ -262,13 +279,16 @@ class _Ledger:
             if not self._counts[client]:
                 del self._counts[client]
 
-    def _evict(self, matches: Any) -> bool:
-        """Ends the oldest idle connection of some clients; returns False if there is none."""
-        for connection, client in self._clients.items():
-            if matches(client) and connection.is_idle:
-                self.leave(connection)
-                connection.transport.abort()
-                return True
+    def _evict(self, matches: Callable[[str], bool]) -> bool:
+        """Ends the oldest idle connection of some clients; returns False if there is none.
+
+        Strangers go first: who was trusted may be about to ask again.
+        """
+        idle = [one for one, client in self._clients.items() if matches(client) and one.is_idle]
+        for connection in sorted(idle, key=lambda one: one.is_known):
+            self.leave(connection)
+            connection.transport.abort()
+            return True
         return False
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:

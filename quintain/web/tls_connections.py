@@ -84,6 +84,7 @@ class _Gate(asyncio.Protocol):
     """A connection until both sides have agreed on a key."""
 
     is_idle = True
+    is_known = False
 
     def __init__(
         self, build_protocol: Callable[[], connections.HttpProtocol], context: ssl.SSLContext

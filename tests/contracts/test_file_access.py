@@ -35,7 +35,10 @@ LOCAL_ON_PURPOSE = {
 }
 """Modules that open or name files themselves, with the reason."""
 
-OTHER_HALF = ("cli", "client", "records", "scheduler", "search", "server", "store", "testing")
+OTHER_HALF = (
+    *("cli", "client", "cluster", "records", "scheduler", "search", "server", "storage", "store"),
+    "testing",
+)
 OTHER_HALF += ("trials", "web", "process_end.py")
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
 TRAINING_COMMANDS += ("instance_lines", "local_training")

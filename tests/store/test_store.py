@@ -48,6 +48,7 @@ def make_older(path):
             "DROP TABLE spans; DROP TABLE curves; DROP TABLE changes;"
             "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics; DROP TABLE nodes;"
             "ALTER TABLE runs DROP COLUMN node; ALTER TABLE runs DROP COLUMN others;"
+            "DROP TABLE last_ids; DROP TABLE holder;"
             "UPDATE alembic_version SET version_num = '0002'"
         )
 
@@ -196,7 +197,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
 
     def fill(limit):
         with store.transaction() as session:
-            session._connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}")
+            session._run(f"PRAGMA max_page_count = {limit}")
             session.add_event(first.id, {"kind": "kept?"})
             session.add_experiment(store_case.new_experiment(original_config="x" * 10**6))
 

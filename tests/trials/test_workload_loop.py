@@ -54,7 +54,7 @@ class FakeController(base_trial.TrialController):
 def run(tmp_path, monkeypatch):
     built = []
 
-    def build(spec):
+    def build(spec, stack):
         controller = FakeController(trial_context.TrialContext(spec))
         built.append(controller)
         return controller

@@ -125,9 +125,7 @@ def run(
                 raise
     with master_client.MasterClient.connect(home, found.address) as client:
         if num_slots is not None or threads_per_slot is not None:
-            click.echo(
-                f"--slots: left aside; the master runs already (process {found.pid}).", err=True
-            )
+            click.echo(f"--slots: left aside; the master runs already ({found.name}).", err=True)
         foreground = _Foreground(
             client,
             is_embedded=False,

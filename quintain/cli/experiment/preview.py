@@ -238,7 +238,8 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
     from quintain.cli import connect
     from quintain.client import home as home_lib
 
-    if not home_lib.find_home().database.exists():
+    home = home_lib.find_home()
+    if home_lib.find_master(home) is None and not home.database.exists():
         return None
     with connect.open_calls() as calls:
         for experiment in reversed(calls.list_experiments(include_archived=True)):

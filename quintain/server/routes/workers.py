@@ -63,7 +63,7 @@ class Arrival:
     size: int
     """How many there are."""
 
-    member: trial.Member
+    member: trial.Peer
     """Where the others reach it."""
 
 

@@ -1,11 +1,13 @@
 """Notes what changes, keeps the curves of metrics in few points, and when processes ran."""
 
+import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
-from quintain.store import session
+from quintain.store import session, statements
 
 revision: str = "0003"
 down_revision: str | Sequence[str] | None = "0002"
@@ -54,7 +56,7 @@ def upgrade() -> None:
         "SELECT launch_id, trial_id, experiment_id, slots, start_time FROM runs"
     )
     connection = op.get_bind()
-    writing = session.Session(connection)
+    writing = session.Session(_find_runner(connection))
     # One trial at a time, so that memory holds the metrics of one.
     for (trial_id,) in connection.execute(sa.text("SELECT id FROM trials")).all():
         writing.rebuild_curves(trial_id)
@@ -64,6 +66,15 @@ def downgrade() -> None:
     """Drops the tables."""
     for name in ("spans", "curves", "changes"):
         op.drop_table(name)
+
+
+def _find_runner(connection: sa.Connection) -> statements.Runner:
+    raw: Any = connection.connection.dbapi_connection
+    if isinstance(raw, sqlite3.Connection):
+        return statements.for_sqlite(raw)
+    from quintain.store import postgres_statements  # noqa: PLC0415 - SQLite does without
+
+    return postgres_statements.build_runner(raw)
 
 
 def _owner(table: str, owner: str, *, primary_key: bool = False) -> sa.Column[int]:

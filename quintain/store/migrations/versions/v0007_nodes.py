@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "0007"
-down_revision: str | Sequence[str] | None = "0005"
+down_revision: str | Sequence[str] | None = "0006"
 branch_labels = None
 depends_on = None
 
@@ -15,7 +15,7 @@ def upgrade() -> None:
     """Makes the table; so far there was only the machine of the master."""
     op.create_table(
         "nodes",
-        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
         sa.Column("slots", sa.Text, nullable=False),
         sa.Column("labels", sa.Text, nullable=False),
         sa.Column("is_drained", sa.Boolean, nullable=False),

@@ -1,0 +1,138 @@
+"""Machines that only pretend: agents without processes, as the master sees them."""
+
+import asyncio
+import random
+import time
+from typing import Any
+
+from scale_cluster import http_pool, processes
+
+from quintain.cluster import agent_protocol
+from quintain.records import slot
+
+
+class Cluster:
+    """Machines whose agents and processes are tasks of this event loop.
+
+    Attributes:
+        num_running: Processes that are there.
+        num_ended: Processes that have ended.
+        pauses: Seconds between the exit of a process and the start of the next one on its slot.
+    """
+
+    def __init__(self, url: str, token: str, *, secs: float, draw: random.Random) -> None:
+        """Stores where the master is, and for how many seconds a training is to take."""
+        self.url = url
+        self.secs = secs
+        self.draw = draw
+        self.num_running = 0
+        self.num_ended = 0
+        self.pauses: list[float] = []
+        self._token = token
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def join(self, num_nodes: int, num_slots: int) -> None:
+        """Registers machines, a hundred at a time."""
+        joining = asyncio.Semaphore(100)
+
+        async def register(number: int) -> None:
+            agent = Agent(self, number, num_slots, self._token)
+            async with joining:
+                await agent.register()
+            self._tasks += [asyncio.create_task(agent.take_orders())]
+            self._tasks += [asyncio.create_task(agent.report())]
+
+        await asyncio.gather(*(register(number) for number in range(num_nodes)))
+
+    async def leave(self) -> None:
+        """Ends all at once."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class Agent:
+    """One machine."""
+
+    def __init__(self, cluster: Cluster, number: int, num_slots: int, token: str) -> None:
+        """Makes the two connections that an agent has."""
+        self._cluster = cluster
+        self._name = f"node-{number}"
+        self._address = f"127.1.{number // 250}.{number % 250 + 1}"
+        self._path = f"{agent_protocol.PATH}/{self._name}"
+        self._slots = tuple(slot.Slot(number, num_threads=1) for number in range(num_slots))
+        self._orders = http_pool.Client(cluster.url, token, self._address)
+        self._reports = http_pool.Client(cluster.url, token, self._address)
+        self._welcome: dict[str, Any] = {}
+        self._started: list[str] = []
+        self._exits: list[agent_protocol.Exit] = []
+        self._freed: dict[int, float] = {}
+        self._seen: set[int] = set()
+        self._processes: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+
+    async def register(self) -> None:
+        """Begins a session."""
+        hello = agent_protocol.Hello(
+            name=self._name, agent_id=self._name, place=self._name, slots=self._slots
+        )
+        status, self._welcome = await self._reports.ask(
+            "PUT", self._path, agent_protocol.to_plain(hello)
+        )
+        assert status == 200, self._welcome
+
+    async def take_orders(self) -> None:
+        """Carries out what the master orders."""
+        done = 0
+        while True:
+            query = (
+                f"session={self._welcome['session']}&after={done}&wait={self._welcome['wait_secs']}"
+            )
+            status, orders = await self._orders.ask("GET", f"{self._path}/orders?{query}")
+            if status != 200:
+                await asyncio.sleep(1.0)
+                continue
+            for order in orders["orders"]:
+                done = max(done, order["number"])
+                if order["kind"] == agent_protocol.OrderKind.START:
+                    task = asyncio.create_task(self._run(order))
+                    self._processes.add(task)
+                    task.add_done_callback(self._processes.discard)
+
+    async def report(self) -> None:
+        """Tells which processes have started and ended, as agents do: at once."""
+        number = 0
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            number += 1
+            report = agent_protocol.Report(
+                number, started=tuple(self._started), exits=tuple(self._exits)
+            )
+            self._started, self._exits = [], []
+            query = f"session={self._welcome['session']}"
+            plain = agent_protocol.to_plain(report)
+            while (await self._reports.ask("POST", f"{self._path}/reports?{query}", plain))[
+                0
+            ] >= 400:
+                await asyncio.sleep(1.0)
+
+    async def _run(self, order: dict[str, Any]) -> None:
+        launch = order["launch"] | {"launch_id": order["launch_id"]}
+        number = launch["slots"][0]["id"]
+        if number in self._freed:
+            self._cluster.pauses.append(time.monotonic() - self._freed.pop(number))
+        first = number not in self._seen
+        self._seen.add(number)
+        self._cluster.num_running += 1
+        self._started.append(order["launch_id"])
+        self._wake.set()
+        cluster = self._cluster
+        await processes.run(
+            cluster.url, self._address, launch, secs=cluster.secs, draw=cluster.draw, first=first
+        )
+        cluster.num_running -= 1
+        cluster.num_ended += 1
+        self._freed[number] = time.monotonic()
+        self._exits.append(agent_protocol.Exit(order["launch_id"], 0))
+        self._wake.set()

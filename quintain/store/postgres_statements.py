@@ -1,0 +1,120 @@
+"""How statements are run in PostgreSQL, and how rows get their numbers there.
+
+Numbers are given by the transaction that inserts, from the table `last_ids`, not by sequences: so
+a transaction that fails leaves no gap, readers know the newest number of their moment, and rows
+that come with their numbers, such as copied ones, are counted. Writers follow one another.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from quintain.store import schema, statements
+
+_PLACE: Final = re.compile(r"(?<![:\w]):([a-zA-Z_]\w*)")
+_MOST: Final = 2**63
+_FEW_ROWS: Final = 5
+"""So few rows are as quick to insert one by one as to copy."""
+
+
+class Numbers:
+    """The last numbers of tables, as one transaction knows them."""
+
+    def __init__(self, last_ids: Mapping[str, int]) -> None:
+        """Stores the last numbers by table."""
+        self._last_ids = dict(last_ids)
+        self._given: set[str] = set()
+
+    def add(self, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns a row with its number, which is the next one unless it has one."""
+        last = self._last_ids.get(table, 0)
+        number = row.get("id")
+        if number is None:
+            number = last + 1
+            row = {"id": number, **row}
+        if number > last:
+            self._last_ids[table] = number
+            self._given.add(table)
+        return row
+
+    def build_update(self) -> str:
+        """Returns what stores the numbers that were given, or an empty text if none was."""
+        if not self._given:
+            return ""
+        values = ", ".join(f"('{name}', {self._last_ids[name]})" for name in sorted(self._given))
+        return (
+            f"INSERT INTO last_ids (table_name, last_id) VALUES {values} "
+            "ON CONFLICT (table_name) DO UPDATE SET last_id = excluded.last_id;"
+        )
+
+
+def build_runner(
+    raw: "psycopg.Connection[Any]", numbers: Numbers | None = None
+) -> statements.Runner:
+    """Returns what runs statements in the transaction of a connection.
+
+    Args:
+        raw: The connection.
+        numbers: Gives numbers to rows; without it, none can be inserted that needs one.
+    """
+
+    def run(query: str, values: statements.Values) -> Any:
+        _check_numbers(values)
+        return raw.execute(_translate(query), values)
+
+    def run_all(query: str, rows: Sequence[statements.Values]) -> None:
+        for row in rows:
+            _check_numbers(row)
+        with raw.cursor() as cursor:
+            cursor.executemany(_translate(query), rows)
+
+    def number(table: str, row: statements.Values) -> statements.Values:
+        if "id" not in schema.METADATA.tables[table].columns:
+            return row
+        assert numbers is not None, "only a writing transaction gives numbers"
+        return numbers.add(table, row)
+
+    def insert(table: str, row: statements.Values, key: str) -> Any:
+        row = number(table, row)
+        run(statements.insert(table, tuple(row)), row)
+        return row[key]
+
+    def insert_all(table: str, rows: Sequence[statements.Values]) -> None:
+        rows = [number(table, row) for row in rows]
+        if len(rows) <= _FEW_ROWS:
+            for row in rows:
+                run(statements.insert(table, tuple(row)), row)
+            return
+        with raw.cursor() as cursor, cursor.copy(_copy(table, tuple(rows[0]))) as copying:
+            for row in rows:
+                _check_numbers(row)
+                copying.write_row(tuple(row.values()))
+
+    return statements.Runner(run, run_all, insert, insert_all, False, psycopg.Error)
+
+
+@functools.lru_cache(maxsize=1024)
+def _translate(query: str) -> bytes:
+    """Returns a statement with places for values as psycopg has them."""
+    return _PLACE.sub(r"%(\1)s", query.replace("%", "%%")).encode()
+
+
+@functools.cache
+def _copy(table: str, names: tuple[str, ...]) -> sql.Composed:
+    listed = sql.SQL(", ").join(map(sql.Identifier, names))
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), listed)
+
+
+def _check_numbers(values: statements.Values) -> None:
+    """Refuses numbers that no column holds, with the error that SQLite's driver has for it.
+
+    Raises:
+        OverflowError: If one has more than 64 bits.
+    """
+    for value in values.values():
+        if type(value) is int and not -_MOST <= value < _MOST:
+            raise OverflowError("a number has more than 64 bits")
