@@ -15,13 +15,11 @@ from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
 from quintain.client import logins, provenance
 from quintain.records import experiment as experiment_lib
+from quintain.records import experiment_spec
 from quintain.scheduler import process_launcher
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
-
-REGISTERED_PREFIX = "experiment:"
-"""Begins entrypoints that need no code of the user's."""
 
 _NUM_NAMES = 5
 
@@ -97,14 +95,13 @@ def create(
         pending = model_check.ModelCheck(file, directory, launcher) if check else None
 
         def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
-            if pending is not None:
-                pending.finish()
+            found = [] if pending is None else pending.finish()
             code = directory if directory is None else _find_code(commands, directory, file)
             experiment = commands.create_experiment(
                 file.text,
                 code,
                 source=config_file,
-                overrides=assignments,
+                overrides=[*assignments, *found],
                 activate=not paused,
                 origin=provenance.collect(directory),
             )
@@ -176,10 +173,10 @@ def _find_model_dir(
         if not path.is_dir():
             raise errors.ConfigError(f"MODEL_DIR: got {model_dir!r}, expected a directory.")
         return path
-    if entrypoint is None or not entrypoint.startswith(REGISTERED_PREFIX):
+    if entrypoint is None or not entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
         raise errors.ConfigError(
             f"MODEL_DIR: missing; {file.path} has the entrypoint {entrypoint!r}, which needs the "
-            f"directory with its code. Only `{REGISTERED_PREFIX}NAME` does without."
+            f"directory with its code. Only `{experiment_spec.REGISTERED_PREFIX}NAME` does without."
         )
     return None
 
