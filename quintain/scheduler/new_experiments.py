@@ -23,6 +23,7 @@ from quintain.records import (
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, metric_sending, model_files
 from quintain.search import search_factory
+from quintain.storage import storages
 from quintain.store import session as session_lib
 
 _LEAST_READY: Final = 256
@@ -81,8 +82,13 @@ def create(
         activate: Whether it starts at once; else it is paused.
         trial_seed: Seed of all trials, or None if each draws its own.
         origin: Where it comes from, which is kept beside the code; None if nobody said it.
+
+    Raises:
+        ConfigError: If its checkpoints can't be written where it says, or its search can't begin.
     """
+    config = _settle_processes(config)
     metric_sending.check(config.loggers)
+    storages.build(config.as_dict(), core.home / "checkpoints").check()
     with faults.explaining_search():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(
@@ -140,6 +146,22 @@ def create(
             core.entries[record.id] = entry
             core.notify()
             return entry.record
+
+
+def _settle_processes(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
+    """Returns a config that says how many processes train a trial.
+
+    Of a class of the user's, that follows from its kind, which the command that creates the
+    experiment finds out when it checks the code.
+    """
+    resources = config.resources
+    if resources.processes_per_trial is not None or resources.slots_per_trial < 2:
+        return config
+    is_registered = (config.entrypoint or "").startswith(experiment_spec.REGISTERED_PREFIX)
+    count = resources.slots_per_trial if is_registered else 1
+    settled = config.replace(resources={"processes_per_trial": count})
+    settled.lock()
+    return settled
 
 
 def _add_new(

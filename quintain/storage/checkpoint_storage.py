@@ -55,32 +55,18 @@ class TrialStorage(abc.ABC):
     """What a process of a trial needs of a storage.
 
     A checkpoint is written in this order: `stage` gives a local directory, the trial writes its
-    files and the manifest there, `commit` makes it a checkpoint. Where several processes write one
-    checkpoint, all take the name that the first has chosen: the first calls `stage`, then the
-    others call `stage(..., is_first=False)`, write files that nobody else writes, and `add` them;
-    after all have, the first writes the manifest, which lists the files of all, and calls `commit`.
+    files and the manifest there, `commit` makes it a checkpoint.
     """
 
     @abc.abstractmethod
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
-        """Returns a local directory for the files of a new checkpoint.
+    def stage(self, name: str) -> pathlib.Path:
+        """Returns an empty local directory for the files of a new checkpoint.
 
         Args:
             name: Name of the new checkpoint.
-            is_first: Whether what a former attempt left is cleared. Other processes, which write
-                parts of the same checkpoint, come later and give False; the files of the others
-                may be in the directory or not.
 
         Raises:
             CheckpointError: If nothing can be written.
-        """
-
-    @abc.abstractmethod
-    def add(self, directory: pathlib.Path, name: str) -> None:
-        """Puts the files of a staged directory into a checkpoint that is not complete yet.
-
-        Raises:
-            CheckpointError: If they can't be written.
         """
 
     @abc.abstractmethod
@@ -143,11 +129,11 @@ class CheckpointStorage(TrialStorage):
         """
 
     @abc.abstractmethod
-    def list_files(self, name: str) -> dict[str, int]:
-        """Returns the sizes in bytes of the files of a checkpoint by their paths.
+    def find_files(self, name: str) -> dict[str, int]:
+        """Returns the sizes in bytes of the files of a checkpoint by their paths; none if none.
 
         Raises:
-            CheckpointError: If it can't be read, or nothing is there.
+            CheckpointError: If it can't be read.
         """
 
     @abc.abstractmethod
@@ -166,6 +152,39 @@ class CheckpointStorage(TrialStorage):
         Raises:
             CheckpointError: If it can't.
         """
+
+    @abc.abstractmethod
+    def may_have(self, name: str) -> bool:
+        """Whether something of this name may be there, as far as that is known at once."""
+
+    @abc.abstractmethod
+    def delete_unfinished(self, directory_name: str, home_id: str) -> None:
+        """Deletes what a process had begun to write, as far as it is no checkpoint.
+
+        Args:
+            directory_name: `checkpoint_manifest.unfinished_name` of the process.
+            home_id: The home that it wrote for; what others wrote is left.
+
+        Raises:
+            CheckpointError: If it can't.
+        """
+
+    @abc.abstractmethod
+    def find_writer(self, name: str) -> str | None:
+        """Returns the home for which something without a manifest was written; None if unknown."""
+
+    def list_files(self, name: str) -> dict[str, int]:
+        """Returns the same of a checkpoint that has to be there.
+
+        Raises:
+            CheckpointError: If it is not, or can't be read.
+        """
+        found = self.find_files(name)
+        if not found:
+            raise errors.CheckpointError(
+                f"checkpoint {name}: its directory {self.locate(name)} is not there."
+            )
+        return found
 
     def locate(self, name: str) -> str:
         """Returns where a checkpoint is, for people and as `TrialSpec` names it."""
@@ -198,7 +217,7 @@ class CheckpointStorage(TrialStorage):
         Raises:
             CheckpointError: If the storage can't be read at all.
         """
-        found = self.list_files(name)
+        found = self.find_files(name)
         if checkpoint_manifest.FILE_NAME not in found:
             return f"{checkpoint_manifest.FILE_NAME} is not there"
         manifest = self.read_manifest(name)

@@ -57,18 +57,13 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         """Does nothing: the first checkpoint makes the directory."""
 
     @override
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
+    def stage(self, name: str) -> pathlib.Path:
         directory = self._root / checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         with self._explaining():
-            if is_first and directory.exists():
+            if directory.exists():
                 shutil.rmtree(directory)
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True)
         return directory
-
-    @override
-    def add(self, directory: pathlib.Path, name: str) -> None:
-        with self._explaining():
-            _sync(directory)
 
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:
@@ -110,13 +105,11 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
             return found
 
     @override
-    def list_files(self, name: str) -> dict[str, int]:
+    def find_files(self, name: str) -> dict[str, int]:
         """Returns them without links that lead out of the directory."""
         directory = self._root / name
         if not directory.is_dir():
-            raise errors.CheckpointError(
-                f"checkpoint {name}: its directory {directory} is not there."
-            )
+            return {}
         inside = directory.resolve()
         with self._explaining("can't be read"):
             return {
@@ -157,6 +150,18 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
                     entry.unlink()
             (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
             path.rmdir()
+
+    @override
+    def may_have(self, name: str) -> bool:
+        return (self._root / name).is_dir()
+
+    @override
+    def delete_unfinished(self, directory_name: str, home_id: str) -> None:
+        self.delete(directory_name)
+
+    @override
+    def find_writer(self, name: str) -> str | None:
+        return None
 
     @contextlib.contextmanager
     def _explaining(self, what: str = "a checkpoint could not be written") -> Iterator[None]:

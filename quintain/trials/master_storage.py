@@ -32,17 +32,13 @@ class MasterStorage(checkpoint_storage.TrialStorage):
         self._scratch_dir = scratch_dir
 
     @override
-    def stage(self, name: str, *, is_first: bool = True) -> pathlib.Path:
+    def stage(self, name: str) -> pathlib.Path:
         directory = self._scratch_dir / checkpoint_manifest.unfinished_name(name)
         with self._explaining():
-            if is_first and directory.exists():
+            if directory.exists():
                 shutil.rmtree(directory)
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True)
         return directory
-
-    @override
-    def add(self, directory: pathlib.Path, name: str) -> None:
-        """Does nothing: the files of all processes come to the directory of the first."""
 
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:

@@ -9,6 +9,7 @@
 import dataclasses
 import json
 import pathlib
+import random
 import uuid
 
 from quintain import errors
@@ -55,7 +56,10 @@ def save(
         text = json.dumps(dataclasses.asdict(manifest), indent=2, default=str)
         (directory / checkpoint_manifest.FILE_NAME).write_text(text, encoding="utf-8")
         files = checkpoint_manifest.list_files(directory)
+        drawn = random.getstate()
         storage.commit(directory, name)
+        # Clients of object stores draw from it when they wait; a restored trial would not have.
+        random.setstate(drawn)
     except OSError as error:
         storage.discard(directory, name)
         raise errors.CheckpointError(
