@@ -43,7 +43,7 @@ QUICK = connection.Retries(total_secs=20.0, first_pause_secs=0.01, max_pause_sec
 NONE = connection.Retries(total_secs=0.0)
 HOSTILE_PATHS = [
     "../escaped", "/etc/escaped", "a/../../escaped", "", ".", "a//b", "./a", "a/", "..", "a\\b",
-    "n" * 300, "p/" * 600 + "q", "\0", "\ud800",
+    "n" * 300, "p/" * 600 + "q", "\0",
 ]  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class Proxy:
     def __init__(self, port):
         self.most_bytes = None
         self.num_cut = 0
+        self._threads = []
         self._target = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -83,26 +84,31 @@ class Proxy:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(("127.0.0.1", self._target))
                 for pair in ((client, server), (server, client)):
-                    threading.Thread(target=self._forward, args=pair, daemon=True).start()
+                    thread = threading.Thread(target=self._forward, args=pair, daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
 
     def _forward(self, source, target):
-        left = self.most_bytes
+        count = 0
         with contextlib.suppress(OSError):
             while data := source.recv(8192):
-                if left is not None:
-                    data, left = data[:left], left - len(data)
-                target.sendall(data)
-                if left is not None and left <= 0:
+                count += len(data)
+                if self.most_bytes is not None and count > self.most_bytes:
+                    target.sendall(data[: len(data) // 2])
                     self.num_cut += 1
                     break
+                target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        source.close()
 
     def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
 
 @pytest.fixture
@@ -462,7 +468,7 @@ def test_no_path_leads_out_of_what_is_the_trials(cluster, ask, tmp_path, path):
         ask("POST", f"uploads/{quoted}", {"sizes": {"a": 3}}),
         ask("PUT", f"uploads/{name}/files/{path.encode('utf-8', 'replace').decode()}", b"abc"),
     ]
-    assert {answer.status for answer in answers} <= {400, 403, 404, 405, 409, 410, 414}
+    assert {answer.status for answer in answers} <= {400, 403, 404, 405, 409, 410, 414, 415}
     new = [p for p in tmp_path.rglob("*") if p not in before and "tensorboard" not in p.parts]
     assert new == []
 
