@@ -36,7 +36,7 @@ class Cluster:
         joining = asyncio.Semaphore(100)
 
         async def register(number: int) -> None:
-            agent = Agent(self, f"node-{number}", num_slots, self._token)
+            agent = Agent(self, number, num_slots, self._token)
             async with joining:
                 await agent.register()
             self._tasks += [asyncio.create_task(agent.take_orders())]
@@ -54,14 +54,15 @@ class Cluster:
 class Agent:
     """One machine."""
 
-    def __init__(self, cluster: Cluster, name: str, num_slots: int, token: str) -> None:
+    def __init__(self, cluster: Cluster, number: int, num_slots: int, token: str) -> None:
         """Makes the two connections that an agent has."""
         self._cluster = cluster
-        self._name = name
-        self._path = f"{agent_protocol.PATH}/{name}"
+        self._name = f"node-{number}"
+        self._address = f"127.1.{number // 250}.{number % 250 + 1}"
+        self._path = f"{agent_protocol.PATH}/{self._name}"
         self._slots = tuple(slot.Slot(number, num_threads=1) for number in range(num_slots))
-        self._orders = http_pool.Client(cluster.url, token)
-        self._reports = http_pool.Client(cluster.url, token)
+        self._orders = http_pool.Client(cluster.url, token, self._address)
+        self._reports = http_pool.Client(cluster.url, token, self._address)
         self._welcome: dict[str, Any] = {}
         self._started: list[str] = []
         self._exits: list[agent_protocol.Exit] = []
@@ -127,7 +128,9 @@ class Agent:
         self._started.append(order["launch_id"])
         self._wake.set()
         cluster = self._cluster
-        await processes.run(cluster.url, launch, secs=cluster.secs, draw=cluster.draw, first=first)
+        await processes.run(
+            cluster.url, self._address, launch, secs=cluster.secs, draw=cluster.draw, first=first
+        )
         cluster.num_running -= 1
         cluster.num_ended += 1
         self._freed[number] = time.monotonic()

@@ -12,12 +12,14 @@ class Client:
     Args:
         url: Address of the master, `http://HOST:PORT`.
         token: What it is asked with.
+        address: Address to connect from, of the loopback device: each machine has its own.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, address: str) -> None:
         parts = urllib.parse.urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         self._head = f"Host: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n"
+        self._address = address
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -34,7 +36,9 @@ class Client:
 
     async def _try(self, request: bytes) -> tuple[int, Any]:
         if self._streams is None:
-            self._streams = await asyncio.open_connection(self._host, self._port)
+            self._streams = await asyncio.open_connection(
+                self._host, self._port, local_addr=(self._address, 0)
+            )
         reader, writer = self._streams
         writer.write(request)
         await writer.drain()

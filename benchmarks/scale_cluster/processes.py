@@ -9,12 +9,13 @@ from scale_cluster import http_pool
 
 
 async def run(
-    url: str, launch: dict[str, Any], *, secs: float, draw: random.Random, first: bool
+    url: str, address: str, launch: dict[str, Any], *, secs: float, draw: random.Random, first: bool
 ) -> None:
     """Is one process of a trial, from its start to its end.
 
     Args:
         url: Address of the master.
+        address: Address of the machine.
         launch: What it was started with.
         secs: Mean seconds that a training workload takes.
         draw: Source of random numbers.
@@ -23,7 +24,7 @@ async def run(
     environment = launch["environment"]
     trial_id, launch_id = launch["trial_id"], launch["launch_id"]
     runs = f"/api/v1/trials/{trial_id}/runs"
-    client = http_pool.Client(url, environment["QUINTAIN_TOKEN"])
+    client = http_pool.Client(url, environment["QUINTAIN_TOKEN"], address)
     identity = {"pid": trial_id, "start_time": time.time(), "launch_id": launch_id, "mark": "x"}
     try:
         status, _ = await client.ask("POST", runs, identity)

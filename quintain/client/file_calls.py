@@ -126,7 +126,7 @@ class FileCalls:
             with self._noting_loss():
                 transfers.send_file(
                     self._connection,
-                    f"{self._path}/uploads/{uuid}/{_quote(name)}",
+                    f"{self._path}/uploads/{uuid}/files/{_quote(name)}",
                     directory / name,
                     offset=begun["files"].get(name, 0),
                     ask_offset=functools.partial(ask_offset, name),

@@ -8,7 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, connection, fetched_files, page_calls
+from quintain.client import calls, code_calls, connection, fetched_files, page_calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
@@ -62,8 +62,6 @@ class MasterClient(calls.Calls):
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    # The master.
-
     def get_info(self) -> master_status.MasterInfo:
         """Returns which master answers."""
         return self._get(master_status.MasterInfo, "/master")
@@ -81,11 +79,14 @@ class MasterClient(calls.Calls):
         """What is about the page of the master."""
         return page_calls.PageCalls(self._connection)
 
+    @property
+    def code(self) -> code_calls.CodeCalls:
+        """Sends code from another machine."""
+        return code_calls.CodeCalls(self._connection)
+
     @override
     def get_status(self) -> master_status.MasterStatus:
         return self._get(master_status.MasterStatus, "/master/status")
-
-    # Reads.
 
     @override
     def list_experiments(
@@ -222,7 +223,7 @@ class MasterClient(calls.Calls):
     def create_experiment(
         self,
         config_text: str,
-        model_dir: pathlib.Path | None,
+        model_dir: pathlib.Path | code_calls.SentCode | None,
         *,
         source: str = "config",
         overrides: Sequence[str] = (),
@@ -234,7 +235,7 @@ class MasterClient(calls.Calls):
 
         Args:
             config_text: The config as YAML.
-            model_dir: Directory with the user's code, which is copied; None if it needs none.
+            model_dir: The user's code, which is copied; None if it needs none.
             source: Name of the config for messages.
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
@@ -246,7 +247,7 @@ class MasterClient(calls.Calls):
         """
         body = {
             "config_text": config_text,
-            "model_dir": None if model_dir is None else str(model_dir.absolute()),
+            **code_calls.to_fields(model_dir),
             "source": source,
             "overrides": list(overrides),
             "parent_id": parent_id,
@@ -335,8 +336,7 @@ class MasterClient(calls.Calls):
         Raises:
             CheckpointError: If it is damaged, or the store does not have what it names.
         """
-        path = f"/checkpoints/orphans/{_quote(name)}/adopt"
-        return self._post(checkpoint_lib.Checkpoint, path)
+        return self._post(checkpoint_lib.Checkpoint, f"/checkpoints/orphans/{_quote(name)}/adopt")
 
     def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
         """Deletes an orphan."""

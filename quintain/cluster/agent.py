@@ -4,6 +4,7 @@ It connects to the master, never the other way round. It may be killed at any ti
 may be: processes go on, and the next agent of the same directory takes them over.
 """
 
+import contextlib
 import dataclasses
 import logging
 import threading
@@ -15,6 +16,7 @@ from quintain import errors
 from quintain.cluster import agent_client, agent_directory, agent_protocol, held_launches
 from quintain.records import process_identity, slot
 from quintain.scheduler import launcher as launcher_lib
+from quintain.scheduler import usage_meter
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +29,9 @@ _PAUSE_SECS: Final = 1.0
 
 _FAREWELL_SECS: Final = 1.0
 """So long after it is known that the agent leaves may the master still have sent a start."""
+
+_MEASURE_SECS: Final = 2.0
+"""How often it is looked whether it is due to measure a process."""
 
 _COMPLAINT_SECS: Final = 5.0
 """When the log says first that the master is away."""
@@ -155,7 +160,8 @@ class NodeAgent:
                 self._check_patience(None)
                 self._send_report(session)
                 if self._may_leave(session):
-                    self._client.leave(session.id)
+                    with contextlib.suppress(errors.MasterUnreachableError):
+                        self._client.leave(session.id)
                     return True
                 self._wake.wait(_TICK_SECS)
                 self._wake.clear()
@@ -198,6 +204,7 @@ class NodeAgent:
             lines=tuple(lines),
             offsets=offsets,
             exits=self._held.take_exits(),
+            usage=session.measure(self._held),
             draining=self._drain_reason,
         )
         is_drain_new = bool(self._drain_reason) and session.drain_told_secs is None
@@ -313,6 +320,18 @@ class _Session:
     num_reports: int = 0
     next_log_secs: float = 0.0
     drain_told_secs: float | None = None
+    next_measure_secs: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._meter = usage_meter.UsageMeter(sample_secs=self.welcome.usage_secs)
+
+    def measure(self, held: held_launches.HeldLaunches) -> dict[str, dict[str, float]]:
+        """Returns what processes use, where it is due."""
+        now_secs = time.monotonic()
+        if now_secs < self.next_measure_secs:
+            return {}
+        self.next_measure_secs = now_secs + _MEASURE_SECS
+        return self._meter.measure(held.list_running())
 
     @property
     def id(self) -> str:

@@ -43,6 +43,9 @@ class LaunchRecord:
     reason: str = ""
     """Why it could not be started, or is lost; empty otherwise."""
 
+    devices: tuple[str, ...] = ()
+    """GPUs that it holds."""
+
 
 class AgentDirectory:
     """The directory of one agent.
@@ -114,6 +117,7 @@ class AgentDirectory:
                         trial_id=int(content["trial_id"]),
                         identity=None if identity is None else trial.ProcessIdentity(**identity),
                         reason=str(content["reason"]),
+                        devices=tuple(content["devices"]),
                     )
                 )
             except (OSError, ValueError, TypeError, KeyError, errors.DamagedFileError) as error:

@@ -20,7 +20,7 @@ from quintain import errors
 from quintain.cluster import agent_protocol, members
 from quintain.records import log, trial
 from quintain.records import node as node_lib
-from quintain.scheduler import launcher
+from quintain.scheduler import launcher, usage_meter
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,9 @@ _MOST_WAITING_LINES: Final = 200_000
 
 _AGENTS_FOR_A_SECOND: Final = 500
 """So many agents look at their logs once a second; fewer more often, more of them less often."""
+
+_AGENTS_FOR_A_SAMPLE: Final = 10
+"""So many agents tell once a second what their processes use."""
 
 _LEAST_LOG_SECS: Final = 0.2
 
@@ -228,6 +231,7 @@ class AgentLauncher(launcher.Launcher):
             session=member.session,
             wait_secs=min(self._node_timeout_secs / 3.0, agent_protocol.MAX_WAIT_SECS),
             log_secs=max(_LEAST_LOG_SECS, len(self._members) / _AGENTS_FOR_A_SECOND),
+            usage_secs=max(usage_meter.SAMPLE_SECS, len(self._members) / _AGENTS_FOR_A_SAMPLE),
             offsets=offsets,
         )
 

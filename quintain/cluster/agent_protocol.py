@@ -100,6 +100,9 @@ class Welcome:
     log_secs: float
     """Seconds between two looks at the logs."""
 
+    usage_secs: float
+    """Seconds between two looks at what a process uses of the machine."""
+
     offsets: Mapping[str, int]
     """Bytes of the logs of launches that the master has received."""
 

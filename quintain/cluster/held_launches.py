@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.cluster import agent_directory, agent_protocol
 from quintain.records import log, trial
 from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import process_files
+from quintain.scheduler import process_files, usage_meter
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,11 @@ class HeldLaunches:
 
     def start(self, launch: launcher_lib.Launch) -> None:
         """Starts a process, unless this was done before; if it can't, its exit says why."""
-        record = agent_directory.LaunchRecord(launch.launch_id, launch.trial_id)
+        record = agent_directory.LaunchRecord(
+            launch.launch_id,
+            launch.trial_id,
+            devices=tuple(slot.device for slot in launch.slots if slot.device),
+        )
         with self._lock:
             if launch.launch_id in self._held:
                 return
@@ -254,12 +258,12 @@ class HeldLaunches:
                         with contextlib.suppress(OSError):
                             held.files.write_offset(offset)
 
-    def list_running(self) -> list[agent_directory.LaunchRecord]:
-        """Returns the launches whose processes are there."""
+    def list_running(self) -> list[usage_meter.Process]:
+        """Returns the processes that are there."""
         with self._lock:
             return [
-                held.record
-                for held in self._held.values()
+                usage_meter.Process(name, held.record.identity, held.record.devices)
+                for name, held in self._held.items()
                 if held.exit is None and held.record.identity is not None
             ]
 

@@ -7,7 +7,7 @@ written in (`experiment_dialects`).
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le
 
@@ -17,6 +17,9 @@ from quintain.config import overrides as overrides_lib
 from quintain.records import checkpoint_storage_config, searcher_base, searcher_config
 from quintain.records import experiment_dialects as dialects
 from quintain.records import experiment_sections as sections
+
+REGISTERED_PREFIX: Final = "experiment:"
+"""Begins entrypoints that name a registered experiment, which needs no code of the user's."""
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]

@@ -186,6 +186,11 @@ def copy_model_dir(
     return listing
 
 
+def find_staging(home: pathlib.Path) -> pathlib.Path:
+    """Returns the directory of what is not complete; a new master empties it."""
+    return home / "experiments" / _STAGING
+
+
 @contextlib.contextmanager
 def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
     """Gives an empty directory for what becomes that of an experiment when it is complete.
@@ -193,7 +198,7 @@ def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
     Args:
         home: Directory of the platform.
     """
-    scratch = home / "experiments" / _STAGING / uuid.uuid4().hex
+    scratch = find_staging(home) / uuid.uuid4().hex
     scratch.mkdir(parents=True)
     try:
         yield scratch
@@ -204,8 +209,8 @@ def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def clear_staging(home: pathlib.Path) -> None:
     """Deletes what a killed master had not completed; called before anything is staged."""
-    if (home / "experiments" / _STAGING).exists():
-        shutil.rmtree(home / "experiments" / _STAGING)
+    if find_staging(home).exists():
+        shutil.rmtree(find_staging(home))
 
 
 def choose_place(home: pathlib.Path, experiment_id: int) -> pathlib.Path:

@@ -86,6 +86,7 @@ def create(
     Raises:
         ConfigError: If its checkpoints can't be written where it says, or its search can't begin.
     """
+    config = _settle_processes(config)
     metric_sending.check(config.loggers)
     storages.build(config.as_dict(), core.home / "checkpoints").check()
     with faults.explaining_search():
@@ -145,6 +146,22 @@ def create(
             core.entries[record.id] = entry
             core.notify()
             return entry.record
+
+
+def _settle_processes(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
+    """Returns a config that says how many processes train a trial.
+
+    Of a class of the user's, that follows from its kind, which the command that creates the
+    experiment finds out when it checks the code.
+    """
+    resources = config.resources
+    if resources.processes_per_trial is not None or resources.slots_per_trial < 2:
+        return config
+    is_registered = (config.entrypoint or "").startswith(experiment_spec.REGISTERED_PREFIX)
+    count = resources.slots_per_trial if is_registered else 1
+    settled = config.replace(resources={"processes_per_trial": count})
+    settled.lock()
+    return settled
 
 
 def _add_new(

@@ -20,7 +20,7 @@ from quintain.cluster import agent_launcher
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, answers, direct_calls, page_files, responses
+from quintain.server import access, answers, code_uploads, direct_calls, page_files, responses
 from quintain.server import exports as exports_lib
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
@@ -41,6 +41,7 @@ from quintain.server.routes import (
 )
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
+from quintain.server.routes import uploads as upload_routes
 from quintain.web import answer_headers, compression, request_checks
 
 PREFIX: Final = "/api/v1"
@@ -91,6 +92,7 @@ def build_app(
     sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
     tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    uploads = code_uploads.CodeUploads(home.path)
     run_index = runs.build_index(info)
     app = fastapi.FastAPI(
         title="Quintain",
@@ -135,7 +137,8 @@ def build_app(
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop),
         sign_in_routes.build_router(sign_in),
-        experiments.build_router(calls, master.commands),
+        experiments.build_router(calls, master.commands, uploads),
+        upload_routes.build_router(uploads),
         trials.build_router(calls, master.commands),
         checkpoints.build_router(calls, master.commands, exports_lib.Exports(home)),
         runs.build_router(run_index),

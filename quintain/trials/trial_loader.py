@@ -20,10 +20,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import former_names, source_names
+from quintain.records import experiment_spec, former_names, source_names
 from quintain.trials import base_trial, trial_context
 
-EXPERIMENT_PREFIX: Final = "experiment:"
+EXPERIMENT_PREFIX: Final = experiment_spec.REGISTERED_PREFIX
 """Begins entry points that name a registered experiment instead of a class."""
 
 GANG_MODULES: Final = ("quintain.trials.task_trial", "quintain.trials.keras_trial")
@@ -89,6 +89,15 @@ def load_trial(
     }
     _require_complete(trial_class, functions)
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
+
+
+def refuse_processes(loaded: LoadedTrial, count: int) -> str:
+    """Returns why a trial can't be trained by several processes."""
+    return (
+        f"got {count}, but {loaded.trial_class.__name__} is trained by one process; leave it out: "
+        "the process has all slots of the trial. Registered experiments and KerasTrial are trained "
+        "by several."
+    )
 
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:

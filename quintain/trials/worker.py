@@ -8,6 +8,7 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
 | `QUINTAIN_FINGERPRINT` | certificate that it shows, if it is pinned |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
+| `QUINTAIN_FINGERPRINT` | SHA-256 of the master's certificate, if it is known by that |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
 | `QUINTAIN_RANK`, `QUINTAIN_SIZE` | number of this process among those of the trial, and how many |

@@ -166,10 +166,8 @@ def build_controller(
         spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
     )
     if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
-        raise errors.TrialError(
-            f"resources.processes_per_trial: got {len(spec.peers)}, but "
-            f"{loaded.trial_class.__name__} is trained by one process; leave it out."
-        )
+        text = trial_loader.refuse_processes(loaded, len(spec.peers))
+        raise errors.TrialError(f"resources.processes_per_trial: {text}")
     context.functions.update(loaded.functions)
     trial_context.download_data(context)
     # Modules stay: looking for garbage among them takes longer than tracing a small model.

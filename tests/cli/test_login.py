@@ -118,3 +118,33 @@ def test_where_a_master_runs_nobody_logs_in_to_another_one(quintain, server, the
     given = ("--token-file", there, "--fingerprint", server.fingerprint)
     code, _, stderr = quintain("login", server.url, *given)
     assert (code, "A master runs for" in stderr) == (1, True)
+
+
+CONFIG = """
+name: digits
+entrypoint: model_def:Digits
+searcher: {name: single, metric: accuracy, max_length: {batches: 100}}
+"""
+
+
+def test_the_code_of_an_experiment_goes_with_it(quintain, server, there, tmp_path):
+    given = ("--token-file", there, "--fingerprint", server.fingerprint)
+    assert quintain("login", server.url, *given)[0] == 0
+    code = tmp_path / "code"
+    (code / "data").mkdir(parents=True)
+    (code / "model_def.py").write_text("class Digits: ...\n")
+    (code / "data" / "large.bin").write_bytes(bytes(range(256)) * 20_000)
+    (code / "left_out.txt").write_text("secret")
+    (code / ".quintainignore").write_text("left_out.txt\n")
+    (tmp_path / "search.yaml").write_text(CONFIG)
+
+    code, stdout, stderr = quintain(
+        "experiment", "create", tmp_path / "search.yaml", code, "--paused", "--no-check", "--json"
+    )
+    assert code == 0, stderr
+    made = json.loads(stdout)
+    copy = server.calls.find_model_dir(made["id"])
+    names = sorted(path.relative_to(copy).as_posix() for path in copy.rglob("*.*"))
+    assert names == [".quintainignore", "data/large.bin", "model_def.py"]
+    assert (copy / "data" / "large.bin").stat().st_size == 5_120_000
+    assert str(tmp_path) not in json.dumps(made)

@@ -1,7 +1,7 @@
 import pytest
 
 from quintain.records import metric, process_identity
-from quintain.scheduler import process_usage, slots, usage_sampling
+from quintain.scheduler import process_usage, slots, usage_meter, usage_sampling
 
 GPU_SLOTS = [slots.Slot(0, slots.SlotKind.GPU, "0"), slots.Slot(1, slots.SlotKind.GPU, "1")]
 GPUS = {
@@ -48,9 +48,13 @@ def master(make_master, config_text):
 
 @pytest.fixture
 def make_sampler(master, machine):
-    def make(own_slots=()):
+    def make(own_slots=(), remote=()):
+        master._core.nodes.slots.update({slot.id: slot for slot in own_slots})
+        meter = usage_meter.UsageMeter(
+            read=machine.read, read_gpus=lambda: GPUS, clock=machine.clock
+        )
         return usage_sampling.UsageSampler(
-            master._core, own_slots, read=machine.read, read_gpus=lambda: GPUS, clock=machine.clock
+            master._core, read_remote=lambda: dict(remote), meter=meter
         )
 
     return make
@@ -73,7 +77,7 @@ def test_a_process_is_measured_since_its_start_and_then_since_the_last_look(
 
     sampler.sample()
     assert list_samples() == [{"cpu_percent": 150.0, "memory_bytes": 4096}]
-    machine.secs += usage_sampling.SAMPLE_SECS - 1
+    machine.secs += usage_meter.SAMPLE_SECS - 1
     sampler.sample()
     assert machine.num_looks == 1
     machine.secs, machine.cpu_secs = machine.secs + 1, 8.0
@@ -104,6 +108,6 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
         master._core.runs.clear()
         return measure(leaders)
 
-    sampler._read = read
+    sampler._meter._read = read
     sampler.sample()
     assert list_samples() == []

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,15 +13,13 @@ from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
-from quintain.client import provenance
+from quintain.client import logins, provenance
 from quintain.records import experiment as experiment_lib
+from quintain.records import experiment_spec
 from quintain.scheduler import process_launcher
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
-
-REGISTERED_PREFIX = "experiment:"
-"""Begins entrypoints that need no code of the user's."""
 
 _NUM_NAMES = 5
 
@@ -97,13 +95,13 @@ def create(
         pending = model_check.ModelCheck(file, directory, launcher) if check else None
 
         def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
-            if pending is not None:
-                pending.finish()
+            found = [] if pending is None else pending.finish()
+            code = directory if directory is None else _find_code(commands, directory, file)
             experiment = commands.create_experiment(
                 file.text,
-                directory,
+                code,
                 source=config_file,
-                overrides=assignments,
+                overrides=[*assignments, *found],
                 activate=not paused,
                 origin=provenance.collect(directory),
             )
@@ -175,12 +173,25 @@ def _find_model_dir(
         if not path.is_dir():
             raise errors.ConfigError(f"MODEL_DIR: got {model_dir!r}, expected a directory.")
         return path
-    if entrypoint is None or not entrypoint.startswith(REGISTERED_PREFIX):
+    if entrypoint is None or not entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
         raise errors.ConfigError(
             f"MODEL_DIR: missing; {file.path} has the entrypoint {entrypoint!r}, which needs the "
-            f"directory with its code. Only `{REGISTERED_PREFIX}NAME` does without."
+            f"directory with its code. Only `{experiment_spec.REGISTERED_PREFIX}NAME` does without."
         )
     return None
+
+
+def _find_code(
+    commands: "foreground.Commands", directory: pathlib.Path, file: experiment_file.ExperimentFile
+) -> Any:
+    """Returns the directory of the code, or what was sent of it, for `create_experiment`."""
+    if logins.find(home_lib.find_home().path) is None:
+        return directory
+    from quintain.cli.experiment import remote_code
+    from quintain.client import master_client
+
+    assert isinstance(commands, master_client.MasterClient), "Who is elsewhere is asked over HTTP."
+    return remote_code.send(commands, directory, file.config.code)
 
 
 def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) -> None:

@@ -38,12 +38,16 @@ class ModelCheck:
         self._model_dir = "" if model_dir is None else str(model_dir.absolute())
         self._is_canceled = threading.Event()
         self._problems: list[dict[str, Any]] = []
+        self._settings: dict[str, Any] = {}
         self._failure: errors.ClusterError | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def finish(self) -> None:
+    def finish(self) -> list[str]:
         """Waits for the end of the check.
+
+        Returns:
+            What follows from the kind of trial, as `path=value` texts for the config.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -61,6 +65,7 @@ class ModelCheck:
         problems = [_with_place(self._file, problem) for problem in self._problems]
         if problems:
             raise errors.ConfigError.from_problems(problems)
+        return [f"{path}={json.dumps(value)}" for path, value in self._settings.items()]
 
     def cancel(self) -> None:
         """Ends the check, if it runs."""
@@ -89,6 +94,8 @@ class ModelCheck:
                 self._failure = error
             else:
                 self._problems = _read_problems(folder, exit_)
+                with contextlib.suppress(FileNotFoundError):
+                    self._settings = json.loads((folder / "settings.json").read_text())
 
 
 def _read_problems(folder: pathlib.Path, exit_: process_files.Exit) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """`/experiments`: searches over hyperparameters."""
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from quintain.server import (
     answers,
     archives,
     checkpoint_files,
+    code_uploads,
     direct_calls,
     experiment_changes,
     responses,
@@ -37,6 +39,9 @@ class NewExperiment:
 
     model_dir: str | None = None
     """Directory with the user's code, on the machine of the master; it is copied."""
+
+    upload: str | None = None
+    """The user's code in place of a directory; see `/uploads`."""
 
     source: str = "config"
     """Name of the config for messages."""
@@ -94,9 +99,17 @@ class Continuation:
 
 
 def build_router(
-    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+    calls: direct_calls.DirectCalls,
+    commands: commands_lib.Commands,
+    uploads: code_uploads.CodeUploads,
 ) -> fastapi.APIRouter:
-    """Returns the addresses below `/experiments`."""
+    """Returns the addresses below `/experiments`.
+
+    Args:
+        calls: What answers what users read.
+        commands: What does what they ask for.
+        uploads: What they sent from other machines.
+    """
     router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
 
     @router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
@@ -123,16 +136,21 @@ def build_router(
     @router.post("", response_model=experiment_lib.Experiment, status_code=201)
     def create_experiment(new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
-        model_dir = None if new.model_dir is None else _read_path(new.model_dir)
-        experiment = commands.create_experiment(
-            new.config_text,
-            model_dir,
-            source=new.source,
-            overrides=new.overrides,
-            parent_id=new.parent_id,
-            activate=new.activate,
-            origin=new.provenance,
-        )
+        with contextlib.ExitStack() as opened:
+            model_dir = None if new.model_dir is None else _read_path(new.model_dir)
+            if new.upload is not None:
+                if model_dir is not None:
+                    raise errors.ConfigError("upload: got together with model_dir.")
+                model_dir = opened.enter_context(uploads.unpacking(new.upload))
+            experiment = commands.create_experiment(
+                new.config_text,
+                model_dir,
+                source=new.source,
+                overrides=new.overrides,
+                parent_id=new.parent_id,
+                activate=new.activate,
+                origin=new.provenance,
+            )
         return responses.to_response(experiment, 201)
 
     @router.post("/check", response_model=answers.Check)

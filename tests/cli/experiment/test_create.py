@@ -50,6 +50,7 @@ def fake_check(judge):
 
         def finish(self):
             judge(self.arguments)
+            return []
 
         def cancel(self):
             pass

@@ -1,0 +1,160 @@
+"""Code that users of other machines send for an experiment: a `.tar` file, in pieces.
+
+A piece may come twice, so that a connection that broke costs nothing. What was begun and not used
+is deleted after a day, and when the next master starts.
+"""
+
+import base64
+import binascii
+import contextlib
+import os
+import pathlib
+import re
+import secrets
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO, Final
+
+from quintain import errors
+from quintain.scheduler import model_files
+
+MAX_BYTES: Final = 4 * 2**30
+"""Most bytes of all that was sent and not used."""
+
+_MAX_AGE_SECS: Final = 24 * 3600.0
+_PIECE_BYTES: Final = 2**20
+_NAME: Final = re.compile(r"upload-[0-9a-f]{32}")
+
+
+class CodeUploads:
+    """What was sent to a master, until it is used.
+
+    Args:
+        home: The home directory of the master.
+    """
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self._home = home
+        # Nothing in it has to be left out by what ignore files say, and a new master empties it.
+        self._directory = model_files.find_staging(home)
+        self._lock = threading.Lock()
+
+    def begin(self) -> str:
+        """Returns the name of a new one."""
+        with self._lock:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            for path in self._directory.glob("upload-*.tar"):
+                if time.time() - path.stat().st_mtime > _MAX_AGE_SECS:
+                    path.unlink()
+            name = f"upload-{secrets.token_hex(16)}"
+            self._find(name).touch(mode=0o600)
+        return name
+
+    def write(self, name: str, offset: int, data: str) -> int:
+        """Adds a piece, and returns how many bytes there are.
+
+        Args:
+            name: What `begin` gave.
+            offset: Bytes before the piece.
+            data: The piece, as base64.
+
+        Raises:
+            ConfigError: If it does not follow what is there, or there is too much.
+            NotFoundError: If nobody has begun it, or it was used.
+        """
+        try:
+            piece = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise errors.ConfigError(f"data: is no base64 ({error}).") from error
+        with self._lock, self._opening(name) as file:
+            size = file.seek(0, os.SEEK_END)
+            if not 0 <= offset <= size:
+                raise errors.ConfigError(f"offset: got {offset}, but {size} bytes are there.")
+            held = sum(path.stat().st_size for path in self._directory.glob("upload-*.tar"))
+            if held + len(piece) > MAX_BYTES:
+                raise errors.ConfigError(
+                    f"data: more than {MAX_BYTES:,} bytes of code wait to be used; try again later."
+                )
+            file.seek(offset)
+            file.write(piece)
+            return file.seek(0, os.SEEK_END)
+
+    @contextlib.contextmanager
+    def unpacking(self, name: str) -> Iterator[pathlib.Path]:
+        """Gives the directory that was sent, and forgets it then.
+
+        Raises:
+            ConfigError: If it is no such archive, or holds what may not be in it.
+            NotFoundError: If nobody has begun it, or it was used.
+        """
+        with self._opening(name) as file, model_files.staging(self._home) as out:
+            target = out / model_files.NAME
+            target.mkdir()
+            try:
+                with tarfile.open(fileobj=file, mode="r:") as archive:
+                    _unpack(archive, target)
+            except tarfile.TarError as error:
+                raise errors.ConfigError(f"upload: is no complete archive ({error}).") from error
+            yield target
+            self._find(name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _opening(self, name: str) -> Iterator[IO[bytes]]:
+        path = self._find(name)
+        if not (_NAME.fullmatch(name) and path.exists()):
+            raise errors.NotFoundError(
+                f"There is no upload {name[:100]!r}; it was used, or the master was started anew."
+            )
+        with path.open("r+b") as file:
+            yield file
+
+    def _find(self, name: str) -> pathlib.Path:
+        return self._directory / f"{name}.tar"
+
+
+def _unpack(archive: tarfile.TarFile, target: pathlib.Path) -> None:
+    """Unpacks plain files, and then links, so that nothing is written through one.
+
+    Raises:
+        ConfigError: If a name leads elsewhere, comes twice, or is of something else.
+    """
+    links: dict[pathlib.Path, str] = {}
+    for member in archive:
+        parts = member.name.split("/")
+        path = target.joinpath(*parts)
+        found = archive.extractfile(member) if member.isfile() else None
+        if any(part in ("", ".", "..") for part in parts) or path in links:
+            raise _refuse(member, "leads elsewhere, or comes twice")
+        if member.issym():
+            links[path] = member.linkname
+        elif found is None:
+            raise _refuse(member, "is no plain file")
+        else:
+            try:
+                _write(found, path)
+            except (OSError, ValueError) as error:
+                raise _refuse(member, f"can't be written ({error})") from error
+            path.chmod(0o700 if member.mode & 0o100 else 0o600)
+            os.utime(path, (member.mtime, member.mtime))
+    for path, link in links.items():
+        inner = path.relative_to(target).as_posix()[:200]
+        if not links.keys().isdisjoint(path.parents):
+            raise errors.ConfigError(f"upload: holds {inner!r}, which lies below a link.")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(link)
+        except (OSError, ValueError) as error:
+            raise errors.ConfigError(f"upload: {inner!r} can't be written ({error}).") from error
+
+
+def _write(found: IO[bytes], path: pathlib.Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with found, path.open("xb") as file:
+        while piece := found.read(_PIECE_BYTES):
+            file.write(piece)
+
+
+def _refuse(member: tarfile.TarInfo, reason: str) -> errors.ConfigError:
+    return errors.ConfigError(f"upload: holds {member.name[:200]!r}, which {reason}.")

@@ -1,0 +1,334 @@
+"""Agents and the master's launcher, whatever is killed, lost or cut between them."""
+
+import dataclasses
+import json
+
+import pytest
+
+from quintain import errors
+from quintain.cluster import agent_protocol
+from quintain.records import log
+from quintain.records import node as node_lib
+
+
+def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(cluster):
+    machine = cluster.join(labels={"gpu": "a100"})
+
+    assert cluster.launch("t7-a") is None
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    machine.write("t7-a", "first", "second")
+    machine.end("t7-a", exit_code=0)
+    ended = cluster.wait_for_exits()
+
+    assert (ended.launch_id, ended.trial_id, ended.exit_code) == ("t7-a", 7, 0)
+    assert ended.last_lines == ("last",)
+    assert cluster.exits[0][1] == ["first", "second"]
+    assert [row.trial_id for row in cluster.rows] == [7, 7]
+    (node,) = cluster.master.list_nodes()
+    assert node.labels == {"gpu": "a100"}
+    assert [each.node for each in node.slots] == ["one", "one"]
+    (launch,) = machine.started
+    scratch = cluster.path / "one" / "scratch" / "t7-a"
+    assert launch.environment == {
+        "QUINTAIN_MASTER": "https://master:1",
+        "QUINTAIN_TOKEN": "secret",
+        "QUINTAIN_CACHE": str(cluster.path / "one"),
+        "QUINTAIN_NODE": "one",
+        "QUINTAIN_SCRATCH": str(scratch),
+    }
+    cluster.wait(lambda: not scratch.exists())
+    assert list((cluster.path / "one" / "agent" / "launches").iterdir()) == []
+
+
+def test_the_list_of_machines_is_the_same_object_until_something_changes(cluster):
+    cluster.join()
+    listed = cluster.master.list_nodes()
+
+    cluster.tick()
+    assert cluster.master.list_nodes() is listed
+
+
+def test_answers_that_are_lost_change_nothing(cluster):
+    machine = cluster.join()
+    for number in range(6):
+        launch_id = f"t7-{number}"
+        cluster.network.num_lost_answers = 3
+        cluster.launch(launch_id)
+        cluster.wait(lambda name=launch_id: name in machine.alive)
+        cluster.network.num_lost_answers = 3
+        machine.write(launch_id, f"a{number}")
+        machine.end(launch_id, exit_code=number)
+
+    cluster.wait_for_exits(6)
+    cluster.wait(lambda: len(cluster.texts) >= 6)
+    assert sorted(cluster.texts) == [f"a{number}" for number in range(6)]
+    assert len(machine.started) == 6
+    assert sorted(each.exit_code for each, _ in cluster.exits) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_next_agent_takes_processes_over_and_repeats_no_line(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.launch("t8-a", 8)
+    cluster.wait(lambda: len(machine.alive) == 2)
+    # They are received, but nobody has said yet that they are stored.
+    machine.write("t7-a", "one")
+    cluster.wait(lambda: cluster.texts == ["one"])
+    cluster.kill_agent()
+    machine.write("t7-a", "two")
+    machine.end("t8-a", exit_code=1)
+
+    cluster.join()
+    cluster.wait_for_exits()
+    machine.write("t7-a", "three")
+    machine.end("t7-a", exit_code=0)
+    cluster.wait_for_exits(2)
+
+    assert cluster.texts == ["one", "two", "three"]
+    assert machine.killed == []
+    assert len(machine.started) == 2
+
+
+def test_the_next_master_gets_everything_that_the_former_one_did_not_keep(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.launch("t8-a", 8)
+    cluster.launch("t9-a", 9)
+    cluster.wait(lambda: len(machine.alive) == 3)
+    machine.write("t7-a", "kept")
+    cluster.wait(lambda: cluster.texts == ["kept"])
+    offset_file = cluster.path / "one" / "scratch" / "t7-a" / "t7-a.read"
+    cluster.wait(offset_file.exists)
+    # This exit is received by a master that is killed before it has kept it.
+    machine.end("t8-a", exit_code=3)
+    cluster.wait(lambda: bool(cluster.master._exits))
+    cluster.restart_master()
+    for launch_id, trial_id in (("t7-a", 7), ("t8-a", 8)):
+        assert cluster.master.adopt(launch_id, trial_id, None, "", "one")
+    machine.write("t7-a", "new")
+
+    ended = cluster.wait_for_exits()
+    assert (ended.trial_id, ended.exit_code) == (8, 3)
+    cluster.wait(lambda: cluster.texts == ["kept", "new"])
+    # The one that the next master does not know is ended.
+    cluster.wait(lambda: machine.killed == ["t9-a"])
+    assert list(machine.alive) == ["t7-a"]
+
+
+def test_a_process_of_a_machine_that_does_not_come_back_is_given_up(cluster):
+    assert cluster.master.adopt("t7-a", 7, None, "", "gone")
+    cluster.tick()
+    assert cluster.master.list_nodes() == []
+    for _ in range(16):
+        cluster.secs += 2.0
+        cluster.tick()
+
+    ended = cluster.wait_for_exits()
+    assert (ended.exit_code, ended.signal) == (None, None)
+    assert ended.reason == "Machine gone is gone: nothing was heard of it for 32 s."
+
+
+def test_a_machine_that_is_silent_for_too_long_is_lost_and_its_processes_ended_later(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    machine.write("t7-a", "before")
+    cluster.wait(lambda: cluster.texts == ["before"])
+    cluster.network.is_down = True
+    for _ in range(16):
+        cluster.secs += 2.0
+        cluster.tick()
+    assert cluster.find_state() == "LOST"
+    assert cluster.wait_for_exits().reason.startswith("Machine one is gone: nothing was heard")
+    assert list(machine.alive) == ["t7-a"]
+    machine.write("t7-a", "of no use")
+
+    cluster.network.is_down = False
+    cluster.wait(lambda: cluster.find_state() == "ACTIVE" and not machine.alive)
+    assert machine.killed == ["t7-a"]
+    cluster.launch("t7-b")
+    cluster.wait(lambda: "t7-b" in machine.alive)
+    assert cluster.texts == ["before"]
+    assert len(cluster.exits) == 1
+
+
+def test_a_master_that_was_stopped_gives_no_machine_up(cluster):
+    cluster.join()
+
+    cluster.secs += 3600.0
+    cluster.tick()
+    cluster.secs += 1.0
+    cluster.tick()
+    assert cluster.find_state() == "ACTIVE"
+
+
+def test_an_order_reaches_an_agent_that_was_restarted_before_it_got_it(cluster):
+    machine = cluster.join()
+    cluster.kill_agent()
+    cluster.launch("t7-a")
+    cluster.tick()
+    assert machine.alive == {}
+
+    cluster.join()
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    assert cluster.exits == []
+
+
+def test_a_launch_whose_agent_ended_while_it_was_started_is_nobodys_fault(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    cluster.kill_agent()
+    path = cluster.path / "one" / "agent" / "launches" / "t7-a.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "identity": None}))
+
+    cluster.join(waits=False)
+    ended = cluster.wait_for_exits()
+    assert (ended.exit_code, ended.signal) == (None, None)
+    assert ended.reason == "Its agent was ended while it started the process."
+
+
+def test_a_process_that_cannot_be_started_says_why(cluster):
+    cluster.join().fails_to_start = "the disk is full"
+    cluster.launch("t7-a")
+
+    assert "the disk is full" in cluster.wait_for_exits().reason
+    cluster.launch("t7-b", node="nowhere")
+    assert cluster.wait_for_exits(2).reason == "Machine nowhere is gone."
+
+
+def test_a_process_that_is_killed_ends_once(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    cluster.master.kill("t7-a")
+    cluster.master.kill("t7-a")
+
+    assert cluster.wait_for_exits().signal == 15
+    assert machine.killed == ["t7-a"]
+
+
+def test_an_agent_that_drains_starts_nothing_and_leaves_when_its_trials_have_ended(cluster):
+    machine = cluster.join()
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    cluster.agents["one"].drain("maintenance")
+    cluster.wait(lambda: cluster.find_state() == "DRAINING")
+    cluster.launch("t8-a", 8)
+    assert "maintenance" in cluster.wait_for_exits().reason
+    machine.write("t7-a", "saved")
+    machine.end("t7-a", exit_code=0)
+
+    cluster.wait(lambda: cluster.find_state() is None)
+    cluster.agents["one"].thread.join(20)
+    assert not cluster.agents["one"].thread.is_alive()
+    assert cluster.texts == ["saved"]
+    assert len(machine.started) == 1
+
+
+def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
+    machine = cluster.join()
+    cluster.master.drain("one", "the machine is sold")
+    assert cluster.find_state() == "DRAINING"
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    assert cluster.find_state() == "DRAINING"
+
+    cluster.master.drain("one", "")
+    assert cluster.find_state() == "ACTIVE"
+    cluster.master.report_lost("one", "it burns.")
+    assert cluster.wait_for_exits().reason == "Machine one is gone: it burns."
+
+
+def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeypatch):
+    cluster.join()
+    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
+    cluster.path = cluster.path / "elsewhere"
+    former = cluster.agents["one"]
+    cluster.join(waits=False)
+    cluster.agents["one"].thread.join(20)
+    (error,) = cluster.agents["one"].raised
+    assert "Another agent is called 'one'" in str(error)
+
+    cluster.path = cluster.path.parent
+    cluster.join(waits=False)
+    cluster.agents["one"].thread.join(20)
+    (error,) = cluster.agents["one"].raised
+    assert "Another agent runs in" in str(error)
+    former.stop()
+    former.thread.join(20)
+
+
+HELLO = agent_protocol.Hello(name="one", agent_id="a", place="here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": "0.0.1"}, "Quintain 0.0.1 under Python"),
+        ({"python": "2.7"}, "under Python 2.7"),
+        ({"protocol": 99}, "protocol 99"),
+        ({"name": "a/b"}, "name: got 'a/b'"),
+        ({"name": "master"}, "name: got 'master'"),
+        ({"name": ""}, "name: got ''"),
+        ({"labels": {str(number): "" for number in range(101)}}, "labels: got 101"),
+    ],
+)
+def test_an_agent_that_does_not_fit_is_refused(cluster, changes, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        cluster.master.register(dataclasses.replace(HELLO, **changes))
+
+
+def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
+    session = cluster.master.register(HELLO).session
+    other = dataclasses.replace(HELLO, name="two", agent_id="b")
+    rival = cluster.master.register(other).session
+    cluster.launch("t7-a")
+    exits = (agent_protocol.Exit("t7-a", 0), agent_protocol.Exit("t1-z", 0))
+    lines = (("t7-a", 1.0, log.LogSource.STDOUT, "forged"),)
+    cluster.master.receive(
+        "two", rival, agent_protocol.Report(1, lines=lines, offsets={"t7-a": 9}, exits=exits)
+    )
+
+    with pytest.raises(errors.GoneError):
+        cluster.master.receive("one", rival, agent_protocol.Report(1))
+    cluster.tick()
+    assert (cluster.rows, cluster.exits) == ([], [])
+    orders = cluster.master.find_orders("two", rival, after=0, kept=0).orders
+    assert [(each.kind.value, each.launch_id) for each in orders] == [
+        ("drop", "t7-a"),
+        ("drop", "t1-z"),
+    ]
+    (order,) = cluster.master.find_orders("one", session, after=0, kept=0).orders
+    assert order.kind is agent_protocol.OrderKind.START
+
+
+def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
+    monkeypatch.setattr("quintain.cluster.agent_launcher._MOST_WAITING_LINES", 1)
+    session = cluster.master.register(HELLO).session
+    cluster.launch("t7-a")
+    lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))
+    report = agent_protocol.Report(1, lines=lines, offsets={"t7-a": 9})
+    cluster.master.receive("one", session, report)
+
+    with pytest.raises(errors.StoreError):
+        cluster.master.receive("one", session, dataclasses.replace(report, number=2))
+    assert cluster.master.find_orders("one", session, after=1, kept=0) is None
+    cluster.tick()
+    assert cluster.master.find_orders("one", session, after=1, kept=0) is None
+    cluster.tick()
+    assert cluster.master.find_orders("one", session, after=1, kept=0).kept == 1
+    cluster.master.receive("one", session, dataclasses.replace(report, number=2))
+
+
+def test_a_machine_that_was_lost_for_long_is_not_shown_any_more(cluster):
+    cluster.master.register(HELLO)
+    states = []
+    for _ in range(2000):
+        cluster.secs += 2.0
+        cluster.tick()
+        states.append(cluster.find_state())
+
+    assert states[0] == node_lib.NodeState.ACTIVE
+    assert states[100] == node_lib.NodeState.LOST
+    assert states[-1] is None

@@ -1,0 +1,98 @@
+import base64
+import io
+import tarfile
+
+import pytest
+
+from quintain import errors
+from quintain.server import code_uploads
+
+
+@pytest.fixture
+def uploads(tmp_path):
+    return code_uploads.CodeUploads(tmp_path)
+
+
+def pack(*members):
+    """Returns a `.tar` file of (name, content), or of (name, type, target)."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, *what in members:
+            info = tarfile.TarInfo(name)
+            if len(what) == 1:
+                info.size = len(what[0])
+                archive.addfile(info, io.BytesIO(what[0]))
+            else:
+                info.type, info.linkname = what
+                archive.addfile(info)
+    return made.getvalue()
+
+
+def send(uploads, data, size=700):
+    name = uploads.begin()
+    for start in range(0, len(data), size):
+        piece = base64.b64encode(data[start : start + size]).decode()
+        assert uploads.write(name, start, piece) >= start
+        # The answer was lost, and the piece comes again.
+        assert uploads.write(name, start, piece) == min(start + size, len(data))
+    return name
+
+
+def test_what_comes_in_pieces_is_unpacked_once(uploads, tmp_path):
+    data = pack(
+        ("sub/here.py", tarfile.SYMTYPE, "../model_def.py"),
+        ("model_def.py", b"a" * 5000),
+        ("sub/ä b.txt", b""),
+    )
+    name = send(uploads, data)
+    with uploads.unpacking(name) as directory:
+        assert (directory / "sub" / "here.py").read_bytes() == b"a" * 5000
+        assert (directory / "sub" / "ä b.txt").read_bytes() == b""
+    with pytest.raises(errors.NotFoundError), uploads.unpacking(name):
+        pass
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../out", b"a")],
+        [("/etc/out", b"a")],
+        [("a/../../out", b"a")],
+        [("a", b"1"), ("a", b"2")],
+        [("a", b"1"), ("a/b", b"2")],
+        [("a", tarfile.SYMTYPE, "/tmp"), ("a/b", b"2")],
+        [("a", tarfile.SYMTYPE, "b"), ("a", b"2")],
+        [("a", tarfile.SYMTYPE, "/tmp"), ("a/b", tarfile.SYMTYPE, "x")],
+        [("a/b", tarfile.SYMTYPE, "x"), ("a", tarfile.SYMTYPE, "/tmp")],
+        [("a", tarfile.LNKTYPE, "/etc/passwd")],
+        [("a", tarfile.CHRTYPE, "")],
+        [("a", tarfile.FIFOTYPE, "")],
+        [("a" * 300, b"")],
+    ],
+)
+def test_what_leads_elsewhere_is_not_unpacked(uploads, tmp_path, members):
+    name = send(uploads, pack(*members))
+    with pytest.raises(errors.ConfigError), uploads.unpacking(name):
+        pass
+    names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert names == [f"{name}.tar"]
+
+
+def test_pieces_that_do_not_fit_are_refused(uploads, monkeypatch):
+    name = uploads.begin()
+    piece = base64.b64encode(b"abc").decode()
+    for offset in (1, -1, 2**63):
+        with pytest.raises(errors.ConfigError, match="0 bytes are there"):
+            uploads.write(name, offset, piece)
+    with pytest.raises(errors.ConfigError, match="base64"):
+        uploads.write(name, 0, "ä")
+    for other in ("upload-", "../../quintain.db", "upload-" + "0" * 32, "\0"):
+        with pytest.raises(errors.NotFoundError, match="no upload"):
+            uploads.write(other, 0, piece)
+    uploads.write(name, 0, piece)
+    with pytest.raises(errors.ConfigError, match="no complete archive"), uploads.unpacking(name):
+        pass
+    monkeypatch.setattr(code_uploads, "MAX_BYTES", 5)
+    with pytest.raises(errors.ConfigError, match="wait to be used"):
+        uploads.write(name, 3, piece)

@@ -1,0 +1,59 @@
+import json
+import socket
+
+import pytest
+
+from quintain import errors
+from quintain.records import trial
+from quintain.trials import members
+
+A = trial.Peer("a", "10.0.0.1", "10.0.0.1", 1)
+B = trial.Peer("b", "10.0.0.2", "10.0.0.2", 2)
+OWN = trial.Peer("", "127.0.0.1", "10.0.0.9", 3)
+
+
+@pytest.mark.parametrize(
+    ("peers", "addresses"),
+    [
+        ([A, A], ["127.0.0.1:1", "127.0.0.1:1"]),
+        ([A, B], ["10.0.0.1:1", "10.0.0.2:2"]),
+        ([OWN, A], ["10.0.0.9:3", "10.0.0.1:1"]),
+        ([OWN, trial.Peer("x", "127.0.0.1", "10.0.0.9", 4)], ["127.0.0.1:3", "127.0.0.1:4"]),
+        ([A, trial.Peer("c", "fd00::1", "fd00::1", 5)], ["10.0.0.1:1", "[fd00::1]:5"]),
+    ],
+)
+def test_processes_are_reached_by_addresses_that_all_of_them_can_use(peers, addresses):
+    assert members.list_addresses(peers) == addresses
+
+
+def test_a_machine_that_others_can_not_reach_is_named():
+    hidden = trial.Peer("far", "127.0.0.1", "127.0.0.1", 3)
+
+    with pytest.raises(errors.ConfigError, match="QUINTAIN_HOST: missing on machine 'far'"):
+        members.list_addresses([A, hidden])
+
+
+def test_tensorflow_is_told_which_worker_a_process_is():
+    assert json.loads(members.tf_config([A, B], 1)) == {
+        "cluster": {"worker": ["10.0.0.1:1", "10.0.0.2:2"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+def test_the_own_address_is_that_by_which_the_master_is_reached():
+    environment = {"QUINTAIN_NODE": "a"}
+
+    for url in ("http://127.0.0.1:8080", "https://127.0.0.2:1", "unix:/run/master.sock"):
+        found = members.find_own(url, 7, environment)
+        assert (found.node, found.port) == ("a", 7)
+        assert found.host.startswith("127.")
+    given = members.find_own("http://127.0.0.1:1", 7, environment | {"QUINTAIN_HOST": "10.1.1.1"})
+    assert (given.host, given.outside) == ("10.1.1.1", "10.1.1.1")
+
+
+def test_a_held_port_is_free_for_one_that_listens():
+    with members.hold_port() as held, socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+        listener.bind(("", held.getsockname()[1]))
+        listener.listen()
