@@ -13,6 +13,7 @@ import click
 from quintain import errors
 from quintain.cli import (
     connect,
+    launcher_options,
     logs,
     network_options,
     options,
@@ -22,7 +23,7 @@ from quintain.cli import (
 )
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
-from quintain.client import logins, master_file
+from quintain.client import home_database, logins, master_file
 from quintain.records import master_status
 from quintain.web import request_checks
 
@@ -50,8 +51,17 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentStatus], 
 )
 
 
+class _MasterGroup(LazyGroup):
+    """A group whose flags, other than that for help, are those of `start`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Finds the command."""
+        is_start = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["start", *args] if is_start else args)
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_MasterGroup,
     commands_by_name={
         "token": (
             "quintain.cli.master_token:token",
@@ -80,26 +90,18 @@ def master(context: click.Context) -> None:
     help="Port to listen on.",
 )
 @network_options.network_options
-@click.option(
-    "--launcher",
-    type=click.Choice(["local", "agents"]),
-    default="agents",
-    show_default=True,
-    help="Where trials run: on this machine only, or also on those whose agents join.",
-)
-@click.option(
-    "--node_timeout",
-    type=click.FloatRange(min=1.0, max=86400.0),
-    default=30.0,
-    show_default=True,
-    metavar="SECS",
-    help="A machine of which nothing was heard for so long is lost.",
-)
+@launcher_options.launcher_options
 @click.option(
     "--idle_timeout",
     type=click.FloatRange(min=0),
     metavar="SECS",
     help="End after so many seconds without an active experiment.",
+)
+@click.option(
+    "--database",
+    metavar="URL|FILE",
+    help="Where experiments are kept: postgresql+psycopg://USER@HOST/NAME, without the password, or"
+    " an SQLite file. The home remembers it.",
 )
 @click.option(
     "--new_database",
@@ -121,13 +123,12 @@ def start(
     threads_per_slot: int | None = None,
     port: int = 0,
     idle_timeout: float | None = None,
+    database: str | None = None,
     new_database: bool = False,
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
-    launcher: str = "agents",
-    node_timeout: float = 30.0,
     verbose: bool = False,
-    **network: Any,
+    **others: Any,
 ) -> None:
     """Run the master in the foreground, until SIGTERM or Ctrl-C.
 
@@ -136,25 +137,30 @@ def start(
     writes to logs/master.log in the home directory.
     """
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
+    chosen = None if database is None else home_database.parse_argument("--database", database)
     home = home_lib.find_home()
     logins.check_own(home.path, "quintain master start")
     home.create()
     log_path = home.logs / "master.log"
     standard_streams.outlive_readers(log_path)
     logs.set_up(is_verbose=verbose)
-    from quintain.server import daemon, launchers
+    from quintain.server import daemon
 
+    launchers = launcher_options.build_launchers(others)
+    network = network_options.build_network(**others)
+    if launchers.kind == launcher_options.RAY and num_slots is None:
+        num_slots = 0  # This machine may be a node itself.
     slots = daemon.find_slots(num_slots, threads_per_slot)
-    settings = network_options.build_network(**network)
     with daemon.MasterServer(
         home,
         slots=slots,
         port=port,
+        database=chosen,
         accept_new_database=new_database,
         run_dirs=run_dirs,
         allowed_hosts=hosts,
-        launchers=launchers.LauncherSettings(launchers.LauncherKind(launcher), node_timeout),
-        network=settings,
+        launchers=launchers,
+        network=network,
     ) as server:
         _stop_on_signals(server, log_path)
         click.echo(
@@ -204,6 +210,7 @@ def status(as_json: bool) -> None:
         {
             "home": info.home,
             "address": info.url,
+            "database": info.database,
             "fingerprint": info.fingerprint or None,
             "process": info.pid,
             "started": output.format_time(info.start_time),

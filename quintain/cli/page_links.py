@@ -16,6 +16,7 @@ from typing import Final
 import click
 
 from quintain import durable_files, errors
+from quintain.client import address
 from quintain.client import home as home_lib
 from quintain.records import master_status
 
@@ -59,13 +60,18 @@ def has_display() -> bool:
 def find_tunnel(link: str) -> str | None:
     """Returns the command that makes a link work where the user sits, if that is another machine.
 
+    Masters that other machines reach need none.
+
     Args:
         link: The link.
     """
     ends = os.environ.get("SSH_CONNECTION", "").split()
     if len(ends) != 4 or has_display():
         return None
-    here = urllib.parse.urlsplit(link).netloc
+    parts = urllib.parse.urlsplit(link)
+    if not address.is_loopback(parts.hostname or ""):
+        return None
+    here = parts.netloc
     user, (_, _, machine, port) = getpass.getuser(), ends
     option = "" if port == "22" else f"-p {port} "
     return f"ssh -N -L {here.rpartition(':')[2]}:{here} {option}{user}@{machine}"
@@ -83,6 +89,7 @@ def open_in_browser(home: home_lib.Home, link: master_status.PageLink) -> bool:
     """
     if link.is_for_one_user:
         return webbrowser.open(link.url)
+    home.create()
     page = home.opening_file
     text = (
         '<!doctype html><meta charset="utf-8"><title>Quintain</title>'

@@ -5,6 +5,7 @@ import click
 from quintain.cli import connect, options, output, page_links
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
+from quintain.client import logins
 
 
 @click.command(cls=FlagCommand)
@@ -17,8 +18,8 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     r"""Open the page: watch searches and runs of training, and steer them.
 
     It is the page of the master of this home directory (QUINTAIN_HOME), which is started in the
-    background if none runs. The link that is printed signs one browser in, once, within ten
-    minutes; the browser stays signed in for 30 days.
+    background if none runs, or of that on another machine (`quintain login`). The link that is
+    printed signs one browser in, once, within ten minutes; the browser stays signed in for 30 days.
 
     \b
     quintain ui
@@ -26,6 +27,8 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     quintain ui --no_browser
     """
     home = home_lib.find_home()
+    if run_dirs:
+        logins.check_own(home.path, "--runs")
     with connect.open_client(run_dirs=run_dirs) as client:
         info = client.get_info()
         if missing := sorted({*run_dirs} - {*info.run_dirs}):

@@ -30,6 +30,7 @@ _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
+_PARTIAL: Final = 206
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
 _OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
@@ -136,7 +137,7 @@ class Connection:
         """
         if is_repeatable is None:
             is_repeatable = method in _REPEATABLE_METHODS
-        attempts = _Attempts(self._retries)
+        attempts = Attempts(self._retries)
         while True:
             address = self._address
             response = None
@@ -158,9 +159,7 @@ class Connection:
                 if response is not None and response.data:
                     # The master is there, and says why it can't do it now.
                     return _read_answer(response.status, response.data)
-                raise errors.MasterUnreachableError(
-                    f"No master answers at {self._address.url}: {_explain(cause)}"
-                ) from cause
+                raise self._say_lost(cause) from cause
             self._relocate()
 
     def stream(
@@ -193,16 +192,17 @@ class Connection:
             finally:
                 response.close()
         except urllib3.exceptions.HTTPError as error:
-            raise errors.MasterUnreachableError(
-                f"No master answers at {self._address.url}: {_explain(error)}"
-            ) from error
+            raise self._say_lost(error) from error
 
-    def download(self, path: str, file: IO[bytes], *, timeout_secs: float = 60.0) -> None:
+    def download(
+        self, path: str, file: IO[bytes], *, offset: int = 0, timeout_secs: float = 60.0
+    ) -> None:
         """Writes an answer that is no JSON into a file, piece by piece.
 
         Args:
             path: Path from the root.
             file: Where to write it.
+            offset: Bytes at the beginning that are not asked for.
             timeout_secs: Seconds without any data after which the master counts as lost.
 
         Raises:
@@ -210,18 +210,34 @@ class Connection:
             QuintainError: What the master raised, of the same class.
         """
         try:
-            response = self._send("GET", path, None, None, timeout_secs, is_stream=True)
+            headers = {"Range": f"bytes={offset}-"} if offset else {}
+            response = self._send(
+                "GET", path, None, None, timeout_secs, is_stream=True, headers=headers
+            )
             try:
                 if response.status >= 300:
                     _read_answer(response.status, response.read())
+                if offset and response.status != _PARTIAL:
+                    raise errors.DataError(f"{path}: the master sends no parts of files.")
                 for piece in response.stream(_PIECE_BYTES):
                     file.write(piece)
             finally:
                 response.release_conn()
         except urllib3.exceptions.HTTPError as error:
-            raise errors.MasterUnreachableError(
-                f"No master answers at {self._address.url}: {_explain(error)}"
-            ) from error
+            raise self._say_lost(error) from error
+
+    def send_bytes(self, path: str, data: bytes, *, query: Mapping[str, Any]) -> Any:
+        """Sends data by `PUT`, once, and returns the answer; raises what `download` does."""
+        headers = {"Content-Type": "application/octet-stream"}
+        try:
+            response = self._send("PUT", path, data, query, None, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise self._say_lost(error) from error
+        return _read_answer(response.status, response.data)
+
+    def attempt(self) -> "Attempts":
+        """Returns what counts attempts at something that `request` does not repeat."""
+        return Attempts(self._retries)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -245,12 +261,13 @@ class Connection:
         timeout_secs: float | None,
         *,
         is_stream: bool = False,
+        headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", **headers}
         if self._address.token:
             headers["Authorization"] = f"Bearer {self._address.token}"
-        data = None
-        if body is not None:
+        data = body if isinstance(body, bytes) else None
+        if body is not None and data is None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
         pool, url = self._find_pool(self._address, path)
@@ -291,6 +308,11 @@ class Connection:
             self._pools[key] = _build_pool(address)
         return self._pools[key], path
 
+    def _say_lost(self, cause: Exception) -> errors.MasterUnreachableError:
+        return errors.MasterUnreachableError(
+            f"No master answers at {self._address.url}: {_explain(cause)}"
+        )
+
     def _relocate(self) -> address_lib.Address:
         found = None if self._find_master is None else self._find_master()
         if found is not None and found != self._address:
@@ -306,7 +328,7 @@ def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
     return unix_sockets.SocketPool(path, maxsize=_NUM_OPEN_CONNECTIONS)
 
 
-class _Attempts:
+class Attempts:
     """Counts the time since a request failed first."""
 
     def __init__(self, retries: Retries) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import IO, Any, Final
 from urllib import parse
 
+from quintain.client import address as address_lib
 from quintain.cluster import ray_agent, ray_messages
 
 _TICK_SECS: Final = 0.25
@@ -35,6 +36,9 @@ _AGAIN_SECS: Final = 0.5
 
 _ANSWER_SECS: Final = 5.0
 """Seconds within which somebody must listen at the address of a cluster."""
+
+_END_SECS: Final = 5.0
+"""Seconds after the end of the master in which the connection may be ended in order."""
 
 
 class ConnectError(Exception):
@@ -111,7 +115,10 @@ class Watcher:
             if found["Alive"]:
                 node = self._nodes.setdefault(found["NodeID"], _to_node(found, name))
                 if self._address and (node.cpus or node.gpus) and not node.left:
-                    self._look_after(node)
+                    if obstacle := self._find_obstacle(found):
+                        node.problem = obstacle
+                    else:
+                        self._look_after(node)
                     news.append(ray_messages.NodeNews(name, True, node.is_up, node.problem))
             else:
                 self._nodes.pop(found["NodeID"], None)
@@ -124,6 +131,17 @@ class Watcher:
         if self._settings.address == ray_messages.LOCAL:
             return str(hostname)
         return ray_messages.name_node(hostname, found["NodeID"])
+
+    def _find_obstacle(self, found: Mapping[str, Any]) -> str:
+        """Returns why a node can't reach the master, where that is plain."""
+        url = self._address["url"]
+        is_own = found["NodeManagerHostname"] == socket.gethostname()
+        if is_own or not address_lib.is_loopback(parse.urlsplit(url).hostname or ""):
+            return ""
+        return (
+            f"The node can't reach the master, which listens at {url} only. Start the master with "
+            "--host=ADDRESS, an address of its machine that the nodes know."
+        )
 
     def _look_after(self, node: _Node) -> None:
         now_secs = time.monotonic()
@@ -285,6 +303,9 @@ def _listen(stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]") -> Non
     for line in stream:
         heard.put(json.loads(line))
     heard.put(None)
+    # Ray may be waited for, in vain: the master has ended, and this process does, too.
+    time.sleep(_END_SECS)
+    os._exit(1)
 
 
 def run(stdin: IO[str], stdout: IO[str]) -> int:
@@ -292,6 +313,8 @@ def run(stdin: IO[str], stdout: IO[str]) -> int:
     content = json.loads(stdin.readline())
     del content["kind"]
     settings = ray_messages.Settings(**content)
+    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
     try:
         ray = connect(settings)
     except ConnectError as error:
@@ -301,8 +324,6 @@ def run(stdin: IO[str], stdout: IO[str]) -> int:
     ray_messages.send(
         stdout, "connected", version=ray.__version__, address=str(context.gcs_address)
     )
-    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
     watcher, told = Watcher(ray, settings), None
     while True:
         news = watcher.look()

@@ -8,11 +8,12 @@ before anything is read from it, without TensorFlow.
 
 import dataclasses
 import hashlib
+import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain import durable_files, errors
+from quintain import errors
 
 FORMAT: Final = 1
 """Version of the layout."""
@@ -78,15 +79,34 @@ def read(directory: pathlib.Path) -> Manifest:
     """
     path = directory / FILE_NAME
     try:
-        values = durable_files.read_json(path)
-        manifest = Manifest(**values)
-    except (OSError, errors.DamagedFileError, TypeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
         raise errors.CheckpointError(
             f"{directory}: there is no complete checkpoint of a trial here: {error}."
         ) from error
+    return parse(data, str(directory))
+
+
+def parse(data: bytes, where: str) -> Manifest:
+    """Returns what the content of a manifest says.
+
+    Args:
+        data: Content of the file.
+        where: The checkpoint, for messages.
+
+    Raises:
+        CheckpointError: If it can't be understood, or has another layout.
+    """
+    try:
+        manifest = Manifest(**json.loads(data))
+    except (ValueError, RecursionError, TypeError) as error:
+        raise errors.CheckpointError(
+            f"{where}: there is no complete checkpoint of a trial here: {FILE_NAME} can't be "
+            f"understood ({len(data)} bytes; {error}). It was cut or damaged after it was written."
+        ) from error
     if manifest.format != FORMAT:
         raise errors.CheckpointError(
-            f"{path}: the layout is of version {manifest.format}, expected {FORMAT}."
+            f"{where}/{FILE_NAME}: the layout is of version {manifest.format}, expected {FORMAT}."
         )
     return manifest
 
@@ -125,18 +145,32 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
 def _find_damage(
     directory: pathlib.Path, sizes: Mapping[str, int], hashes: Mapping[str, str]
 ) -> str | None:
-    for name, size in sorted(sizes.items()):
-        if name.endswith("/"):
-            continue
-        path = directory / name
-        if not path.is_file():
-            return f"{name} is not there"
-        found = path.stat().st_size
-        if found != size:
-            return f"{name} has {found} bytes, expected {size}"
+    found = {
+        name: (directory / name).stat().st_size for name in sizes if (directory / name).is_file()
+    }
+    damage = find_wrong_size(found, sizes)
+    if damage is not None:
+        return damage
     for name, expected in sorted(hashes.items()):
         if hash_file(directory / name) != expected:
             return f"{name} is not what was written"
+    return None
+
+
+def find_wrong_size(found: Mapping[str, int], sizes: Mapping[str, int]) -> str | None:
+    """Returns which file is missing or has another size than it should have, or None.
+
+    Args:
+        found: Bytes of each file that is there, by its path.
+        sizes: Bytes of each file that there should be; directories, which end in `/`, are left out.
+    """
+    for name, size in sorted(sizes.items()):
+        if name.endswith("/"):
+            continue
+        if name not in found:
+            return f"{name} is not there"
+        if found[name] != size:
+            return f"{name} has {found[name]} bytes, expected {size}"
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import lengths
+from quintain.records import checkpoint_storage_config, lengths
 
 DEFAULT_SCHEDULING_UNIT: Final = 100
 GLOBAL_BATCH_SIZE: Final = "global_batch_size"
@@ -62,23 +62,16 @@ UNUSED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
         "native_parallel",
         "resource_pool",
         "shm_size",
-        "slots",
     ),
 }
 """Fields of sections that have no effect either."""
 
-_REMOTE_STORAGES: Final = ("azure", "gcs", "hdfs", "s3")
 REMOTE_FIELDS: Final = (
     "access_key",
-    "account_url",
-    "bucket",
     "connection_string",
-    "container",
     "credential",
-    "endpoint_url",
     "hdfs_path",
     "hdfs_url",
-    "prefix",
     "secret_key",
     "user",
 )
@@ -143,6 +136,7 @@ class Reader:
             if name in content and content[name] is None:  # `data:` with nothing below
                 content[name] = {}
         self._check_entrypoint()
+        self._normalise_resources()
         self._normalise_storage()
         self._normalise_log_policies()
         environment = content.get("environment")
@@ -188,8 +182,19 @@ class Reader:
             )
             self.content["entrypoint"] = None
 
+    def _normalise_resources(self) -> None:
+        """Takes the shorter name of the slots of a trial."""
+        resources = self.content.get("resources")
+        if isinstance(resources, Mapping) and "slots" in resources:
+            fields = dict(resources)
+            if fields["slots"] is None:  # as exported configs have it
+                del fields["slots"]
+            else:
+                self._rename(fields, "slots", "slots_per_trial", "resources.")
+            self.content["resources"] = fields
+
     def _normalise_storage(self) -> None:
-        """Takes over the paths of older configs, and refuses what is no directory."""
+        """Takes over the names of older configs, and refuses secrets."""
         storage = self.content.get("checkpoint_storage")
         if not isinstance(storage, Mapping):
             return
@@ -204,16 +209,21 @@ class Reader:
             self.former_paths["checkpoint_storage.storage_path"] = (
                 "checkpoint_storage.checkpoint_path"
             )
-        if fields.get("type") in _REMOTE_STORAGES:
+        if fields.get("type") == "gcs":
+            fields["type"] = "gs"
+        if fields.get("type") == "hdfs":
             self.problems.append(
                 errors.Problem(
                     "checkpoint_storage.type",
-                    f"got {errors.show(fields['type'])}, expected 'shared_fs' or 'directory': "
-                    "checkpoints are kept in directories of this machine. Mount the storage and "
-                    "name the directory as host_path, or leave checkpoint_storage out.",
+                    "got 'hdfs', expected 'fsspec' with `url: hdfs://HOST/DIRECTORY`; or mount the "
+                    "storage and name the directory as host_path.",
                 )
             )
             fields = {name: value for name, value in fields.items() if name.startswith("save_")}
+        for name in checkpoint_storage_config.find_former_secrets(fields):
+            why = checkpoint_storage_config.explain_secret()
+            self.problems.append(errors.Problem(f"checkpoint_storage.{name}", why))
+            del fields[name]
         self.content["checkpoint_storage"] = fields
 
     def _normalise_log_policies(self) -> None:

@@ -1,7 +1,6 @@
 """Sections of an experiment's config."""
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
@@ -17,60 +16,6 @@ PositiveCount = Annotated[int, Gt(0)]
 _CPU_KINDS: Final = ("cpu",)
 _GPU_KINDS: Final = ("cuda", "gpu")
 _WEBHOOK: Final = re.compile(r"https?://[!-~]+")
-
-
-@dataclasses.dataclass
-class CheckpointStorageConfig(base_config.Config):
-    """Where checkpoints are kept, and which of them."""
-
-    type: Literal["shared_fs", "directory"] = "shared_fs"
-    """Kind of storage: both are directories of this machine."""
-
-    host_path: str | None = None
-    """Directory of the checkpoints. None takes the one in the home directory of the platform."""
-
-    storage_path: str | None = None
-    """Directory below `host_path`."""
-
-    container_path: str | None = None
-    """The directory, with `type: directory`."""
-
-    save_experiment_best: Count = 0
-    """Best checkpoints of the whole experiment to keep at its end."""
-
-    save_trial_best: Count = 1
-    """Best checkpoints of each trial to keep at the end of the experiment."""
-
-    save_trial_latest: Count = 1
-    """Newest checkpoints of each trial to keep at the end of the experiment."""
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields paths that are not allowed."""
-        for name in ("host_path", "container_path"):
-            path = getattr(self, name)
-            if path is not None and not os.path.isabs(path):
-                yield name, f"got {errors.show(path)}, expected an absolute path."
-        root = os.path.normpath(self._root or "/default")
-        inside = os.path.normpath(self.directory("/default"))
-        if inside != root and not inside.startswith(root.rstrip("/") + "/"):
-            yield (
-                "storage_path",
-                f"got {errors.show(self.storage_path)}, expected a path below "
-                f"{self._root or 'the home directory of the platform'}.",
-            )
-
-    def directory(self, default: str) -> str:
-        """Returns the directory of the checkpoints.
-
-        Args:
-            default: The directory if none is set.
-        """
-        root = self._root or default
-        return os.path.join(root, self.storage_path) if self.storage_path else root
-
-    @property
-    def _root(self) -> str | None:
-        return self.container_path if self.type == "directory" else self.host_path
 
 
 @dataclasses.dataclass
@@ -92,6 +37,13 @@ class ResourcesConfig(base_config.Config):
     """Processes that train a trial together: as many as slots, of which each has one then, wherever
     they are; or 1, which has all slots of one machine. None takes as many as slots for registered
     experiments and `KerasTrial`, and 1 for other kinds of trials."""
+
+    node_labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Labels that a machine must have for the trials, with their values."""
+
+    gpu: bool | str | None = None
+    """`true` for slots that are GPUs, `false` for slots that are none, or the kind of GPU, as the
+    machine's label `gpu` names it. None takes any slots."""
 
     weight: Annotated[float, Gt(0), Le(1e9)] = 1.0
     """Share of the slots, relative to other experiments."""

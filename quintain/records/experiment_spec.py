@@ -14,9 +14,9 @@ from annotated_types import Ge, Gt, Le
 from quintain import errors
 from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
+from quintain.records import checkpoint_storage_config, searcher_base, searcher_config
 from quintain.records import experiment_dialects as dialects
 from quintain.records import experiment_sections as sections
-from quintain.records import searcher_base, searcher_config
 
 REGISTERED_PREFIX: Final = "experiment:"
 """Begins entrypoints that name a registered experiment, which needs no code of the user's."""
@@ -72,8 +72,8 @@ class ExperimentSpec(base_config.Config):
     perform_initial_validation: bool = False
     """Whether trials are validated before they are trained."""
 
-    checkpoint_storage: sections.CheckpointStorageConfig = dataclasses.field(
-        default_factory=sections.CheckpointStorageConfig
+    checkpoint_storage: checkpoint_storage_config.CheckpointStorageConfig = dataclasses.field(
+        default_factory=checkpoint_storage_config.CheckpointStorageConfig
     )
     """Where checkpoints are kept, and which of them."""
 
@@ -201,20 +201,6 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
         config.reproducibility.experiment_seed = int(time.time())
     config.lock()
     return config
-
-
-def find_checkpoint_directory(content: Mapping[str, Any], default: str) -> str:
-    """Returns where an experiment keeps its checkpoints, though its config may be refused today.
-
-    Args:
-        content: The config as the store keeps it.
-        default: The directory if none is set.
-    """
-    storage = content.get("checkpoint_storage")
-    given = storage if isinstance(storage, Mapping) else {}
-    names = ("type", "host_path", "storage_path", "container_path")
-    fields = {name: given[name] for name in names if isinstance(given.get(name), str)}
-    return sections.CheckpointStorageConfig(**fields).directory(default)
 
 
 def _without_nulls(config: base_config.Config, params: Mapping[str, Any]) -> dict[str, Any]:

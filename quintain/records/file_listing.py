@@ -12,20 +12,15 @@ _MOST_PART_BYTES: Final = 255
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Directories of the master, for processes that may see them, too."""
+    """Where the master's directories are, for processes that may see them, too."""
 
     home: str
     """The home directory."""
 
-    checkpoint_dir: str
-    """Where the experiment keeps its checkpoints; empty if nobody can share it."""
-
-    source_dir: str
-    """Where the checkpoint lies that the trial goes on from; as `checkpoint_dir` without one."""
-
     mark: str
-    """What the file `mark_name` in a directory says if it is the master's. Each master has its own,
-    so that a copy of a directory on another machine is not taken for it."""
+    """What the file `mark_name` in the home, and in the directories of checkpoints that the trial
+    needs, says if it is the master's. Each master has its own, so that a copy of a directory on
+    another machine is not taken for it."""
 
 
 @dataclasses.dataclass(frozen=True)

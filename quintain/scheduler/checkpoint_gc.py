@@ -139,10 +139,10 @@ def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpo
 
     def write(session: session_lib.Session) -> None:
         for experiment_id, records in chosen.items():
-            root = core.find_checkpoint_root(session, experiment_id)
+            address = core.find_storage(session, experiment_id).address
             names = [each.uuid for each in records]
             kind = deletion.DeletionKind.CHECKPOINT
-            session.add_deletions(core.deletions.note(kind, root, names, experiment_id))
+            session.add_deletions(core.deletions.note(kind, address, names, experiment_id))
             for each in records:
                 session.update_checkpoint(dataclasses.replace(each, state=_DELETED))
 

@@ -9,7 +9,6 @@ and must not name another home or experiment. What does not fit is kept, and the
 import logging
 import pathlib
 import re
-import shutil
 import stat
 import threading
 import time
@@ -18,11 +17,12 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, deletion
+from quintain.scheduler import remote_deletions
+from quintain.storage import directory_storage
 from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OWN_ROOTS: Final = ("experiments", "scratch")
 _Kind = deletion.DeletionKind
 
@@ -32,6 +32,7 @@ class Deletions:
 
     Attributes:
         wake: Set when something was noted.
+        has_postponed: Whether something is to be tried again, because a storage did not answer.
     """
 
     def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
@@ -40,6 +41,9 @@ class Deletions:
         self._home = home
         self._running = threading.Lock()
         self._refused: set[int] = set()
+        self._silent: set[str] = set()
+        self._told: set[str] = set()
+        self.has_postponed = False
         self.home_id = ""
         self.wake = threading.Event()
 
@@ -54,24 +58,27 @@ class Deletions:
 
         Args:
             kind: What the directories hold.
-            root: Where they lie.
+            root: Where they lie: a directory, or the address of a storage.
             names: Their names there.
             experiment_id: The experiment that they belonged to.
         """
-        directory = pathlib.Path(root)
-        if directory.is_relative_to(self._home):
+        place = str(root)
+        if pathlib.Path(place).is_relative_to(self._home):
             # A home that was moved still finds what it noted.
-            directory = directory.relative_to(self._home)
+            place = str(pathlib.Path(place).relative_to(self._home))
         now = time.time()
         # The lock of the master is held, and the transaction is over before it is free.
         self.wake.set()
-        return [
-            deletion.Deletion(0, kind, str(directory), name, experiment_id, now) for name in names
-        ]
+        return [deletion.Deletion(0, kind, place, name, experiment_id, now) for name in names]
 
     def run(self) -> None:
-        """Deletes what was noted. What can't be deleted now is tried at the next start again."""
+        """Deletes what was noted. What can't be deleted now is tried at the next start again.
+
+        Storages of other machines that do not answer are tried again with the next call.
+        """
         with self._running:
+            self.has_postponed = False
+            self._silent.clear()
             try:
                 with self._store.reading() as session:
                     noted = session.list_deletions()
@@ -86,6 +93,8 @@ class Deletions:
         """Deletes a directory; returns whether it is gone."""
         if noted.id in self._refused:
             return False
+        if remote_deletions.is_remote(noted):
+            return self._delete_remote(noted)
         root = self._home / noted.root
         path = root / noted.name
         try:
@@ -96,14 +105,36 @@ class Deletions:
             else:
                 reason = self._find_objection(noted, root, path)
             if not reason:
-                _remove(path)
+                directory_storage.DirectoryStorage(root).delete(noted.name)
                 return True
-        except OSError as error:
+        except (OSError, errors.CheckpointError) as error:
             reason = str(error)
+        self._refuse(noted, str(path), reason)
+        return False
+
+    def _delete_remote(self, noted: deletion.Deletion) -> bool:
+        """Does the same in a storage of another machine, which may not answer."""
+        if noted.root in self._silent:
+            return False
+        where = remote_deletions.locate(noted)
+        try:
+            reason = remote_deletions.delete(noted, self.home_id)
+        except errors.CheckpointError as error:
+            self.has_postponed = True
+            self._silent.add(noted.root)
+            if noted.root not in self._told:
+                self._told.add(noted.root)
+                logger.warning("%s is not deleted yet: %s", where, error)
+            return False
+        self._told.discard(noted.root)
+        if reason:
+            self._refuse(noted, where, reason)
+        return not reason
+
+    def _refuse(self, noted: deletion.Deletion, where: str, reason: str) -> None:
         # Once for each start is enough, for the files as well as for the log.
         self._refused.add(noted.id)
-        logger.warning("%s is not deleted: %s", path, reason)
-        return False
+        logger.warning("%s is not deleted: %s", where, reason)
 
     def _find_objection(
         self, noted: deletion.Deletion, root: pathlib.Path, path: pathlib.Path
@@ -128,7 +159,7 @@ class Deletions:
             return "" if is_named else "it is no unfinished checkpoint."
         if not (path / checkpoint_manifest.FILE_NAME).exists():
             # The manifest goes last: without it, the rest is gone or was never there.
-            is_named = _UUID.fullmatch(noted.name) is not None
+            is_named = remote_deletions.UUID.fullmatch(noted.name) is not None
             has_rest = next(path.iterdir(), None) is not None
             return "" if is_at_home or (is_named and not has_rest) else "it has no manifest."
         try:
@@ -145,16 +176,3 @@ class Deletions:
 def is_plain_name(name: str) -> bool:
     """Returns whether a name means a file or directory in the directory that it is appended to."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
-
-
-def _remove(path: pathlib.Path) -> None:
-    """Deletes a directory; its manifest, which says what it is, goes last."""
-    for entry in path.iterdir():
-        if entry.name == checkpoint_manifest.FILE_NAME:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
-    path.rmdir()

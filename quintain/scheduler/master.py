@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.records import master_status, run, states
+from quintain.records import master_status, states
 from quintain.scheduler import (
     commands,
     eta,
@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 TICK_SECS: Final = 0.1
 """How often processes are looked after at least."""
+
+_POSTPONED_SECS: Final = 60.0
+"""After how long a storage that did not answer is asked again to delete something."""
 
 _STATUS_POLL_SECS: Final = 0.2
 """How often somebody who asks for the status looks whether the lock will be free soon."""
@@ -178,7 +181,7 @@ class Master:
         deletions = self._core.deletions
         is_last = False
         while not is_last:
-            deletions.wake.wait()
+            deletions.wake.wait(_POSTPONED_SECS if deletions.has_postponed else None)
             is_last = self._is_stopped.is_set()
             # Who notes something holds the lock until it is stored.
             with self._core.condition:
@@ -208,8 +211,7 @@ class Master:
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""
         with self._core.condition:
-            runs = self._core.runs.values()
-            return any(live.record.state is run.RunState.ENDING for live in runs)
+            return bool(self._core.ending)
 
     # Views.
 
@@ -269,13 +271,7 @@ class Master:
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
         core = self._core
         entry = core.entries[experiment_id]
-        running = tuple(
-            sorted(
-                trial_id
-                for trial_id, live in list(core.runs.items())
-                if live.record.experiment_id == experiment_id
-            )
-        )
+        running = tuple(sorted(core.runs_of.get(experiment_id, ())))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,

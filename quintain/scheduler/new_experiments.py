@@ -23,6 +23,7 @@ from quintain.records import (
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, experiment_machine, faults, metric_sending, model_files
 from quintain.search import search_factory
+from quintain.storage import storages
 from quintain.store import session as session_lib
 
 _LEAST_READY: Final = 256
@@ -81,9 +82,13 @@ def create(
         activate: Whether it starts at once; else it is paused.
         trial_seed: Seed of all trials, or None if each draws its own.
         origin: Where it comes from, which is kept beside the code; None if nobody said it.
+
+    Raises:
+        ConfigError: If its checkpoints can't be written where it says, or its search can't begin.
     """
     config = _settle_processes(config)
     metric_sending.check(config.loggers)
+    storages.build(config.as_dict(), core.home / "checkpoints").check()
     with faults.explaining_search():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(

@@ -7,99 +7,119 @@ but a user who names them.
 
 import dataclasses
 import logging
-import os
 import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from quintain import errors
-from quintain.records import checkpoint, checkpoint_manifest, deletion, experiment_spec, metric
+from quintain.records import checkpoint, checkpoint_manifest, deletion, metric
 from quintain.records import experiment as experiment_lib
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import home_identity, workload_results
+from quintain.storage import checkpoint_storage, storages
 from quintain.store import reading
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
 
+_Found = tuple[checkpoint.Orphan, checkpoint_storage.CheckpointStorage]
+
 
 def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Orphan]:
-    """Returns all of them, by the directories they are in.
+    """Returns all of them, by the storages they are in.
 
-    In a directory that is not the home's own only those are looked at that name this home: others
-    may belong to another home that is in order.
+    In a storage that is not the home's own only those are looked at that name this home: others
+    may belong to another home that is in order. A storage that can't be read is left out, which
+    the log says.
 
     Args:
         store: What is known.
         home: The home directory.
     """
+    return [orphan for orphan, _ in _find(store, home)]
+
+
+def _find(store: reading.ReadableStore, home: pathlib.Path) -> list[_Found]:
     home_id = home_identity.read_id(home) or ""
-    own_root = home / "checkpoints"
+    own = storages.build({}, home / "checkpoints")
     with store.reading() as session:
         records = session.list_experiments(include_archived=True)
         known = session.list_checkpoint_uuids()
         going = {each.name for each in session.list_deletions()}
         launches = {each.launch_id for each in session.list_runs()}
         found = []
-        for root in _list_roots(own_root, records):
-            for path in _list_directories(root):
-                if path.name in known | going:
+        for storage in _list_storages(own, records):
+            for entry in _list_entries(storage):
+                if entry.name in known | going:
                     continue
-                orphan = _describe(path, session, home_id)
-                is_own = root == own_root or (home_id and orphan.home_id == home_id)
+                orphan = _describe(entry, storage, session, home_id, own)
+                is_own = storage is own or (home_id and orphan.home_id == home_id)
                 # What a process writes now, or is about to report, is no orphan.
                 if is_own and orphan.launch_id not in launches:
-                    found.append(orphan)
+                    found.append((orphan, storage))
     return found
 
 
-def _list_roots(
-    own_root: pathlib.Path, records: Collection[experiment_lib.Experiment]
-) -> list[pathlib.Path]:
-    roots = {own_root: None}
+def _list_storages(
+    own: checkpoint_storage.CheckpointStorage, records: Collection[experiment_lib.Experiment]
+) -> list[checkpoint_storage.CheckpointStorage]:
+    found = {own.address: own}
     for record in records:
-        root = experiment_spec.find_checkpoint_directory(record.config, str(own_root))
-        roots[pathlib.Path(root)] = None
-    return list(roots)
+        storage = storages.build(record.config, pathlib.Path(own.address))
+        found.setdefault(storage.address, storage)
+    return list(found.values())
 
 
-def _list_directories(root: pathlib.Path) -> list[pathlib.Path]:
-    if not root.is_dir():
-        return []
-    return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
-
-
-def _describe(path: pathlib.Path, session: reading.Reader, home_id: str) -> checkpoint.Orphan:
-    size = sum(
-        os.lstat(os.path.join(folder, name)).st_size
-        for folder, _, names in os.walk(path)
-        for name in names
-    )
-    changed = path.stat().st_mtime
+def _list_entries(
+    storage: checkpoint_storage.CheckpointStorage,
+) -> list[checkpoint_storage.StoredEntry]:
     try:
-        manifest = checkpoint_manifest.read(path)
+        return storage.list()
+    except errors.CheckpointError as error:
+        logger.warning("What the database does not know there is left out: %s", error)
+        return []
+
+
+def _describe(
+    entry: checkpoint_storage.StoredEntry,
+    storage: checkpoint_storage.CheckpointStorage,
+    session: reading.Reader,
+    home_id: str,
+    own: checkpoint_storage.CheckpointStorage,
+) -> checkpoint.Orphan:
+    path = storage.locate(entry.name)
+    try:
+        manifest = storage.read_manifest(entry.name) if entry.is_complete else None
     except errors.CheckpointError:
-        launch_id = path.name.removeprefix(".").removesuffix(".tmp")
-        problem = "it has no manifest: it is unfinished, or no checkpoint"
-        return checkpoint.Orphan(str(path), size, changed, launch_id=launch_id, problem=problem)
+        manifest = None
+    if manifest is None:
+        return checkpoint.Orphan(
+            path,
+            entry.num_bytes,
+            entry.time,
+            home_id=storage.find_writer(entry.name),
+            launch_id=entry.name.removeprefix(".").removesuffix(".tmp"),
+            problem="it has no manifest: it is unfinished, or no checkpoint",
+        )
     return checkpoint.Orphan(
-        path=str(path),
-        num_bytes=size,
-        time=changed,
+        path=path,
+        num_bytes=entry.num_bytes,
+        time=entry.time,
         home_id=manifest.home_id,
         experiment_id=manifest.experiment_id,
         trial_id=manifest.trial_id,
         total_batches=manifest.total_batches,
         launch_id=manifest.launch_id,
-        problem=_find_problem(path, manifest, session, home_id),
+        problem=_find_problem(storage, manifest, session, home_id, own),
     )
 
 
 def _find_problem(
-    path: pathlib.Path,
+    storage: checkpoint_storage.CheckpointStorage,
     manifest: checkpoint_manifest.Manifest,
     session: reading.Reader,
     home_id: str,
+    own: checkpoint_storage.CheckpointStorage,
 ) -> str:
     """Returns why the store can't take a checkpoint, or an empty text if it can."""
     if manifest.home_id not in ("", home_id):
@@ -109,8 +129,7 @@ def _find_problem(
         found = session.get_trial(manifest.trial_id)
     except errors.NotFoundError:
         return "the database does not know its experiment and trial"
-    root = experiment_spec.find_checkpoint_directory(owner.config, str(path.parent))
-    if pathlib.Path(root) != path.parent:
+    if storages.build(owner.config, pathlib.Path(own.address)).address != storage.address:
         return f"experiment {owner.id} keeps its checkpoints elsewhere"
     is_same = found.seed == manifest.seed and _to_text(found.hparams) == _to_text(manifest.hparams)
     if found.experiment_id != owner.id or not is_same:
@@ -131,21 +150,21 @@ def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
         NotFoundError: If there is no such directory.
         CheckpointError: If its files are damaged, or the store can't take it.
     """
-    orphan = _get(core, name)
-    path = pathlib.Path(orphan.path)
-    problem = orphan.problem or checkpoint_manifest.find_damage(path, {})
+    orphan, storage = _get(core, name)
+    problem = orphan.problem or storage.find_damage(orphan.name, {})
     if problem:
         raise errors.CheckpointError(
-            f"{path}: can't be adopted: {problem}. `quintain checkpoint export` copies the models "
-            "in it, if it is given the path; to go on from it, restore the database that knows it."
+            f"{orphan.path}: can't be adopted: {problem}. `quintain checkpoint export` copies the "
+            "models in it, if it is given the path; to go on from it, restore the database that "
+            "knows it."
         )
-    manifest = checkpoint_manifest.read(path)
+    manifest = storage.read_manifest(orphan.name)
     record = checkpoint.Checkpoint(
-        uuid=path.name,
+        uuid=orphan.name,
         trial_id=manifest.trial_id,
         experiment_id=manifest.experiment_id,
         total_batches=manifest.total_batches,
-        files=checkpoint_manifest.list_files(path),
+        files=storage.list_files(orphan.name),
         metadata={"is_adopted": True},
         time=orphan.time,
     )
@@ -179,18 +198,17 @@ def delete(core: core_lib.Core, name: str) -> checkpoint.Orphan:
     Raises:
         NotFoundError: If there is no such directory.
     """
-    orphan = _get(core, name)
-    root = pathlib.Path(orphan.path).parent
+    orphan, storage = _get(core, name)
     kind = deletion.DeletionKind.ORPHAN
     with core.condition:
-        notes = core.deletions.note(kind, root, [name], orphan.experiment_id or 0)
+        notes = core.deletions.note(kind, storage.address, [name], orphan.experiment_id or 0)
         core.write(lambda session: session.add_deletions(notes))
     core.deletions.run()
     return orphan
 
 
-def _get(core: core_lib.Core, name: str) -> checkpoint.Orphan:
-    found = {each.name: each for each in find(core.store, core.home)}
+def _get(core: core_lib.Core, name: str) -> _Found:
+    found = {each[0].name: each for each in _find(core.store, core.home)}
     if name not in found:
         raise errors.NotFoundError(
             f"checkpoint {name}: the store knows it, or it is not there; `quintain checkpoint "

@@ -16,6 +16,7 @@ from quintain.client import home as home_lib
 from quintain.records import checkpoint_manifest, codec, experiment_sections, file_listing
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries, model_files, pieces, uploads, worker_calls
+from quintain.storage import checkpoint_storage, storages
 
 logger = logging.getLogger(__name__)
 
@@ -55,13 +56,15 @@ class RunFiles:
         """Returns where the master's directories are, marked so that they can be recognised."""
         with self._finding(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
-            own = self._core.checkpoint_root(entry.record)
+            own = self._core.storage_of(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
-        source = own if uuid is None else self._find_root(uuid)
-        own_name = str(own) if self._mark_directory(own, make=machine.checkpoint is None) else ""
-        source_name = str(source) if self._mark_directory(source, make=False) else ""
+        source = own if uuid is None else self._find_storage(uuid)
         self._mark_directory(self._core.home, make=False)
-        return file_listing.Places(str(self._core.home), own_name, source_name, self._mark)
+        if not storages.is_remote(own.address):
+            self._mark_directory(pathlib.Path(own.place), make=machine.checkpoint is None)
+        if not storages.is_remote(source.address):
+            self._mark_directory(pathlib.Path(source.place), make=False)
+        return file_listing.Places(str(self._core.home), self._mark)
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
         """Returns the directory of the code of a trial."""
@@ -95,7 +98,7 @@ class RunFiles:
             raise errors.NotFoundError(
                 f"checkpoint {errors.show(uuid)}: is not one that trial {trial_id} goes on from."
             )
-        root = self._find_root(uuid)
+        root = _require_directory(self._find_storage(uuid))
         if not root.is_dir():
             raise errors.CheckpointError(
                 f"{root}: the directory of the checkpoints is not there. Is its disk mounted?"
@@ -174,14 +177,14 @@ class RunFiles:
 
     def _find_owner(self, trial_id: int, launch_id: str) -> tuple[pathlib.Path, uploads.Owner]:
         with self._finding(trial_id, launch_id) as (entry, _):
-            root = self._core.checkpoint_root(entry.record)
+            root = _require_directory(self._core.storage_of(entry.record))
             home_id = self._core.deletions.home_id
             return root, uploads.Owner(home_id, entry.id, trial_id, launch_id)
 
-    def _find_root(self, uuid: str) -> pathlib.Path:
+    def _find_storage(self, uuid: str) -> checkpoint_storage.CheckpointStorage:
         with self._core.store.reading() as session:
             record = session.get_checkpoint(uuid)
-            return self._core.find_checkpoint_root(session, record.experiment_id)
+            return self._core.find_storage(session, record.experiment_id)
 
     @contextlib.contextmanager
     def _finding(
@@ -191,11 +194,11 @@ class RunFiles:
             live = self._calls.find_run(trial_id, launch_id)
             yield self._core.entry(live.record.experiment_id), live
 
-    def _mark_directory(self, directory: pathlib.Path, *, make: bool) -> bool:
-        """Lets a directory say that it is this master's; returns whether it does."""
+    def _mark_directory(self, directory: pathlib.Path, *, make: bool) -> None:
+        """Lets a directory say that it is this master's, if it can be written to."""
         with self._lock:
             if directory in self._marked:
-                return True
+                return
             name = file_listing.mark_name(self._core.deletions.home_id)
             try:
                 if make:
@@ -208,9 +211,21 @@ class RunFiles:
                     directory,
                     error,
                 )
-                return False
-            self._marked.add(directory)
-            return True
+            else:
+                self._marked.add(directory)
+
+
+def _require_directory(storage: checkpoint_storage.CheckpointStorage) -> pathlib.Path:
+    """Returns the directory of a storage of this machine.
+
+    Raises:
+        NotFoundError: If it is elsewhere, where processes of trials get what they need themselves.
+    """
+    if storages.is_remote(storage.address):
+        raise errors.NotFoundError(
+            f"{storage.place}: the checkpoints are there, and not with the master."
+        )
+    return pathlib.Path(storage.place)
 
 
 def _list_code(directory: pathlib.Path) -> file_listing.Listing:

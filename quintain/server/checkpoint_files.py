@@ -1,58 +1,67 @@
 """Where the files of checkpoints and of users' code are, and copies of them."""
 
+import dataclasses
 import pathlib
 import shutil
-from collections.abc import Iterable
+from typing import BinaryIO
 
 from quintain import errors
 from quintain.client import fetched_files
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
+from quintain.storage import checkpoint_storage, directory_storage
 
 
-def find_checkpoint_dir(
-    checkpoint: checkpoint_lib.Checkpoint,
-    experiment: experiment_lib.Experiment,
-    default_root: pathlib.Path,
-) -> pathlib.Path:
-    """Returns the directory of a checkpoint that can be used.
+@dataclasses.dataclass(frozen=True)
+class StoredFiles:
+    """All files of a checkpoint, or below a directory of this machine."""
 
-    Args:
-        checkpoint: The checkpoint.
-        experiment: Its experiment.
-        default_root: Directory of the checkpoints of experiments that name none.
+    storage: checkpoint_storage.CheckpointStorage
+    """Where it is."""
 
-    Raises:
-        CheckpointError: If it was deleted, or its directory is not there.
-    """
-    if checkpoint.state is checkpoint_lib.CheckpointState.DELETED:
-        raise errors.CheckpointError(
-            f"checkpoint {checkpoint.uuid}: its files were deleted; checkpoint_storage says which "
-            "checkpoints are kept when an experiment ends."
-        )
-    # Commands that only read need not wait for it.
-    from quintain.records import experiment_spec  # noqa: PLC0415
+    name: str
+    """Its name there."""
 
-    root = experiment_spec.find_checkpoint_directory(experiment.config, str(default_root))
-    directory = pathlib.Path(root, checkpoint.uuid)
-    if not directory.is_dir():
-        raise errors.CheckpointError(
-            f"checkpoint {checkpoint.uuid}: its directory {directory} is not there."
-        )
-    return directory
+    local: pathlib.Path | None = None
+    """The directory, if it is one of this machine."""
 
+    @classmethod
+    def below(cls, directory: pathlib.Path) -> "StoredFiles":
+        """Returns those below a directory; links that lead out of it are no files of it."""
+        storage = directory_storage.DirectoryStorage(directory.parent)
+        return cls(storage, directory.name, directory)
 
-def list_files(directory: pathlib.Path) -> list[str]:
-    """Returns the paths of all files below a directory, sorted, relative to it.
+    def list_sizes(self) -> dict[str, int]:
+        """Returns the sizes in bytes of all files by their paths, sorted.
 
-    Links that lead out of the directory are no files of it.
-    """
-    root = directory.resolve()
-    return sorted(
-        path.relative_to(directory).as_posix()
-        for path in directory.rglob("*")
-        if path.is_file() and path.resolve().is_relative_to(root)
-    )
+        Raises:
+            CheckpointError: If they can't be read.
+        """
+        return self.storage.find_files(self.name)
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens one of them.
+
+        Raises:
+            NotFoundError: If there is no such file, or it is not one of these.
+            CheckpointError: If it can't be read.
+        """
+        return self.storage.open(self.name, path)
+
+    def copy(self, target: pathlib.Path) -> list[str]:
+        """Copies all of them into a directory, and returns their paths.
+
+        Raises:
+            CheckpointError: If they can't be read.
+            DataError: If one would lead out of the directory.
+        """
+        copied = []
+        for name in self.list_sizes():
+            path = fetched_files.make_target(target, name)
+            with self.open(name) as source, path.open("wb") as file:
+                shutil.copyfileobj(source, file, checkpoint_storage.PIECE_BYTES)
+            copied.append(str(path))
+        return copied
 
 
 def find_file(directory: pathlib.Path, name: str) -> pathlib.Path:
@@ -61,21 +70,40 @@ def find_file(directory: pathlib.Path, name: str) -> pathlib.Path:
     Raises:
         NotFoundError: If there is no such file, or it is not below the directory.
     """
-    path = (directory / name).resolve()
-    if not path.is_relative_to(directory.resolve()) or not path.is_file():
-        raise errors.NotFoundError(f"file {name[:200]!r}: there is none of this name.")
-    return path
+    with StoredFiles.below(directory).open(name):
+        return (directory / name).resolve()
 
 
-def copy_files(source: pathlib.Path, names: Iterable[str], target: pathlib.Path) -> list[str]:
-    """Copies files below one directory into another and returns their paths.
+def find_checkpoint(
+    checkpoint: checkpoint_lib.Checkpoint,
+    experiment: experiment_lib.Experiment,
+    default_root: pathlib.Path,
+) -> StoredFiles:
+    """Returns the files of a checkpoint that can be used.
+
+    Args:
+        checkpoint: The checkpoint.
+        experiment: Its experiment.
+        default_root: Directory of the checkpoints of experiments that name none.
 
     Raises:
-        NotFoundError: If one of them is not there.
+        CheckpointError: If it was deleted, or nothing of it is there.
     """
-    copied = []
-    for name in names:
-        path = fetched_files.make_target(target, name)
-        shutil.copyfile(find_file(source, name), path)
-        copied.append(str(path))
-    return copied
+    if checkpoint.state is checkpoint_lib.CheckpointState.DELETED:
+        raise errors.CheckpointError(
+            f"checkpoint {checkpoint.uuid}: its files were deleted; checkpoint_storage says which "
+            "checkpoints are kept when an experiment ends."
+        )
+    # Commands that only read need not wait for it.
+    from quintain.storage import storages  # noqa: PLC0415
+
+    storage = storages.build(experiment.config, default_root)
+    if storages.is_remote(storage.address):
+        storage.list_files(checkpoint.uuid)
+        return StoredFiles(storage, checkpoint.uuid)
+    directory = pathlib.Path(storage.locate(checkpoint.uuid))
+    if not directory.is_dir():
+        raise errors.CheckpointError(
+            f"checkpoint {checkpoint.uuid}: its directory {directory} is not there."
+        )
+    return StoredFiles.below(directory)

@@ -312,13 +312,13 @@ class DirectCalls(calls.Calls):
 
     @override
     def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:
-        source = self.find_checkpoint_dir(uuid)
-        return checkpoint_files.copy_files(source, checkpoint_files.list_files(source), directory)
+        return self.find_checkpoint_files(uuid).copy(directory)
 
     @override
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
-        source = self.find_model_dir(experiment_id)
-        return checkpoint_files.copy_files(source, checkpoint_files.list_files(source), directory)
+        return checkpoint_files.StoredFiles.below(self.find_model_dir(experiment_id)).copy(
+            directory
+        )
 
     @override
     def get_provenance(self, experiment_id: int) -> provenance.Provenance:
@@ -344,15 +344,15 @@ class DirectCalls(calls.Calls):
                 session.get_experiment(experiment_id)
             return session.list_spans(experiment_id, since=since)
 
-    def find_checkpoint_dir(self, uuid: str) -> pathlib.Path:
-        """Returns the directory of a checkpoint.
+    def find_checkpoint_files(self, uuid: str) -> checkpoint_files.StoredFiles:
+        """Returns the files of a checkpoint.
 
         Raises:
             CheckpointError: If its files are not there.
         """
         checkpoint = self.get_checkpoint(uuid)
         experiment = self.get_experiment(checkpoint.experiment_id)
-        return checkpoint_files.find_checkpoint_dir(checkpoint, experiment, self._home.checkpoints)
+        return checkpoint_files.find_checkpoint(checkpoint, experiment, self._home.checkpoints)
 
     def find_model_dir(self, experiment_id: int) -> pathlib.Path:
         """Returns the directory with the code of an experiment.

@@ -14,6 +14,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.orbit import cluster
 from quintain.records import codec, trial, workload
+from quintain.storage import checkpoint_storage
 from quintain.trials import distributed_context, members, trial_context, workload_source
 
 LOST_PAUSE_SECS: Final = 3.0
@@ -97,6 +98,11 @@ class GangSource(workload_source.WorkloadSource):
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial."""
         return self._source.start()
+
+    @override
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of the trial are kept, which the first process writes."""
+        return self._source.open_storage(spec)
 
     @override
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:

@@ -12,8 +12,8 @@ import numpy as np
 from quintain import errors
 from quintain.records import checkpoint_manifest, experiment_spec, trial, workload
 from quintain.search import base_search, search_factory
+from quintain.storage import checkpoint_storage, directory_storage
 from quintain.trials import (
-    trial_files,
     workload_loop,
     workload_metrics,
     workload_source,
@@ -62,9 +62,17 @@ class LocalSource(workload_source.WorkloadSource):
         if self._tell is not None and result.workload.kind in _TOLD:
             self._tell(_describe_result(result))
 
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns the directory of the trial's checkpoints."""
+        return directory_storage.DirectoryStorage(
+            pathlib.Path(spec.checkpoint_dir),
+            checkpoint_storage.Writer(spec.home_id, spec.experiment_id, spec.launch_id),
+        )
+
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns the directory of the checkpoint, which is below that of the trial."""
-        return trial_files.find_whole(spec.checkpoint_dir, spec)
+        scratch = pathlib.Path(spec.scratch_dir)
+        return self.open_storage(spec).fetch(spec.checkpoint or "", scratch, spec.checkpoint_files)
 
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Refuses to go on, for there is no other checkpoint to go on from."""

@@ -8,30 +8,38 @@
 
 import dataclasses
 import json
-import os
 import pathlib
-import shutil
+import random
 import uuid
 
-from quintain import durable_files, errors
+from quintain import errors
 from quintain.records import checkpoint_manifest, trial, workload
+from quintain.storage import checkpoint_storage, directory_storage
 from quintain.trials import base_trial, random_state, rank_parts
 
 
 def save(
-    controller: base_trial.TrialController, spec: trial.TrialSpec, total_batches: int
+    controller: base_trial.TrialController,
+    spec: trial.TrialSpec,
+    total_batches: int,
+    storage: checkpoint_storage.TrialStorage | None = None,
 ) -> workload.StoredCheckpoint:
-    """Writes a checkpoint; it appears under its name when it is complete and on the disk.
+    """Writes a checkpoint; it appears under its name when it is complete.
+
+    Args:
+        controller: What is saved.
+        spec: The trial.
+        total_batches: Batches that it has trained on.
+        storage: Where it is kept; the directory that the trial names if None.
 
     Raises:
         CheckpointError: If it can't be written; nothing is left then.
     """
     name = str(uuid.uuid4())
-    parent = pathlib.Path(spec.checkpoint_dir)
-    temporary = parent / checkpoint_manifest.unfinished_name(spec.launch_id or name)
+    storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
+    directory = storage.stage(name)
     try:
-        temporary.mkdir(parents=True)
-        rank_parts.save(controller, temporary)
+        rank_parts.save(controller, directory)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
             kind=type(controller).__name__,
@@ -42,23 +50,24 @@ def save(
             hparams=spec.hparams,
             home_id=spec.home_id,
             launch_id=spec.launch_id,
-            hashes=checkpoint_manifest.hash_files(temporary),
-            sizes=checkpoint_manifest.list_files(temporary),
+            hashes=checkpoint_manifest.hash_files(directory),
+            sizes=checkpoint_manifest.list_files(directory),
         )
         text = json.dumps(dataclasses.asdict(manifest), indent=2, default=str)
-        (temporary / checkpoint_manifest.FILE_NAME).write_text(text, encoding="utf-8")
-        _sync(temporary)
-        temporary.rename(parent / name)
-        durable_files.sync_directory(parent)
+        (directory / checkpoint_manifest.FILE_NAME).write_text(text, encoding="utf-8")
+        files = checkpoint_manifest.list_files(directory)
+        drawn = random.getstate()
+        storage.commit(directory, name)
+        # Clients of object stores draw from it when they wait; a restored trial would not have.
+        random.setstate(drawn)
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
+        storage.discard(directory, name)
         raise errors.CheckpointError(
-            f"{parent}: a checkpoint could not be written: {error}."
+            f"{directory.parent}: a checkpoint could not be written: {error}."
         ) from error
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        storage.discard(directory, name)
         raise
-    files = checkpoint_manifest.list_files(parent / name)
     return workload.StoredCheckpoint(uuid=name, files=files)
 
 
@@ -85,13 +94,3 @@ def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> in
     own = rank_parts.find(directory, controller.context.distributed)
     random_state.restore(own / rank_parts.RANDOM_FILE)
     return manifest.total_batches
-
-
-def _sync(directory: pathlib.Path) -> None:
-    for path in directory.rglob("*"):
-        if path.is_dir():
-            durable_files.sync_directory(path)
-        else:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-    durable_files.sync_directory(directory)

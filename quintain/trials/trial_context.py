@@ -25,7 +25,7 @@ MetricOp = Any
 ValidOp = Any
 """Types that trials of PEDL name in annotations."""
 
-_TENSORBOARD: Final = "tensorboard"
+TENSORBOARD: Final = "tensorboard"
 
 
 class ExperimentalContext:
@@ -197,7 +197,7 @@ class TrialContext:
     def get_tensorboard_path(self) -> pathlib.Path:
         """Returns the directory whose event files `quintain tensorboard` shows."""
         kept = self.spec.tensorboard_dir
-        path = pathlib.Path(kept) if kept else pathlib.Path(self.spec.scratch_dir, _TENSORBOARD)
+        path = pathlib.Path(kept) if kept else pathlib.Path(self.spec.scratch_dir, TENSORBOARD)
         path.mkdir(parents=True, exist_ok=True)
         return path
 

@@ -6,7 +6,9 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | variable | content |
 |---|---|
 | `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
+| `QUINTAIN_FINGERPRINT` | certificate that it shows, if it is pinned |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
+| `QUINTAIN_FINGERPRINT` | SHA-256 of the master's certificate, if it is known by that |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
 | `QUINTAIN_RANK`, `QUINTAIN_SIZE` | number of this process among those of the trial, and how many |
@@ -29,9 +31,10 @@ from typing import Final, TypeVar
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import worker_client
+from quintain.client import file_calls, worker_client
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.records import run as run_lib
+from quintain.storage import checkpoint_storage
 from quintain.trials import members, trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
@@ -79,6 +82,8 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
         return _fail(error)
+    finally:
+        source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
 
 
@@ -161,7 +166,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._calls = worker_client.WorkerClient(
             connection, trial_id=settings.trial_id, launch_id=settings.launch_id
         )
-        self._files = trial_files.TrialFiles(settings.machine)
+        self._file_calls = file_calls.FileCalls(
+            connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+        )
+        self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
         self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
         self._port: socket.socket | None = None
@@ -170,7 +178,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     @property
     def is_lost(self) -> bool:
         """Whether the master was away for too long; nothing is sent any more."""
-        return self._is_lost
+        return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial, and keeps to its threads.
@@ -186,6 +194,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             self._meet()
         self._send_spooled(self._spool_path)
         return self._resolve(order)
+
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of the trial are kept, as its experiment says."""
+        return self._files.open_storage(spec, spec.experiment_config)
 
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns a directory of this machine with the checkpoint that the trial goes on from."""
@@ -227,11 +239,16 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         finally:
             if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
+        self._files.note_result()
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
-        if not self._is_lost:
+        if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def close(self) -> None:
+        """Hands in the rest of what the trial wrote."""
+        self._files.close()
 
     def _meet(self) -> None:
         """Waits until all processes of the trial are there, and notes where."""

@@ -242,7 +242,10 @@ class _Loop:
                 rank_parts.send(self._controller, self._spec)
                 return {}
             case _:
-                stored = trial_checkpoint.save(self._controller, self._spec, self._total_batches)
+                storage = self._source.open_storage(self._spec)
+                stored = trial_checkpoint.save(
+                    self._controller, self._spec, self._total_batches, storage
+                )
                 return {"checkpoint": stored}
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import abc
 import pathlib
 
 from quintain.records import trial, workload
+from quintain.storage import checkpoint_storage
 
 
 class WorkloadSource(abc.ABC):
@@ -12,6 +13,10 @@ class WorkloadSource(abc.ABC):
     @abc.abstractmethod
     def start(self) -> trial.TrialSpec:
         """Returns all that has to be known to run the trial."""
+
+    @abc.abstractmethod
+    def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
+        """Returns where new checkpoints of a trial are kept."""
 
     @abc.abstractmethod
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:

@@ -7,6 +7,7 @@ import pytest
 
 from quintain import errors
 from quintain.cluster import agent_protocol
+from quintain.records import log
 from quintain.records import node as node_lib
 
 
@@ -284,7 +285,7 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
     rival = cluster.master.register(other).session
     cluster.launch("t7-a")
     exits = (agent_protocol.Exit("t7-a", 0), agent_protocol.Exit("t1-z", 0))
-    lines = (("t7-a", 1.0, "stdout", "forged"),)
+    lines = (("t7-a", 1.0, log.LogSource.STDOUT, "forged"),)
     cluster.master.receive(
         "two", rival, agent_protocol.Report(1, lines=lines, offsets={"t7-a": 9}, exits=exits)
     )
@@ -306,7 +307,7 @@ def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
     monkeypatch.setattr("quintain.cluster.agent_launcher._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
     cluster.launch("t7-a")
-    lines = (("t7-a", 1.0, "stdout", "a"), ("t7-a", 1.0, "stdout", "b"))
+    lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))
     report = agent_protocol.Report(1, lines=lines, offsets={"t7-a": 9})
     cluster.master.receive("one", session, report)
 

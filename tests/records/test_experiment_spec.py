@@ -160,7 +160,7 @@ def test_exported_configs_are_read_as_they_are():
         ("max_restrats: null", r"Did you mean 'max_restarts'"),
         ("entrypoint: python3 train.py --x", r"entrypoint: got 'python3 train.py --x', a command"),
         ("entrypoint: [python3, a.py]", r"entrypoint: got \['python3', 'a.py'\], a command"),
-        ("checkpoint_storage: {type: s3, bucket: b}", r"type: got 's3'.*directories of this mach"),
+        ("checkpoint_storage: {type: hdfs}", r"type: got 'hdfs', expected 'fsspec'"),
         ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
         ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),
         ("environment: {environment_variables: {gpus: [A=1]}}", r"Did you mean 'gpu'"),

@@ -41,7 +41,7 @@ PLACES = {
     "record": (entries.Entry, "build_experiment_record"),
     "loading": (core.Core, "load"),
     "forecast": (eta, "estimate_secs"),
-    "spec": (worker_calls.WorkerCalls, "_build_spec"),
+    "spec": (worker_calls.WorkerCalls, "_build_order"),
     "metric": (workload_results, "describe"),
     "launch": (scheduling.Scheduling, "_prepare"),
     "exit": (process_exits, "describe"),

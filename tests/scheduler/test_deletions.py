@@ -5,6 +5,7 @@ import pytest
 
 from quintain.records import deletion
 from quintain.scheduler import deletions
+from quintain.storage import directory_storage
 
 Kind = deletion.DeletionKind
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
@@ -117,7 +118,7 @@ def test_the_manifest_goes_last(made, store, home, monkeypatch):
     def fail(path):
         raise PermissionError(f"{path}: not yours")
 
-    monkeypatch.setattr(deletions.shutil, "rmtree", fail)
+    monkeypatch.setattr(directory_storage.shutil, "rmtree", fail)
     assert run(made, store, (Kind.CHECKPOINT, directory.parent, UUID)) == [UUID]
     assert (directory / "metadata.json").exists()
 

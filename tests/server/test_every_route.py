@@ -16,6 +16,7 @@ import urllib.parse
 import pytest
 import urllib3
 
+from quintain.cluster import agent_launcher
 from quintain.records import checkpoint, master_status
 from quintain.scheduler import launch_tokens, slots
 from quintain.scheduler import master as master_lib
@@ -95,8 +96,9 @@ def master(store, home, tmp_path):
 def app(store, home, master):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
     calls = direct_calls.DirectCalls(store, home, master.status)
+    agents = agent_launcher.AgentLauncher(idle_launcher.IdleLauncher())
     return app_lib.build_app(
-        calls, master, info, token=TOKEN, launch_key=KEY, stop=lambda drain: None
+        calls, master, info, token=TOKEN, launch_key=KEY, stop=lambda drain: None, agents=agents
     )
 
 

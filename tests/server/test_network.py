@@ -5,11 +5,19 @@ import ssl
 import threading
 
 import pytest
+import urllib3
 
 from quintain import errors
 from quintain.client import address, connection, token_files
+from quintain.records import master_status
+from quintain.scheduler import launch_tokens
+from quintain.server import app as app_lib
 from quintain.server import certificates, http_server
 from quintain.server import network as network_lib
+from quintain.server import sessions as sessions_lib
+from quintain.server import sign_in as sign_in_lib
+
+KEY = launch_tokens.LaunchKey(bytes(32))
 
 QUICK = connection.Retries(total_secs=0.0)
 
@@ -283,3 +291,67 @@ def test_master_json_of_a_stranger_is_not_trusted_by_its_words(tmp_path):
         assert text == "" or text not in json.dumps(str(caught.value), ensure_ascii=False)
     with pytest.raises(errors.ConfigError, match="No such file"):
         token_files.read(tmp_path / "missing", name="--token_file")
+
+
+@pytest.fixture
+def page(calls, master, home, stops, own):
+    """Serves the app over TLS under a name; returns what asks, and what signs in."""
+    with contextlib.closing(http_server.listen(0, 0)) as listener:
+        port = listener.getsockname()[1]
+        url = f"https://trainer:{port}"
+        sign_in = sign_in_lib.SignIn(
+            url, sessions_lib.Sessions(port=port), own_hosts=[f"trainer:{port}"]
+        )
+        info = master_status.MasterInfo("1.2.3", str(home.path), url, 12, 34.5)
+        served = app_lib.build_app(
+            calls, master, info, token="the-token", launch_key=KEY, stop=stops.append,
+            sign_in=sign_in,
+        )  # fmt: skip
+        pool = urllib3.HTTPSConnectionPool(
+            "127.0.0.1", port, cert_reqs="CERT_NONE", assert_fingerprint=own.fingerprint
+        )
+
+        def ask(method, path, host=f"trainer:{port}", **headers):
+            given = {key.replace("_", "-"): value for key, value in headers.items()}
+            full = f"/{sign_in.sessions.page_path}{path}"
+            return pool.urlopen(method, full, headers={"Host": host, **given}, redirect=False)
+
+        with http_server.serve(served, listener, tls=own.context), pool:
+            yield ask, sign_in, url, port
+
+
+def test_a_browser_signs_in_over_tls(page, master):
+    ask, sign_in, url, port = page
+    link = sign_in.build_link()
+    assert link.startswith(f"{url}/{sign_in.sessions.page_path}/sign-in?code=")
+    assert not sign_in.is_for_one_user
+    answer = ask("GET", "/sign-in?" + link.partition("?")[2])
+    cookie, *attributes = answer.headers["Set-Cookie"].split("; ")
+    assert {"Secure", "HttpOnly", "SameSite=Strict"} <= set(attributes)
+    assert ask("GET", "/", Cookie=cookie).status == 200
+    assert ask("GET", "/api/v1/master", Cookie=cookie).json()["version"] == "1.2.3"
+
+    pause = "/api/v1/experiments/1/pause"
+    for origin in (
+        f"http://trainer:{port}",
+        "https://trainer",
+        f"https://127.0.0.1:{port}",
+        f"https://trainer:{port}, https://trainer:{port}",
+        "null",
+    ):
+        assert ask("POST", pause, Cookie=cookie, Origin=origin).status == 403
+    assert ask("POST", pause, Cookie=cookie).status == 403
+    assert master.calls == []
+    assert ask("POST", pause, Cookie=cookie, Origin=url).status == 200
+    assert len(master.calls) == 1
+    assert ask("GET", "/api/v1/master", Cookie=cookie, Sec_Fetch_Site="cross-site").status == 403
+
+
+def test_a_foreign_name_is_no_name_of_the_master(page):
+    ask, _, _, port = page
+    for host in ("example.org", f"example.org:{port}", "trainer", f"trainer:{port}.example.org",
+                 f"trainer:{port}, example.org", "", f"trainer:{port}@example.org"):  # fmt: skip
+        answer = ask("GET", "/api/v1/master", host=host, Authorization="Bearer the-token")
+        assert answer.status in (400, 403), host
+    answer = ask("GET", "/api/v1/master", host=f"TRAINER:{port}", Authorization="Bearer the-token")
+    assert answer.status == 200

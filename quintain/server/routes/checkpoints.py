@@ -64,33 +64,34 @@ def build_router(
     @router.get("/{uuid}/files", response_model=list[str])
     def list_files(uuid: str) -> fastapi.Response:
         """Lists its files."""
-        return responses.to_response(checkpoint_files.list_files(calls.find_checkpoint_dir(uuid)))
+        return responses.to_response(list(calls.find_checkpoint_files(uuid).list_sizes()))
 
     @router.get("/{uuid}/files/{name:path}", response_class=fastapi.responses.FileResponse)
     def get_file(uuid: str, name: str) -> fastapi.Response:
         """Returns one of its files."""
-        path = checkpoint_files.find_file(calls.find_checkpoint_dir(uuid), name)
-        return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
+        return archives.to_file_response(calls.find_checkpoint_files(uuid), name)
 
     @router.get("/{uuid}/archive.tar", response_class=fastapi.Response)
     def get_archive(uuid: str) -> fastapi.Response:
         """Returns all of its files as one archive."""
         found = calls.get_checkpoint(uuid).uuid
-        return archives.to_response(calls.find_checkpoint_dir(found), f"checkpoint-{found}")
+        return archives.to_response(calls.find_checkpoint_files(found), f"checkpoint-{found}")
 
     @router.post("/{uuid}/export", response_model=answers.Export)
     def export(uuid: str) -> fastapi.Response:
         """Exports its models below the home, which takes a while; once done, it is there."""
         found = calls.get_checkpoint(uuid).uuid
-        calls.find_checkpoint_dir(found)
+        calls.find_checkpoint_files(found)
         directory = exports.export(found)
-        files = checkpoint_files.list_files(directory)
+        files = list(checkpoint_files.StoredFiles.below(directory).list_sizes())
         return responses.to_response({"directory": str(directory), "files": files})
 
     @router.get("/{uuid}/export.tar", response_class=fastapi.Response)
     def get_export(uuid: str) -> fastapi.Response:
         """Returns its exported models as one archive."""
         found = calls.get_checkpoint(uuid).uuid
-        return archives.to_response(exports.find(found), f"export-{found}")
+        return archives.to_response(
+            checkpoint_files.StoredFiles.below(exports.find(found)), f"export-{found}"
+        )
 
     return router

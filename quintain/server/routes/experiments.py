@@ -264,17 +264,17 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
     @router.get("/{experiment_id}/files.tar", response_class=fastapi.Response)
     def get_code(experiment_id: int) -> fastapi.Response:
         """Returns its code as one archive."""
-        directory = calls.find_model_dir(experiment_id)
-        return archives.to_response(directory, f"experiment-{experiment_id}")
+        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
+        return archives.to_response(files, f"experiment-{experiment_id}")
 
     @router.get("/{experiment_id}/files", response_model=list[str])
     def list_files(experiment_id: int) -> fastapi.Response:
         """Lists the files of its code."""
-        directory = calls.find_model_dir(experiment_id)
-        return responses.to_response(checkpoint_files.list_files(directory))
+        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
+        return responses.to_response(list(files.list_sizes()))
 
     @router.get("/{experiment_id}/files/{name:path}", response_class=fastapi.responses.FileResponse)
     def get_file(experiment_id: int, name: str) -> fastapi.Response:
         """Returns a file of its code."""
-        path = checkpoint_files.find_file(calls.find_model_dir(experiment_id), name)
-        return fastapi.responses.FileResponse(path, media_type="application/octet-stream")
+        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
+        return archives.to_file_response(files, name)

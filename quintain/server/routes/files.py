@@ -20,7 +20,7 @@ from quintain.scheduler import pieces, run_files
 from quintain.server import checkpoint_files, responses
 from quintain.web import request_checks
 
-_STREAMS: Final = re.compile(r"/api/v1/trials/[^/]+/runs/[^/]+/files/(uploads|events)/")
+_STREAMS: Final = re.compile(r"/api/v1/trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events)/")
 _ALLOWED_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WRITTEN_BYTES: Final = 2**20
 """How much of a body is collected before it is written."""
@@ -86,7 +86,7 @@ def build_router(files: run_files.RunFiles) -> fastapi.APIRouter:
         found = files.begin_upload(trial_id, launch_id, _check_uuid(uuid), new.sizes)
         return responses.to_response(found)
 
-    @router.put("/uploads/{uuid}/{name:path}")
+    @router.put("/uploads/{uuid}/files/{name:path}")
     async def write(
         trial_id: int,
         launch_id: str,

@@ -1,0 +1,95 @@
+"""Options of `quintain master start` that say where trials run."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from quintain import errors
+
+if TYPE_CHECKING:
+    from quintain.server import launchers
+
+F = TypeVar("F", bound=Callable[..., object])
+
+RAY: Final = "ray"
+
+_RAY_OPTIONS: Final = ("ray_address", "ray_slots", "ray_threads_per_slot", "ray_directory")
+_OPTIONS: Final = (
+    click.option(
+        "--launcher",
+        type=click.Choice(["local", "agents", RAY]),
+        default="agents",
+        show_default=True,
+        help="Where trials run: on this machine only; also on those whose agents join; or also on "
+        "the nodes of a Ray cluster, and then on this machine only with --slots.",
+    ),
+    click.option(
+        "--node_timeout",
+        type=click.FloatRange(min=1.0, max=86400.0),
+        default=30.0,
+        show_default=True,
+        metavar="SECS",
+        help="A machine of which nothing was heard for so long is lost.",
+    ),
+    click.option(
+        "--ray_address",
+        metavar="ADDRESS",
+        help="The Ray cluster: auto for that of this machine, HOST:PORT, ray://HOST:PORT, or local "
+        "for one of this machine alone.  [default: auto]",
+    ),
+    click.option(
+        "--ray_slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Slots of each node.  [default: one for each GPU, or shares of the CPUs]",
+    ),
+    click.option(
+        "--ray_threads_per_slot",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="CPUs of each slot on a node.  [default: an equal share]",
+    ),
+    click.option(
+        "--ray_directory",
+        metavar="DIR",
+        help="Directory on the nodes for processes, code and checkpoints.  "
+        "[default: below ~/.cache/quintain]",
+    ),
+)
+
+
+def launcher_options(command: F) -> F:
+    """Adds the options to a command; `build_launchers` takes what they gave."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
+    """Returns what the options say.
+
+    Args:
+        given: All that a command was given; the options are taken out of it.
+
+    Raises:
+        ConfigError: If they contradict each other.
+    """
+    from quintain.cluster import ray_messages
+    from quintain.server import launchers
+
+    kind, timeout_secs = given.pop("launcher", "agents"), given.pop("node_timeout", 30.0)
+    by_ray = {name: given.pop(name, None) for name in _RAY_OPTIONS}
+    wrong = [name for name, value in by_ray.items() if value is not None]
+    if wrong and kind != RAY:
+        raise errors.ConfigError(f"--{wrong[0]}: is for --launcher=ray, but got {kind!r}.")
+    return launchers.LauncherSettings(
+        launchers.LauncherKind(kind),
+        timeout_secs,
+        ray_messages.Settings(
+            address=by_ray["ray_address"] or "auto",
+            slots=by_ray["ray_slots"],
+            threads_per_slot=by_ray["ray_threads_per_slot"],
+            directory=by_ray["ray_directory"] or "",
+        ),
+    )

@@ -1,0 +1,244 @@
+"""The section `checkpoint_storage` of an experiment's config."""
+
+import dataclasses
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from annotated_types import Ge
+
+from quintain import errors
+from quintain.config import base_config
+
+Count = Annotated[int, Ge(0)]
+
+REMOTE_TYPES: Final = ("s3", "gs", "azure", "fsspec")
+"""Kinds of storage that are no directories of this machine."""
+
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "shared_fs": ("host_path", "storage_path", "container_path"),
+    "directory": ("container_path", "host_path", "storage_path"),
+    "s3": ("bucket", "prefix", "endpoint_url", "options"),
+    "gs": ("bucket", "prefix", "endpoint_url", "options"),
+    "azure": ("container", "prefix", "account_url", "options"),
+    "fsspec": ("url", "prefix", "options"),
+}
+_ALL_FIELDS: Final = tuple(sorted({name for names in _FIELDS.values() for name in names}))
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
+_URL: Final = re.compile(r"[a-z][a-z0-9+.]*(::[a-z][a-z0-9+.]*)*://[^\x00-\x20\x7f]*")
+_ENDPOINT: Final = re.compile(r"https?://[!-~]+")
+_SECRET: Final = re.compile(
+    r"secret|password|passwd|credential|token|connection_string|(^|_)(sas|pw)($|_)"
+    r"|(^|_)key($|_id$)|access_?key|account_key|private_key|sig(nature)?$|cookie|auth",
+    re.IGNORECASE,
+)
+_HARMLESS: Final = frozenset({"signature_version", "token_uri", "sse_kms_key_id"})
+_ADVICE: Final = (
+    "a secret here would be stored with the experiment: put it into the environment of the master "
+    "and of the machines of trials, or into a profile of theirs (docs/storage.md)"
+)
+
+
+@dataclasses.dataclass
+class CheckpointStorageConfig(base_config.Config):
+    """Where checkpoints are kept, and which of them."""
+
+    type: Literal["shared_fs", "directory", "s3", "gs", "azure", "fsspec"] = "shared_fs"
+    """Kind of storage: `shared_fs` and `directory` are directories, `s3`, `gs` and `azure` object
+    stores, and `fsspec` is anything that fsspec has a file system for."""
+
+    host_path: str | None = None
+    """Directory of the checkpoints. None takes the one in the home directory of the platform."""
+
+    storage_path: str | None = None
+    """Directory below `host_path`."""
+
+    container_path: str | None = None
+    """The directory, with `type: directory`."""
+
+    bucket: str | None = None
+    """The bucket, with `type: s3` and `gs`."""
+
+    container: str | None = None
+    """The container, with `type: azure`."""
+
+    prefix: str | None = None
+    """What the names of objects begin with, as a path; None for nothing."""
+
+    url: str | None = None
+    """Where, with `type: fsspec`: `sftp://host/directory`, say."""
+
+    endpoint_url: str | None = None
+    """Address of the server, with `type: s3` and `gs`; None for the provider's own."""
+
+    account_url: str | None = None
+    """Address of the account, with `type: azure`: `https://NAME.blob.core.windows.net`."""
+
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What fsspec's file system is made with, as `{profile: NAME}` for S3; no secrets."""
+
+    save_experiment_best: Count = 0
+    """Best checkpoints of the whole experiment to keep at its end."""
+
+    save_trial_best: Count = 1
+    """Best checkpoints of each trial to keep at the end of the experiment."""
+
+    save_trial_latest: Count = 1
+    """Newest checkpoints of each trial to keep at the end of the experiment."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields paths that are not allowed, secrets, and what does not belong to the type."""
+        yield from self._check_remote() if self.type in REMOTE_TYPES else self._check_directory()
+        allowed = _FIELDS[self.type]
+        for name in _ALL_FIELDS:
+            if getattr(self, name) and name not in allowed:
+                yield name, f"has no meaning with type {self.type}, expected {', '.join(allowed)}."
+
+    def _check_directory(self) -> Iterator[tuple[str, str]]:
+        for name in ("host_path", "container_path"):
+            path = getattr(self, name)
+            if path is not None and not os.path.isabs(path):
+                yield name, f"got {errors.show(path)}, expected an absolute path."
+        root = os.path.normpath(self._root or "/default")
+        inside = os.path.normpath(self.directory("/default"))
+        if inside != root and not inside.startswith(root.rstrip("/") + "/"):
+            yield (
+                "storage_path",
+                f"got {errors.show(self.storage_path)}, expected a path below "
+                f"{self._root or 'the home directory of the platform'}.",
+            )
+
+    def _check_remote(self) -> Iterator[tuple[str, str]]:
+        name = {"azure": "container", "fsspec": "url"}.get(self.type, "bucket")
+        given = getattr(self, name)
+        if given is None:
+            yield name, f"missing; type {self.type} needs it."
+        elif name == "url":
+            yield from self._check_url(given)
+        elif not _BUCKET.fullmatch(given):
+            yield name, f"got {errors.show(given)}, expected a name without `/`, or use prefix."
+        parts = (self.prefix or "").strip("/").split("/")
+        if self.prefix and any(part in ("", ".", "..") or not part.isprintable() for part in parts):
+            yield "prefix", f"got {errors.show(self.prefix)}, expected a path such as team/runs."
+        for each in ("endpoint_url", "account_url"):
+            address = getattr(self, each)
+            if address is None:
+                continue
+            if _has_password(address):
+                yield each, f"has a name and a password in it; {_ADVICE}."
+            elif not _ENDPOINT.fullmatch(address) or not urllib.parse.urlsplit(address).hostname:
+                yield each, f"got {errors.show(address)}, expected https://HOST or http://HOST."
+        for path in _find_secrets(self.options, "options"):
+            yield path, f"{_ADVICE}."
+        for path in _find_opaque(self.options, "options"):
+            yield path, "got an object, expected numbers, texts, lists and mappings."
+
+    def _check_url(self, url: str) -> Iterator[tuple[str, str]]:
+        if not _URL.fullmatch(url):
+            yield "url", f"got {errors.show(url)}, expected one such as sftp://HOST/DIRECTORY."
+        elif _has_password(url):
+            yield "url", f"has a password in it; {_ADVICE}."
+        elif "?" in url or "#" in url:
+            yield "url", "has a `?` or `#` in it, expected a plain path; see options."
+
+    def directory(self, default: str) -> str:
+        """Returns the directory of the checkpoints, for the types that are directories.
+
+        Args:
+            default: The directory if none is set.
+        """
+        root = self._root or default
+        return os.path.join(root, self.storage_path) if self.storage_path else root
+
+    def address(self, default: str) -> str:
+        """Returns where checkpoints are: a directory, or JSON with a URL and fsspec's options.
+
+        Args:
+            default: The directory if none is set.
+
+        Example:
+            >>> CheckpointStorageConfig(type="s3", bucket="b", prefix="/runs/").address("/home")
+            '{"options": {}, "url": "s3://b/runs"}'
+        """
+        if self.type not in REMOTE_TYPES:
+            return self.directory(default)
+        options = dict(self.options)
+        if self.endpoint_url:
+            options["endpoint_url"] = self.endpoint_url
+        if self.account_url:
+            host = urllib.parse.urlsplit(self.account_url).hostname or ""
+            options |= {"account_name": host.partition(".")[0], "account_host": host}
+        scheme = "abfs" if self.type == "azure" else self.type
+        root = self.url or f"{scheme}://{self.container or self.bucket}"
+        path = (self.prefix or "").strip("/")
+        return json.dumps(
+            {"url": f"{root.rstrip('/')}/{path}" if path else root, "options": options},
+            sort_keys=True,
+        )
+
+    @property
+    def _root(self) -> str | None:
+        return self.container_path if self.type == "directory" else self.host_path
+
+
+def find_address(content: Mapping[str, Any], default: str) -> str:
+    """Returns where an experiment keeps its checkpoints, though its config may be refused today.
+
+    Args:
+        content: The experiment's config as the store keeps it.
+        default: The directory if none is set.
+    """
+    storage = content.get("checkpoint_storage")
+    given = storage if isinstance(storage, Mapping) else {}
+    fields = {name: given[name] for name in ("type", *_ALL_FIELDS) if given.get(name)}
+    options = fields.pop("options", None)
+    config = CheckpointStorageConfig(options=dict(options) if isinstance(options, Mapping) else {})
+    for name, value in fields.items():
+        if isinstance(value, str):
+            setattr(config, name, value)
+    return config.address(default)
+
+
+def find_former_secrets(storage: Mapping[str, Any]) -> list[str]:
+    """Returns the names of fields with secrets, which configs of other platforms have."""
+    names = ("access_key", "secret_key", "connection_string", "credential")
+    return [name for name in names if storage.get(name) is not None]
+
+
+def explain_secret() -> str:
+    """Returns why a secret is refused, and where it belongs."""
+    return f"{_ADVICE}."
+
+
+def _has_password(url: str) -> bool:
+    return "@" in url.partition("://")[2].partition("/")[0]
+
+
+def _find_secrets(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            text = str(name)
+            is_secret = _SECRET.search(text) and text.lower() not in _HARMLESS
+            if is_secret and not isinstance(below, Mapping | bool | None):
+                yield f"{path}.{text}"
+            else:
+                yield from _find_secrets(below, f"{path}.{text}")
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _find_secrets(below, f"{path}[{index}]")
+    elif isinstance(value, str) and "://" in value and _has_password(value):
+        yield path
+
+
+def _find_opaque(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _find_opaque(below, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _find_opaque(below, f"{path}[{index}]")
+    elif not isinstance(value, str | int | float | bool | None):
+        yield path

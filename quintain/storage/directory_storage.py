@@ -1,0 +1,191 @@
+"""Checkpoints in a directory of this machine, or of a file system that machines share.
+
+<uuid>/metadata.json      the manifest
+       ...                what the trial writes
+.<launch>.tmp/            what a process writes now; it gets its name when it is on the disk
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+
+from typing_extensions import override
+
+from quintain import durable_files, errors
+from quintain.records import checkpoint_manifest
+from quintain.storage import checkpoint_storage
+
+
+class DirectoryStorage(checkpoint_storage.CheckpointStorage):
+    """Keeps each checkpoint in a directory of its own.
+
+    Args:
+        root: Where they lie.
+        writer: Who writes there.
+
+    Example:
+        >>> import tempfile
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> storage = DirectoryStorage(root)
+        >>> storage.stage("a0").name
+        '.a0.tmp'
+    """
+
+    def __init__(
+        self,
+        root: pathlib.Path,
+        writer: checkpoint_storage.Writer = checkpoint_storage.Writer(),  # noqa: B008 - frozen
+    ) -> None:
+        self._root = root
+        self._writer = writer
+
+    @property
+    @override
+    def place(self) -> str:
+        return str(self._root)
+
+    @property
+    @override
+    def address(self) -> str:
+        return str(self._root)
+
+    @override
+    def check(self) -> None:
+        """Does nothing: the first checkpoint makes the directory."""
+
+    @override
+    def stage(self, name: str) -> pathlib.Path:
+        directory = self._root / checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
+        with self._explaining():
+            if directory.exists():
+                shutil.rmtree(directory)
+            directory.mkdir(parents=True)
+        return directory
+
+    @override
+    def commit(self, directory: pathlib.Path, name: str) -> None:
+        try:
+            with self._explaining():
+                _sync(directory)
+                directory.rename(self._root / name)
+                durable_files.sync_directory(self._root)
+        except errors.CheckpointError:
+            self.discard(directory, name)
+            raise
+
+    @override
+    def discard(self, directory: pathlib.Path, name: str) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+    @override
+    def fetch(
+        self, name: str, directory: pathlib.Path, sizes: Mapping[str, int] | None = None
+    ) -> pathlib.Path:
+        damage = self.find_damage(name, sizes or {})
+        if damage is not None:
+            raise errors.DamagedCheckpointError(f"{self.locate(name)}: {damage}.", damage)
+        return self._root / name
+
+    @override
+    def list(self) -> list[checkpoint_storage.StoredEntry]:
+        if not self._root.is_dir():
+            return []
+        with self._explaining("can't be read"):
+            paths = sorted(
+                path for path in self._root.iterdir() if path.is_dir() and not path.is_symlink()
+            )
+            found = []
+            for path in paths:
+                # A process may give it another name at any moment.
+                with contextlib.suppress(FileNotFoundError):
+                    found.append(_describe(path))
+            return found
+
+    @override
+    def find_files(self, name: str) -> dict[str, int]:
+        """Returns them without links that lead out of the directory."""
+        directory = self._root / name
+        if not directory.is_dir():
+            return {}
+        inside = directory.resolve()
+        with self._explaining("can't be read"):
+            return {
+                path.relative_to(directory).as_posix(): path.stat().st_size
+                for path in sorted(directory.rglob("*"))
+                if path.is_file() and path.resolve().is_relative_to(inside)
+            }
+
+    @override
+    def open(self, name: str, path: str) -> BinaryIO:
+        directory = (self._root / name).resolve()
+        found = (directory / path).resolve()
+        if not found.is_relative_to(directory) or not found.is_file():
+            raise errors.NotFoundError(f"file {path[:200]!r}: there is none of this name.")
+        with self._explaining("can't be read"):
+            return found.open("rb")
+
+    @override
+    def find_damage(self, name: str, sizes: Mapping[str, int]) -> str | None:
+        return checkpoint_manifest.find_damage(self._root / name, sizes)
+
+    @override
+    def read_manifest(self, name: str) -> checkpoint_manifest.Manifest:
+        return checkpoint_manifest.read(self._root / name)
+
+    @override
+    def delete(self, name: str) -> None:
+        path = self._root / name
+        with self._explaining("can't be deleted"):
+            if not path.is_dir():
+                return
+            for entry in path.iterdir():
+                if entry.name == checkpoint_manifest.FILE_NAME:
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+            (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
+            path.rmdir()
+
+    @override
+    def may_have(self, name: str) -> bool:
+        return (self._root / name).is_dir()
+
+    @override
+    def delete_unfinished(self, directory_name: str, home_id: str) -> None:
+        self.delete(directory_name)
+
+    @override
+    def find_writer(self, name: str) -> str | None:
+        return None
+
+    @contextlib.contextmanager
+    def _explaining(self, what: str = "a checkpoint could not be written") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise errors.CheckpointError(f"{self._root}: {what}: {error}.") from error
+
+
+def _describe(path: pathlib.Path) -> checkpoint_storage.StoredEntry:
+    size = sum(
+        os.lstat(os.path.join(folder, name)).st_size
+        for folder, _, names in os.walk(path)
+        for name in names
+    )
+    has_manifest = (path / checkpoint_manifest.FILE_NAME).is_file()
+    return checkpoint_storage.StoredEntry(path.name, size, path.stat().st_mtime, has_manifest)
+
+
+def _sync(directory: pathlib.Path) -> None:
+    for path in directory.rglob("*"):
+        if path.is_dir():
+            durable_files.sync_directory(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    durable_files.sync_directory(directory)
