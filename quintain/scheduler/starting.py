@@ -84,9 +84,26 @@ class Starting:
         if self._workers.is_crowded:
             core.condition.notify_all()
         self._keep([live for live, _ in starts])
+        self._tell_lacks(groups, decisions.start)
         if not (starts or decisions.preempt or self._room.is_making()):
             self._seen = seen
         return [launches for _, launches in starts]
+
+    def _tell_lacks(self, groups: list[policy.Group], starts: Mapping[int, int]) -> None:
+        """Says in the log of a trial that waits what it needs that no machine has any more."""
+        core = self._core
+        for group in groups:
+            entry = core.entries.get(group.experiment_id)
+            if entry is None or not group.num_waiting or group.experiment_id in starts:
+                continue
+            lack = core.nodes.find_lack(entry.config.resources)
+            if lack and lack != entry.told_lack:
+                logger.warning("Experiment %d waits. %s", entry.id, lack)
+                rows = [
+                    core.log(each, f"The trial waits. {lack}") for each in entry.next_waiting(1)
+                ]
+                core.write(lambda session, rows=rows: session.add_logs(rows))  # type: ignore[misc]
+            entry.told_lack = lack
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
         """Lets the youngest trials of an experiment save themselves and give back their slots."""
