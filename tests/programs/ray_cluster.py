@@ -43,7 +43,7 @@ class Nodes:
         self._nodes[node.node_id] = node
         return {"id": node.node_id, "pid": raylet.process.pid}
 
-    def kill(self, id):  # noqa: A002 - as the command says.
+    def kill(self, id):
         node = self._nodes.pop(id)
         [raylet] = node.all_processes["raylet"]
         children = find_children(raylet.process.pid)
@@ -53,7 +53,7 @@ class Nodes:
         self._cluster.remove_node(node, allow_graceful=False)
         return {"children": children}
 
-    def drain(self, id, secs=60):  # noqa: A002 - as the command says.
+    def drain(self, id, secs=60):
         from ray.core.generated import autoscaler_pb2
 
         reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
