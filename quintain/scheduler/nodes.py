@@ -234,6 +234,9 @@ class NodeTable:
             resources: What the trials need.
             is_new: Whether their experiment is about to be created.
         """
+        pool = self.get_pool(lacks.find_needs(resources))
+        if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
+            return ""
         there = [each for each in self.nodes.values() if each.state is not node_lib.NodeState.LOST]
         if time.monotonic() - self._restored_at < CALL_SECS:
             return ""

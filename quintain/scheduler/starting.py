@@ -1,6 +1,7 @@
 """The part of the master that gives slots to trials and starts their processes."""
 
 import dataclasses
+import functools
 import logging
 import time
 import uuid
@@ -99,10 +100,9 @@ class Starting:
             lack = core.nodes.find_lack(entry.config.resources)
             if lack and lack != entry.told_lack:
                 logger.warning("Experiment %d waits. %s", entry.id, lack)
-                rows = [
-                    core.log(each, f"The trial waits. {lack}") for each in entry.next_waiting(1)
-                ]
-                core.write(lambda session, rows=rows: session.add_logs(rows))  # type: ignore[misc]
+                text = f"The trial waits. {lack}"
+                rows = [core.log(trial_id, text) for trial_id in entry.next_waiting(1)]
+                core.write(functools.partial(session_lib.Session.add_logs, rows=rows))
             entry.told_lack = lack
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
