@@ -11,6 +11,7 @@ QuintainError
 |-- DamagedFileError (ValueError)        one of our own files was cut or damaged; names the file
 |-- OutputError                          a file can't be written; names it and the reason
 |-- StoreError                           the database can't be opened, read or written
+|   `-- StoreAwayError                   its server is not there, but may come back
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
 |-- TrialError                           the user's trial can't be used; names file and line
@@ -172,6 +173,10 @@ class TrialError(QuintainError):
 
 class StoreError(QuintainError):
     """The database of experiments can't be opened, read or written."""
+
+
+class StoreAwayError(StoreError):
+    """The server of the database is not there now; it may come back."""
 
 
 class StateError(QuintainError):

@@ -15,10 +15,11 @@ import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
-from quintain.client import logins, master_file
+from quintain.client import home_database, logins, master_file
 
 if TYPE_CHECKING:
     from quintain.client import master_client
+    from quintain.store import reading
 
 T = TypeVar("T")
 
@@ -65,17 +66,28 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     # `--help` need not wait for these.
     from quintain.scheduler import home_identity
     from quintain.server import direct_calls
-    from quintain.store import sqlite_file
 
     home.create()
+    database = home.database
     with home_lib.write_privately():
-        store = sqlite_file.open_to_read(home.database)
-    if problem := home_identity.find_mismatch(home.path, store):
+        store = _open_to_read(database)
+    problem = home_identity.find_rebinding(home.path, database, store)
+    if problem := problem or home_identity.find_mismatch(home.path, store):
         click.echo(f"Warning: {problem}", err=True)
     try:
         yield direct_calls.DirectCalls(store, home)
     finally:
         store.close()
+
+
+def _open_to_read(database: home_database.Database) -> "reading.ReadableStore":
+    if isinstance(database, str):
+        from quintain.store import store
+
+        return store.open_store(database)
+    from quintain.store import sqlite_file
+
+    return sqlite_file.open_to_read(database)
 
 
 @contextlib.contextmanager
@@ -145,6 +157,9 @@ def start_in_background(
     for directory in run_dirs:
         arguments += ["--runs", directory]
     home.create()
+    if isinstance(home.database, str):
+        # What is wrong with it is said here, and not in a log.
+        _open_to_read(home.database).close()
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:
         process = subprocess.Popen(

@@ -7,7 +7,7 @@ from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import address as address_lib
 from quintain.client import home as home_lib
-from quintain.client import logins, token_files
+from quintain.client import home_database, logins, token_files
 
 
 @click.command(cls=FlagCommand)
@@ -64,7 +64,7 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
         "`quintain logout` ends that.",
         err=True,
     )
-    if home.database.exists():
+    if home_database.exists(home.path):
         click.echo(f"Until then the experiments of {home.path} are not shown.", err=True)
 
 

@@ -23,7 +23,7 @@ from quintain.cli import (
 )
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import home as home_lib
-from quintain.client import logins, master_file
+from quintain.client import home_database, logins, master_file
 from quintain.records import master_status
 from quintain.web import request_checks
 
@@ -98,6 +98,12 @@ def master(context: click.Context) -> None:
     help="End after so many seconds without an active experiment.",
 )
 @click.option(
+    "--database",
+    metavar="URL|FILE",
+    help="Where experiments are kept: postgresql+psycopg://USER@HOST/NAME, without the password, or"
+    " an SQLite file. The home remembers it.",
+)
+@click.option(
     "--new_database",
     is_flag=True,
     help="Start though the database knows nothing of the checkpoints that are there.",
@@ -117,6 +123,7 @@ def start(
     threads_per_slot: int | None = None,
     port: int = 0,
     idle_timeout: float | None = None,
+    database: str | None = None,
     new_database: bool = False,
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
@@ -130,6 +137,7 @@ def start(
     writes to logs/master.log in the home directory.
     """
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
+    chosen = None if database is None else home_database.parse_argument("--database", database)
     home = home_lib.find_home()
     logins.check_own(home.path, "quintain master start")
     home.create()
@@ -147,6 +155,7 @@ def start(
         home,
         slots=slots,
         port=port,
+        database=chosen,
         accept_new_database=new_database,
         run_dirs=run_dirs,
         allowed_hosts=hosts,
@@ -201,6 +210,7 @@ def status(as_json: bool) -> None:
         {
             "home": info.home,
             "address": info.url,
+            "database": info.database,
             "fingerprint": info.fingerprint or None,
             "process": info.pid,
             "started": output.format_time(info.start_time),

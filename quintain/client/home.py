@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from quintain import durable_files, errors
-from quintain.client import logins, master_file, master_lock
+from quintain.client import home_database, logins, master_file, master_lock
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,13 @@ class Home:
     """The directory."""
 
     @property
-    def database(self) -> pathlib.Path:
-        """The store."""
-        return self.path / "quintain.db"
+    def database(self) -> home_database.Database:
+        """The store: a file, or an address, which may hold a password.
+
+        Raises:
+            ConfigError: If what names it can't be understood.
+        """
+        return home_database.find(self.path)
 
     @property
     def checkpoints(self) -> pathlib.Path:
@@ -134,15 +138,16 @@ class Home:
 
     def _list_private(self) -> list[pathlib.Path]:
         """Returns what is in the directory and for nobody else, if it is there."""
-        database = str(self.database)
+        database = str(self.path / home_database.OWN_FILE)
         return [
             self.checkpoints,
             self.experiments,
             self.logs,
             self.path / "scratch",
-            self.database,
+            pathlib.Path(database),
             pathlib.Path(f"{database}-wal"),
             pathlib.Path(f"{database}-shm"),
+            self.path / home_database.FILE_NAME,
             self.server_file,
             self.sessions_file,
             self.agent_token,

@@ -60,6 +60,12 @@ def find_former(home: pathlib.Path) -> Database | None:
         ) from error
 
 
+def exists(home: pathlib.Path) -> bool:
+    """Returns whether a home has a database already, as far as that can be seen from here."""
+    database = find(home)
+    return isinstance(database, str) or database.exists()
+
+
 def bind(home: pathlib.Path, database: Database) -> None:
     """Notes the database of a home, for commands that are not told; only its owner may read it."""
     path = home / FILE_NAME

@@ -62,7 +62,6 @@ UNUSED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
         "native_parallel",
         "resource_pool",
         "shm_size",
-        "slots",
     ),
 }
 """Fields of sections that have no effect either."""
@@ -137,6 +136,7 @@ class Reader:
             if name in content and content[name] is None:  # `data:` with nothing below
                 content[name] = {}
         self._check_entrypoint()
+        self._normalise_resources()
         self._normalise_storage()
         self._normalise_log_policies()
         environment = content.get("environment")
@@ -181,6 +181,17 @@ class Reader:
                 )
             )
             self.content["entrypoint"] = None
+
+    def _normalise_resources(self) -> None:
+        """Takes the shorter name of the slots of a trial."""
+        resources = self.content.get("resources")
+        if isinstance(resources, Mapping) and "slots" in resources:
+            fields = dict(resources)
+            if fields["slots"] is None:  # as exported configs have it
+                del fields["slots"]
+            else:
+                self._rename(fields, "slots", "slots_per_trial", "resources.")
+            self.content["resources"] = fields
 
     def _normalise_storage(self) -> None:
         """Takes over the names of older configs, and refuses secrets."""

@@ -55,6 +55,8 @@ def build_schema() -> dict[str, Any]:
     storage = definitions["CheckpointStorageConfig"]["properties"]
     storage["checkpoint_path"] = {**storage["storage_path"], "description": "The older name."}
     storage |= {name: {"type": "null"} for name in experiment_dialects.REMOTE_FIELDS}
+    slots = definitions["ResourcesConfig"]["properties"]
+    slots["slots"] = {**slots["slots_per_trial"], "description": "Another name of it."}
     former_action = {"description": "A former form of `action`, or of `name`."}
     policy = definitions["LogPolicyConfig"]["properties"]
     policy["action"] = {"anyOf": [policy["action"], {"type": "object"}]}

@@ -38,6 +38,13 @@ class ResourcesConfig(base_config.Config):
     they are; or 1, which has all slots of one machine. None takes as many as slots for registered
     experiments and `KerasTrial`, and 1 for other kinds of trials."""
 
+    node_labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Labels that a machine must have for the trials, with their values."""
+
+    gpu: bool | str | None = None
+    """`true` for slots that are GPUs, `false` for slots that are none, or the kind of GPU, as the
+    machine's label `gpu` names it. None takes any slots."""
+
     weight: Annotated[float, Gt(0), Le(1e9)] = 1.0
     """Share of the slots, relative to other experiments."""
 

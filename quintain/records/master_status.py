@@ -99,6 +99,9 @@ class MasterInfo:
     fingerprint: str = ""
     """SHA-256 of the certificate that it shows at its address; empty if it shows none."""
 
+    database: str = ""
+    """Where it keeps experiments: a file, or an address without its password."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PageLink:

@@ -1,5 +1,6 @@
 """What all parts of the master share: the experiments in memory, their processes, and one lock."""
 
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import deletion, experiment, log, states
+from quintain.records import deletion, experiment, log, run, states
 from quintain.records import slot as slot_lib
 from quintain.scheduler import deletions, entries, faults, nodes
 from quintain.scheduler import effects as effects_lib
@@ -36,7 +37,10 @@ class Core:
         nodes: The machines and their slots.
         condition: Held by whoever reads or changes what is in memory; notified of changes.
         entries: Experiments that have not ended, by number.
-        runs: Processes by trial.
+        runs: Processes by trial; `add_run` and `drop_run` change it.
+        runs_of: The same by experiment.
+        held: Slots that the processes of experiments hold and keep.
+        ending: Trials whose processes were told to end.
         problem: Why no work is handed out now, or an empty text.
         deletions: Deletes directories.
         grown: Trials that were saved since their older checkpoints were looked through.
@@ -52,6 +56,9 @@ class Core:
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.runs: dict[int, entries.LiveRun] = {}
+        self.runs_of: dict[int, dict[int, entries.LiveRun]] = {}
+        self.held: collections.Counter[int] = collections.Counter()
+        self.ending: set[int] = set()
         self.problem = ""
         self.wake = threading.Event()
         self.deletions = deletions.Deletions(store, home)
@@ -86,14 +93,46 @@ class Core:
     def add_run(self, live: entries.LiveRun) -> None:
         """Notes a process that holds slots."""
         self.runs[live.record.trial_id] = live
+        self.runs_of.setdefault(live.record.experiment_id, {})[live.record.trial_id] = live
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
+        self.recount(live)
+        entry = self.entries.get(live.record.experiment_id)
+        if entry is not None:
+            entry.enqueue(live.record.trial_id)
 
     def drop_run(self, live: entries.LiveRun) -> None:
         """Notes that a process is gone; its slots are free."""
-        del self.runs[live.record.trial_id]
+        trial_id, owner = live.record.trial_id, live.record.experiment_id
+        del self.runs[trial_id]
+        del self.runs_of[owner][trial_id]
+        if not self.runs_of[owner]:
+            del self.runs_of[owner]
+        self.ending.discard(trial_id)
+        self.held[owner] -= live.num_counted
         for member in live.record.members:
-            self.nodes.release(live.record.trial_id, member.node, member.slots)
+            self.nodes.release(trial_id, member.node, member.slots)
+
+    def recount(self, live: entries.LiveRun) -> None:
+        """Counts the slots of a process anew that its experiment holds and keeps.
+
+        It is called whenever the process is told to end, and when the state of its machine changes.
+        """
+        if live.record.state is run.RunState.ENDING:
+            self.ending.add(live.record.trial_id)
+        counted = 0
+        if not (live.is_giving_back or live.is_backfill):
+            members = live.record.members
+            counted = sum(len(each.slots) for each in members if self.nodes.is_active(each.node))
+        self.held[live.record.experiment_id] += counted - live.num_counted
+        live.num_counted = counted
+
+    def preempt(self, live: entries.LiveRun) -> None:
+        """Lets a process save itself and give back its slots."""
+        if not live.is_preempted:
+            live.is_preempted = True
+            self.recount(live)
+            self.condition.notify_all()
 
     def is_active(self, experiment_id: int) -> bool:
         """Returns whether an experiment is there and may start trials."""

@@ -3,6 +3,7 @@
 import dataclasses
 import heapq
 import pathlib
+import time
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
@@ -36,6 +37,17 @@ class LiveRun:
 
     is_preempted: bool = False
     """Whether it is to give back its slots."""
+
+    is_backfill: bool = False
+    """Whether it uses slots that others wait for until these have all that they need."""
+
+    num_counted: int = 0
+    """Slots that it counts as held by its experiment."""
+
+    @property
+    def is_giving_back(self) -> bool:
+        """Whether its slots will be free before long."""
+        return self.is_preempted or self.record.state is run.RunState.ENDING
 
     is_exit_known: bool = False
     """Whether what its end means was recorded before it ended."""
@@ -75,15 +87,15 @@ class Entry:
     request_ids: dict[int, str] = dataclasses.field(default_factory=dict)
     """The reverse."""
 
-    retry_at: dict[int, float] = dataclasses.field(default_factory=dict)
-    """When trials that could not be started may be tried again; monotonic clock."""
-
     busy_secs: float = 0.0
     """Seconds that workers of this master spent on training, where older ones count less."""
 
     num_timed_batches: float = 0.0
     """Batches that they trained then, where older ones count less."""
 
+    _touched: set[int] = dataclasses.field(default_factory=set)
+    _delayed: list[tuple[float, int]] = dataclasses.field(default_factory=list)
+    _waiting: set[int] = dataclasses.field(default_factory=set)
     _queue: list[int] = dataclasses.field(default_factory=list)
     _queued: set[int] = dataclasses.field(default_factory=set)
 
@@ -105,47 +117,75 @@ class Entry:
     @property
     def needs(self) -> pools.Needs:
         """What machines and slots must have for its trials."""
-        return pools.Needs()
+        resources = self.config.resources
+        return pools.Needs(tuple(sorted(resources.node_labels.items())), resources.gpu)
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""
         return self.machine.trials[self.request_ids[trial_id]]
 
-    def enqueue(self, trial_id: int) -> None:
-        """Notes that a trial may have work to do."""
-        if trial_id not in self._queued:
-            self._queued.add(trial_id)
-            heapq.heappush(self._queue, trial_id)
-
-    def next_waiting(self, count: int, running: Container[int], now: float) -> list[int]:
-        """Returns the oldest trials that have work to do and no process.
+    def enqueue(self, trial_id: int, after: float = 0.0) -> None:
+        """Notes that a trial may have work to do, or none any more.
 
         Args:
-            count: How many at most.
+            trial_id: The trial.
+            after: When it may be started, by the monotonic clock.
+        """
+        if after:
+            self._waiting.discard(trial_id)
+            self._touched.discard(trial_id)
+            heapq.heappush(self._delayed, (after, trial_id))
+        else:
+            self._touched.add(trial_id)
+
+    def count_waiting(self, running: Container[int], now: float) -> int:
+        """Returns how many trials have work to do and no process.
+
+        Only those that have changed since the last call are looked at.
+
+        Args:
             running: Trials that have a process.
             now: The monotonic clock.
         """
+        while self._delayed and self._delayed[0][0] <= now:
+            self._touched.add(heapq.heappop(self._delayed)[1])
+        while self._touched:
+            trial_id = self._touched.pop()
+            if trial_id in running or self.machine_of(trial_id).next_step() is None:
+                self._waiting.discard(trial_id)
+                continue
+            self._waiting.add(trial_id)
+            if trial_id not in self._queued:
+                self._queued.add(trial_id)
+                heapq.heappush(self._queue, trial_id)
+        return len(self._waiting)
+
+    def next_waiting(self, count: int) -> list[int]:
+        """Returns the oldest of the trials that were counted last.
+
+        Args:
+            count: How many at most.
+        """
         chosen: list[int] = []
-        passed: list[int] = []
         while self._queue and len(chosen) < count:
             trial_id = heapq.heappop(self._queue)
-            if trial_id in running or self.machine_of(trial_id).next_step() is None:
-                self._queued.discard(trial_id)
-                continue
-            passed.append(trial_id)
-            if self.retry_at.get(trial_id, 0.0) <= now:
+            if trial_id in self._waiting:
                 chosen.append(trial_id)
-        for trial_id in passed:
+            else:
+                self._queued.discard(trial_id)
+        for trial_id in chosen:
             heapq.heappush(self._queue, trial_id)
         return chosen
 
     def list_waiting(self, running: Container[int]) -> list[int]:
         """Returns all trials that have work to do and no process."""
-        return [
+        self.count_waiting(running, time.monotonic())
+        delayed = [
             trial_id
-            for trial_id in sorted(self._queued)
+            for _, trial_id in self._delayed
             if trial_id not in running and self.machine_of(trial_id).next_step() is not None
         ]
+        return sorted(self._waiting.union(delayed))
 
     def build_experiment_record(self) -> experiment.Experiment:
         """Returns what the store is to keep of the experiment."""

@@ -7,12 +7,14 @@ home's, is recognised before anything is done by it.
 
 import logging
 import pathlib
+import shlex
 import uuid
 from typing import TYPE_CHECKING, Final
 
 from quintain import durable_files, errors
+from quintain.client import home_database
 from quintain.records import checkpoint_manifest
-from quintain.store import reading
+from quintain.store import reading, sqlite_file
 
 if TYPE_CHECKING:
     # Commands that only read need not wait for SQLAlchemy.
@@ -84,6 +86,44 @@ def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
     return ""
 
 
+def find_rebinding(
+    home: pathlib.Path, database: home_database.Database, store: reading.ReadableStore
+) -> str:
+    """Returns why a home can't go over to a database, or an empty text if it may.
+
+    It may if it had none, or has that one, or a copy of that one.
+
+    Args:
+        home: The home directory.
+        database: The database that was named.
+        store: The same, opened.
+    """
+    former = home_database.find_former(home)
+    own = read_id(home)
+    if former is not None and home_database.are_same(former, database):
+        return ""
+    if former is None and (own is not None or not isinstance(database, str)):
+        return ""
+    with store.reading() as session:
+        named = session.get_home_id()
+    if named == own or (named is None and _is_unused(former)):
+        return ""
+    place = home_database.describe(database)
+    if former is None:
+        return (
+            f"{home} is a new home directory, but {place} is the database of another one ({named}),"
+            " where code and checkpoints of its experiments are. Use that directory "
+            "(QUINTAIN_HOME), or another database."
+        )
+    kept = home_database.describe(former)
+    whose = "is empty" if named is None else f"is that of another home ({named})"
+    return (
+        f"{home} has its experiments in {kept}, but {place} was named ({home_database.VARIABLE} or "
+        f"--database), which {whose}. Without that it goes on with {kept}; `quintain store copy "
+        f"{shlex.quote(kept)} {shlex.quote(place)}` takes its experiments over."
+    )
+
+
 def read_id(home: pathlib.Path) -> str | None:
     """Returns the name that a home directory has, or None if it has none that can be read."""
     try:
@@ -94,6 +134,14 @@ def read_id(home: pathlib.Path) -> str | None:
     except (errors.DamagedFileError, KeyError, TypeError) as error:
         logger.warning("%s: the name of the home can't be read: %s", home / FILE_NAME, error)
         return None
+
+
+def _is_unused(former: home_database.Database | None) -> bool:
+    """Returns whether a file never had an experiment."""
+    if not isinstance(former, pathlib.Path):
+        return former is None
+    with sqlite_file.open_to_read(former).reading() as session:
+        return session.get_last_experiment_id() == 0
 
 
 def _count_newer(directory: pathlib.Path, home_id: str | None, last_id: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.records import master_status, run, states
+from quintain.records import master_status, states
 from quintain.scheduler import (
     commands,
     eta,
@@ -211,8 +211,7 @@ class Master:
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""
         with self._core.condition:
-            runs = self._core.runs.values()
-            return any(live.record.state is run.RunState.ENDING for live in runs)
+            return bool(self._core.ending)
 
     # Views.
 
@@ -272,13 +271,7 @@ class Master:
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
         core = self._core
         entry = core.entries[experiment_id]
-        running = tuple(
-            sorted(
-                trial_id
-                for trial_id, live in list(core.runs.items())
-                if live.record.experiment_id == experiment_id
-            )
-        )
+        running = tuple(sorted(core.runs_of.get(experiment_id, ())))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,

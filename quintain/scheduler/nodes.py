@@ -28,6 +28,8 @@ class NodeTable:
         slots: Their slots, by number.
         holders: Trials by the slots that they hold.
         trials: Trials that have processes on a machine, by its name.
+        changed: Machines that have changed since this was cleared.
+        unsaved: What is to be kept of machines, since this was cleared.
     """
 
     def __init__(self, own_slots: Sequence[slot_lib.Slot]) -> None:
@@ -41,6 +43,8 @@ class NodeTable:
         self._listed: list[node_lib.Node] = []
         self._pools: dict[pools.Needs, pools.Pool] = {}
         self._next_number = 0
+        self.changed: set[str] = set()
+        self.unsaved: dict[str, node_lib.KnownNode] = {}
         self.restore(())
 
     # What is there.
@@ -61,31 +65,28 @@ class NodeTable:
         self._next_number = max([*taken, *(slot.id for slot in own)], default=-1) + 1
         self._place(self._judge(node_lib.Node(node_lib.OWN, own)))
 
-    def refresh(self, listed: Sequence[node_lib.Node]) -> list[node_lib.KnownNode]:
-        """Lets machines join, change and leave; returns what is to be kept of them.
+    def refresh(self, listed: Sequence[node_lib.Node]) -> None:
+        """Lets machines join, change and leave.
 
         Args:
             listed: The machines that are there now, beside the master's own.
         """
         if listed == self._listed:
-            return []
+            return
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
-        changed = []
         for each in listed:
             if former.pop(each.name, None) != each:
                 known = self._number(each)
                 if known != self._known.get(each.name):
-                    self._known[each.name] = known
-                    changed.append(known)
+                    self._known[each.name] = self.unsaved[each.name] = known
                 slots = known.slots[: len(each.slots)]
                 self._place(self._judge(dataclasses.replace(each, slots=slots)))
         for name in former:
             self._remove(name)
-        return changed
 
-    def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
-        """Empties a machine, or uses it again; returns what is to be kept.
+    def set_drained(self, name: str, *, is_drained: bool) -> None:
+        """Empties a machine, or uses it again.
 
         Raises:
             KeyError: If no machine of this name has ever called.
@@ -94,14 +95,13 @@ class NodeTable:
         if known is None:
             known = node_lib.KnownNode(name, self.nodes[name].slots)
         known = dataclasses.replace(known, is_drained=is_drained)
-        self._known[name] = known
+        self._known[name] = self.unsaved[name] = known
         if name == node_lib.OWN:
             self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
         for each in self._listed:
             if each.name == name:
                 slots = known.slots[: len(each.slots)]
                 self._place(self._judge(dataclasses.replace(each, slots=slots)))
-        return known
 
     def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
         """Returns what is known of a machine now; its new slots get the next numbers."""
@@ -133,12 +133,14 @@ class NodeTable:
             logger.info("Machine %s joins with %d slots.", node.name, len(node.slots))
         if former is not None and former.state is not node.state:
             logger.info("Machine %s is %s. %s", node.name, node.state.value, node.reason)
+        self.changed.add(node.name)
         self.nodes[node.name] = node
         self.slots.update({slot.id: slot for slot in node.slots})
         for pool in self._pools.values():
             self._add_to(pool, node)
 
     def _unplace(self, node: node_lib.Node) -> None:
+        self.changed.add(node.name)
         del self.nodes[node.name]
         for slot in node.slots:
             del self.slots[slot.id]
@@ -200,11 +202,13 @@ class NodeTable:
                 self._add_to(pool, node)
         return pool
 
-    def forget_pools(self, wanted: Iterable[pools.Needs]) -> None:
-        """Keeps only the pools of needs that there are."""
-        kept = set(wanted)
-        for needs in [each for each in self._pools if each not in kept]:
-            del self._pools[needs]
+    def count_slots(self) -> dict[pools.Needs, int]:
+        """Returns how many slots fit each need that there is."""
+        return {needs: pool.num_slots for needs, pool in self._pools.items()}
+
+    def use_pools(self, wanted: Iterable[pools.Needs]) -> None:
+        """Keeps the pools of those needs that there are, and no others."""
+        self._pools = {needs: self.get_pool(needs) for needs in wanted}
 
     def _add_to(self, pool: pools.Pool, node: node_lib.Node) -> None:
         if node.state is node_lib.NodeState.ACTIVE:

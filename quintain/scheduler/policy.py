@@ -2,33 +2,18 @@
 
 Experiments of the same priority share what is left by those that are more urgent. Each is offered
 slots in proportion to its weight, never more than its trials can use; what one does not need goes
-to the others. If no slots are left and an experiment was offered fewer than its smallest trial
-needs, the youngest such experiment gets none, so that trials of several slots never block each
-other for ever.
+to the others. If an experiment was offered fewer than its smallest trial needs, the youngest such
+experiment gets none, so that trials of several slots never block each other for ever. What is left
+of an offer beside whole trials goes to others, too.
+
+Experiments count, not trials: the work does not grow with these.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
 
 DEFAULT_PRIORITY: Final = 42
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """One trial that holds slots or wants them."""
-
-    trial_id: int
-    """The trial; older ones have smaller numbers."""
-
-    num_slots: int
-    """Slots that it needs."""
-
-    is_running: bool = False
-    """Whether it holds its slots."""
-
-    is_ending: bool = False
-    """Whether it was told to give them back."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +23,17 @@ class Group:
     experiment_id: int
     """The experiment; older ones have smaller numbers."""
 
-    requests: Sequence[Request]
-    """Its trials that hold slots or want them, in the order in which they are to start."""
+    num_waiting: int = 0
+    """Its trials that want slots."""
+
+    size: int = 1
+    """Slots that each of them needs."""
+
+    num_held: int = 0
+    """Slots that its trials hold and keep."""
+
+    smallest_held: int = 0
+    """Slots of the smallest of these trials."""
 
     weight: float = 1.0
     """Its share, relative to others of the same priority."""
@@ -50,128 +44,180 @@ class Group:
     priority: int = DEFAULT_PRIORITY
     """Smaller numbers are served first."""
 
+    pools: tuple[Hashable, ...] = ()
+    """Parts of the slots that its trials are among: those that have what they need."""
+
+    @property
+    def demand(self) -> int:
+        """Slots that it can use."""
+        demand = self.num_held + self.num_waiting * self.size
+        return demand if self.max_slots is None else min(demand, self.max_slots)
+
+    @property
+    def smallest(self) -> int:
+        """Slots of its smallest trial, or 0 if none wants any."""
+        sizes = [self.smallest_held] if self.smallest_held else []
+        return min([*sizes, *([self.size] if self.num_waiting else [])], default=0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
     """What is to be done. Trials are never started and preempted at once."""
 
-    start: tuple[int, ...] = ()
-    """Trials to start, in order."""
+    start: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """How many trials of which experiments start, in this order."""
 
-    preempt: tuple[int, ...] = ()
-    """Trials that are to give back their slots."""
+    preempt: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """How many slots experiments are to give back."""
 
 
-def assign(groups: Sequence[Group], num_slots: int) -> Decisions:
-    """Decides which trials start, or which have to make room first.
+def assign(
+    groups: Sequence[Group],
+    num_slots: int,
+    num_free: int | None = None,
+    limits: Mapping[Any, int] | None = None,
+) -> Decisions:
+    """Decides which experiments start trials, or have to make room first.
 
     Args:
         groups: All experiments with trials that hold slots or want them.
-        num_slots: Slots of the machine.
+        num_slots: Slots of all machines.
+        num_free: Those that no trial holds; None if only trials that keep theirs hold any.
+        limits: Slots of each pool.
     """
-    groups = [_without_oversized(group, num_slots) for group in groups]
-    offers = find_offers(groups, num_slots)
-    preempt = [
-        trial_id for group in groups for trial_id in _preempt(group, offers[group.experiment_id])
-    ]
+    limits = limits or {}
+    groups = [_without_oversized(group, num_slots, limits) for group in groups]
+    offers = find_offers(groups, num_slots, limits)
+    preempt = {
+        group.experiment_id: too_many
+        for group in groups
+        if (too_many := group.num_held - offers[group.experiment_id]) > 0
+    }
     if preempt:
-        return Decisions(preempt=tuple(preempt))
-    held = sum(each.num_slots for group in groups for each in group.requests if each.is_running)
-    free = num_slots - held
-    start: list[int] = []
+        return Decisions(preempt=preempt)
+    if num_free is None:
+        num_free = num_slots - sum(group.num_held for group in groups)
+    start: dict[int, int] = {}
     for group in sorted(groups, key=lambda group: (group.priority, group.experiment_id)):
-        room = offers[group.experiment_id] - _count_held(group)
-        for request in group.requests:
-            if request.is_running or request.num_slots > min(room, free):
-                continue
-            start.append(request.trial_id)
-            room -= request.num_slots
-            free -= request.num_slots
-    return Decisions(start=tuple(start))
+        count = group.num_waiting
+        if group.size:
+            room = min(offers[group.experiment_id] - group.num_held, num_free)
+            count = min(count, max(room, 0) // group.size)
+            num_free -= count * group.size
+        if count:
+            start[group.experiment_id] = count
+    return Decisions(start=start)
 
 
-def find_offers(groups: Sequence[Group], num_slots: int) -> dict[int, int]:
-    """Returns how many slots each experiment may hold."""
+def find_offers(
+    groups: Sequence[Group], num_slots: int, limits: Mapping[Any, int] | None = None
+) -> dict[int, int]:
+    """Returns how many slots each experiment may hold.
+
+    Args:
+        groups: The experiments.
+        num_slots: Slots of all machines.
+        limits: Slots of each pool.
+    """
     offers = {group.experiment_id: 0 for group in groups}
-    capacity = num_slots
+    left = _Left(num_slots, dict(limits or {}))
     for priority in sorted({group.priority for group in groups}):
         peers = [group for group in groups if group.priority == priority]
-        shares = _share(peers, capacity)
+        shares = _share(peers, left)
         offers.update(shares)
-        capacity -= sum(shares.values())
+        for group in peers:
+            left.take(group, shares[group.experiment_id])
     return offers
 
 
-def _without_oversized(group: Group, num_slots: int) -> Group:
+@dataclasses.dataclass
+class _Left:
+    """Slots that were not offered yet, of all machines and of each pool."""
+
+    num_slots: int
+    limits: dict[Hashable, int]
+
+    def most(self, group: Group) -> int:
+        return min([self.num_slots, *(self.limits[pool] for pool in group.pools)])
+
+    def find_share(self, group: Group, weights: Mapping[Hashable, float]) -> int:
+        shares = [self.num_slots * group.weight / weights[None]]
+        shares += [self.limits[pool] * group.weight / weights[pool] for pool in group.pools]
+        return int(min(shares))
+
+    def take(self, group: Group, count: int) -> None:
+        self.num_slots -= count
+        for pool in group.pools:
+            self.limits[pool] -= count
+
+
+def _weigh(groups: Sequence[Group]) -> dict[Hashable, float]:
+    """Returns the weights of those that share each pool, and of all under None."""
+    weights: dict[Hashable, float] = {None: 0.0}
+    for group in groups:
+        for pool in (None, *group.pools):
+            weights[pool] = weights.get(pool, 0.0) + group.weight
+    return weights
+
+
+def _without_oversized(group: Group, num_slots: int, limits: Mapping[Hashable, int]) -> Group:
     """Leaves out trials that could never start; they must not hold back others."""
-    limit = num_slots if group.max_slots is None else min(group.max_slots, num_slots)
-    requests = [each for each in group.requests if each.is_running or each.num_slots <= limit]
-    return dataclasses.replace(group, requests=requests)
+    most = [num_slots, *(limits[pool] for pool in group.pools)]
+    if group.max_slots is not None:
+        most.append(group.max_slots)
+    return group if group.size <= min(most) else dataclasses.replace(group, num_waiting=0)
 
 
-def _share(groups: Sequence[Group], capacity: int) -> dict[int, int]:
+def _share(groups: Sequence[Group], left: _Left) -> dict[int, int]:
     """Shares slots among experiments of the same priority."""
     enabled = list(groups)
+    caps = {group.experiment_id: group.demand for group in groups}
     while True:
-        offers = _fill(enabled, capacity)
-        if sum(offers.values()) < capacity:
-            break
+        offers = _fill(enabled, left, caps)
         stuck = [
             group
             for group in enabled
-            if (smallest := _find_smallest(group)) and offers[group.experiment_id] < smallest
+            if (smallest := group.smallest) and offers[group.experiment_id] < smallest
         ]
-        if not stuck:
-            break
-        enabled.remove(max(stuck, key=lambda group: group.experiment_id))
-    return {group.experiment_id: offers.get(group.experiment_id, 0) for group in groups}
+        if stuck:
+            enabled.remove(max(stuck, key=lambda group: group.experiment_id))
+            continue
+        broken = {
+            group.experiment_id: whole
+            for group in enabled
+            if (whole := _round(group, offers[group.experiment_id])) < caps[group.experiment_id]
+            and whole < offers[group.experiment_id]
+        }
+        if not broken:
+            return {group.experiment_id: offers.get(group.experiment_id, 0) for group in groups}
+        caps.update(broken)
 
 
-def _fill(groups: Sequence[Group], capacity: int) -> dict[int, int]:
+def _round(group: Group, offer: int) -> int:
+    """Returns what whole trials can use of an offer."""
+    room = offer - group.num_held
+    if room < 0 or not group.size or not group.num_waiting:
+        return offer
+    return group.num_held + room // group.size * group.size
+
+
+def _fill(groups: Sequence[Group], total: _Left, caps: Mapping[int, int]) -> dict[int, int]:
     """Offers slots round by round, in proportion to weights, up to what each can use."""
     offers = {group.experiment_id: 0 for group in groups}
-    demands = {group.experiment_id: _count_demand(group) for group in groups}
+    left = _Left(total.num_slots, dict(total.limits))
     hungry = sorted(
-        (group for group in groups if demands[group.experiment_id]),
-        key=lambda group: (demands[group.experiment_id], group.experiment_id),
+        (group for group in groups if caps[group.experiment_id]),
+        key=lambda group: (caps[group.experiment_id], group.experiment_id),
     )
-    while hungry and capacity > 0:
-        at_start, weights = capacity, sum(group.weight for group in hungry)
+    while hungry and left.num_slots > 0:
+        at_start = _Left(left.num_slots, dict(left.limits))
+        weights = _weigh(hungry)
         for group in list(hungry):
             key = group.experiment_id
-            fair = max(1, int(at_start * group.weight / weights))
-            given = min(fair, capacity, demands[key] - offers[key])
+            fair = max(1, at_start.find_share(group, weights))
+            given = min(fair, left.most(group), caps[key] - offers[key])
             offers[key] += given
-            capacity -= given
-            if offers[key] == demands[key]:
+            left.take(group, given)
+            if offers[key] == caps[key] or not left.most(group):
                 hungry.remove(group)
     return offers
-
-
-def _count_demand(group: Group) -> int:
-    demand = sum(each.num_slots for each in group.requests if not each.is_ending)
-    return demand if group.max_slots is None else min(demand, group.max_slots)
-
-
-def _count_held(group: Group) -> int:
-    return sum(each.num_slots for each in group.requests if each.is_running and not each.is_ending)
-
-
-def _find_smallest(group: Group) -> int:
-    """Returns the slots of the smallest trial, or 0 if none wants any."""
-    sizes = [each.num_slots for each in group.requests if each.num_slots and not each.is_ending]
-    return min(sizes, default=0)
-
-
-def _preempt(group: Group, offer: int) -> list[int]:
-    """Returns the youngest trials that have to end for the experiment to keep to its offer."""
-    held = _count_held(group)
-    chosen: list[int] = []
-    running = [each for each in group.requests if each.is_running and not each.is_ending]
-    for request in sorted(running, key=lambda each: -each.trial_id):
-        if held <= offer:
-            break
-        if request.num_slots:
-            chosen.append(request.trial_id)
-            held -= request.num_slots
-    return chosen

@@ -23,6 +23,15 @@ class Needs:
     """Whether slots are GPUs, or the kind of GPU that the machine's label `gpu` names; None for
     any slots."""
 
+    def is_within(self, other: "Needs") -> bool:
+        """Whether all slots that fit this need fit another one, too."""
+        has_gpu = (
+            other.gpu is None
+            or other.gpu == self.gpu
+            or (other.gpu is True and isinstance(self.gpu, str))
+        )
+        return has_gpu and set(other.labels) <= set(self.labels)
+
     def admits_node(self, labels: Mapping[str, str]) -> bool:
         """Whether a machine with such labels has what is needed."""
         if isinstance(self.gpu, str) and labels.get("gpu", "").lower() != self.gpu.lower():
@@ -49,7 +58,7 @@ class Pool:
     """The slots that fit one kind of need.
 
     Attributes:
-        totals: Slots of each machine, held or free.
+        slots: Slots of each machine, held or free.
         num_slots: All of them.
         num_free: Those that nobody holds.
     """
@@ -57,10 +66,12 @@ class Pool:
     def __init__(self, needs: Needs) -> None:
         """Starts without machines."""
         self._needs = needs
-        self.totals: dict[str, int] = {}
+        self.slots: dict[str, tuple[int, ...]] = {}
+        self._members: set[int] = set()
         self.num_slots = 0
         self.num_free = 0
         self._free: dict[str, list[int]] = {}
+        self._free_ids: set[int] = set()
         # Machines by the number of their free slots, so that one that just suffices is found first.
         self._buckets: dict[int, dict[str, None]] = {}
 
@@ -71,14 +82,17 @@ class Pool:
         if not self._needs.admits_node(labels):
             return
         fitting = [slot.id for slot in slots if self._needs.admits_slot(slot)]
-        self.totals[name] = len(fitting)
+        self.slots[name] = tuple(fitting)
+        self._members.update(fitting)
         self.num_slots += len(fitting)
         self._put(name, sorted(free.intersection(fitting)))
 
     def remove_node(self, name: str) -> None:
         """Leaves a machine out."""
-        if name in self.totals:
-            self.num_slots -= self.totals.pop(name)
+        if name in self.slots:
+            fitting = self.slots.pop(name)
+            self._members.difference_update(fitting)
+            self.num_slots -= len(fitting)
             self._put(name, [])
             del self._free[name]
             self._buckets[0].pop(name)
@@ -101,6 +115,8 @@ class Pool:
         if former is not None:
             self._buckets[len(former)].pop(name)
             self.num_free -= len(former)
+            self._free_ids.difference_update(former)
+        self._free_ids.update(free)
         self._free[name] = free
         self._buckets.setdefault(len(free), {})[name] = None
         self.num_free += len(free)
@@ -110,9 +126,9 @@ class Pool:
         if num_processes > 1:
             each = num_slots // num_processes
             if not each:
-                return bool(self.totals)
-            return sum(total // each for total in self.totals.values()) >= num_processes
-        return any(total >= num_slots for total in self.totals.values())
+                return bool(self.slots)
+            return sum(len(own) // each for own in self.slots.values()) >= num_processes
+        return any(len(own) >= num_slots for own in self.slots.values())
 
     def find(
         self, num_slots: int, num_processes: int = 1, excluded: Collection[int] = ()
@@ -127,7 +143,7 @@ class Pool:
             num_processes: Its processes, which share the slots evenly.
             excluded: Slots that it must not have.
         """
-        if not num_slots and node_lib.OWN in self.totals:
+        if not num_slots and node_lib.OWN in self.slots:
             return (Place(node_lib.OWN, ()),) * num_processes
         for name, free in self._list_sufficient(num_slots, excluded):
             return _divide(name, free[:num_slots], num_processes)
@@ -144,9 +160,13 @@ class Pool:
                 return tuple(places)
         return None
 
-    def list_free(self, name: str) -> list[int]:
-        """Returns the free slots of a machine."""
-        return list(self._free.get(name, ()))
+    def __contains__(self, slot_id: int) -> bool:
+        """Whether a slot is one of them."""
+        return slot_id in self._members
+
+    def count_free(self, excluded: Collection[int]) -> int:
+        """Returns how many slots are free beside some that are not wanted."""
+        return self.num_free - len(self._free_ids.intersection(excluded))
 
     def _list_sufficient(
         self, num_slots: int, excluded: Collection[int]

@@ -15,6 +15,7 @@ from quintain.scheduler import (
     log_policies,
     process_exits,
     starting,
+    sweeps,
     worker_calls,
 )
 from quintain.scheduler import core as core_lib
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 EXIT_GRACE_SECS: Final = 60.0
 """How long a process that was told to end, or said that it ends, may take."""
+
+_DRAINING: Final = node_lib.NodeState.DRAINING
 
 _STOPPED_SECS: Final = 5.0
 """Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
@@ -64,6 +67,7 @@ class Scheduling:
         self._lines: list[log.LogRow] = []
         self.known_lines = known_lines.KnownLines(core.store)
         self._last_tick = time.monotonic()
+        self._watch, self._collection = sweeps.Sweep(), sweeps.Sweep()
 
     def tick(self) -> None:
         """Does all that can be done now, without waiting."""
@@ -89,9 +93,13 @@ class Scheduling:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
                 self._end_overdue()
-                self._end_runs()
+                if self._watch.is_due():
+                    with self._watch.measured():
+                        self._end_runs()
                 self._finish_experiments()
-                checkpoint_gc.collect_running(core)
+                if self._collection.is_due():
+                    with self._collection.measured():
+                        checkpoint_gc.collect_running(core)
                 starts = self._starting.choose()
             except errors.StoreError as error:
                 core.note_problem(str(error))
@@ -124,21 +132,22 @@ class Scheduling:
     def _keep_nodes(self, listed: list[node_lib.Node]) -> None:
         """Lets machines join and leave; the trials of those that are drained save themselves."""
         core = self._core
-        joined = core.nodes.refresh(listed)
+        nodes = core.nodes
+        nodes.refresh(listed)
 
         def write(session: session_lib.Session) -> None:
-            for each in joined:
+            for each in nodes.unsaved.values():
                 session.save_node(each)
 
-        if joined:
+        if nodes.unsaved:
             core.write(write)
-        for node in core.nodes.nodes.values():
-            if node.state is node_lib.NodeState.DRAINING:
-                for trial_id in core.nodes.trials.get(node.name, ()):
-                    live = core.runs[trial_id]
-                    if not live.is_preempted:
-                        live.is_preempted = True
-                        core.condition.notify_all()
+            nodes.unsaved.clear()
+        while nodes.changed:
+            name = nodes.changed.pop()
+            for trial_id in nodes.trials.get(name, ()):
+                if name in nodes.nodes and nodes.nodes[name].state is _DRAINING:
+                    core.preempt(core.runs[trial_id])
+                core.recount(core.runs[trial_id])
 
     def _keep_lines(self) -> None:
         if self._lines:
@@ -212,6 +221,7 @@ class Scheduling:
         if live.exit_event is not None and process_exits.is_lost(ended) and live.record.others:
             # What another process said of its end follows from the loss.
             live.exit_event, live.is_exit_known = None, False
+        pause = 0.0
         event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
             log_policies.decide(event, entry, live, len(core.nodes.slots))
@@ -226,9 +236,9 @@ class Scheduling:
         else:
             core.apply(entry, event, write)
             if not event.get("is_counted", True):
-                entry.retry_at[trial_id] = time.monotonic() + LAUNCH_PAUSE_SECS
+                pause = time.monotonic() + LAUNCH_PAUSE_SECS
         core.drop_run(live)
-        core.entry(entry.id).enqueue(trial_id)
+        core.entry(entry.id).enqueue(trial_id, pause)
         core.notify()
 
     # What has to end.
@@ -246,20 +256,23 @@ class Scheduling:
                     self._core.apply(entry, {"kind": "time_up", "reason": reason})
 
     def _end_runs(self) -> None:
-        now = time.monotonic()
-        for live in list(self._core.runs.values()):
-            if live.is_killed:
+        core, now = self._core, time.monotonic()
+        for experiment_id, runs in list(core.runs_of.items()):
+            watched = [live for live in runs.values() if not live.is_killed]
+            if experiment_id not in core.entries:
+                for live in watched:
+                    self.kill(live)
                 continue
-            if live.record.experiment_id not in self._core.entries:
-                self.kill(live)
-                continue
-            with self._core.containing(live.record.experiment_id, "while its trials were watched"):
-                self._end_run(live, now - live.since)
+            with core.containing(experiment_id, "while its trials were watched"):
+                entry = core.entry(experiment_id)
+                timeout = entry.config.workload_timeout
+                for live in watched:
+                    self._end_run(entry, live, now - live.since, timeout)
 
-    def _end_run(self, live: entries.LiveRun, age: float) -> None:
-        entry = self._core.entry(live.record.experiment_id)
+    def _end_run(
+        self, entry: entries.Entry, live: entries.LiveRun, age: float, timeout: float | None
+    ) -> None:
         machine = entry.machine_of(live.record.trial_id)
-        timeout = entry.config.workload_timeout
         if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
             self.kill(live)
         elif live.record.state is run.RunState.ENDING:
@@ -271,9 +284,8 @@ class Scheduling:
             self.kill(live, f"workload_timeout: the trial took more than {timeout:g} s to {doing}.")
 
     def _finish_experiments(self) -> None:
-        busy = {live.record.experiment_id for live in self._core.runs.values()}
         for experiment_id in list(self._core.entries):
-            if experiment_id not in busy:
+            if experiment_id not in self._core.runs_of:
                 with self._core.containing(experiment_id, "while it was ended"):
                     self._finish_experiment(experiment_id)
 

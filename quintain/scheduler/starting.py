@@ -1,22 +1,29 @@
 """The part of the master that gives slots to trials and starts their processes."""
 
+import dataclasses
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from quintain import errors
 from quintain.records import run, states, trial
 from quintain.records import slot as slot_lib
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, launch_tokens, policy, pools, worker_calls
+from quintain.scheduler import entries, faults, launch_tokens, policy, pools, room, worker_calls
 from quintain.scheduler import launcher as launcher_lib
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
 
 _MOST_WEIGHT: Final = 1e100
+
+_MOST_PASSED: Final = 32
+"""Trials that are passed over because each must not have the slots that are free."""
+
+_MOST_RESERVED: Final = 16
+"""Trials of an experiment for which room is made at once."""
 
 _Launches = list[launcher_lib.Launch]
 
@@ -33,6 +40,7 @@ class Starting:
         address: str,
         launch_key: launch_tokens.LaunchKey,
         note_lost: Callable[[entries.LiveRun, int, str], None],
+        backfill_secs: float = room.BACKFILL_SECS,
     ) -> None:
         """Stores what processes are given: where the master is, and each a token of its own.
 
@@ -43,6 +51,7 @@ class Starting:
             address: Where workers reach the master.
             launch_key: Makes what they authenticate with.
             note_lost: Is told of processes that could not be started: the start, the rank, why.
+            backfill_secs: How long a trial waits before others use what is reserved for it.
         """
         self._core = core
         self._workers = workers
@@ -50,37 +59,120 @@ class Starting:
         self._address = address
         self._launch_key = launch_key
         self._note_lost = note_lost
+        self._room = room.Room(core, backfill_secs=backfill_secs)
+        self._seen: object = None
 
     def choose(self) -> list[_Launches]:
-        """Returns the starts that there is room for, each with all of its processes."""
+        """Returns the starts that there is room for, each with all of its processes.
+
+        Nothing is looked at again as long as nothing has changed that it depends on.
+        """
         core = self._core
-        groups, wanted = self._build_groups(time.monotonic())
-        decisions = policy.assign(groups, core.nodes.get_pool(pools.Needs()).num_slots)
-        for trial_id in decisions.preempt:
-            core.runs[trial_id].is_preempted = True
-        self._workers.is_crowded = len(decisions.start) < sum(
-            not request.is_running for group in groups for request in group.requests
-        )
-        if self._workers.is_crowded or decisions.preempt:
+        groups = self._build_groups(time.monotonic())
+        whole = core.nodes.get_pool(pools.Needs())
+        limits = core.nodes.count_slots()
+        seen = (groups, limits, whole.num_slots, whole.num_free, self._room.count_due())
+        if seen == self._seen:
+            return []
+        self._seen = None
+        decisions = policy.assign(groups, whole.num_slots, limits=limits)
+        for experiment_id, num_slots in decisions.preempt.items():
+            self._take_back(experiment_id, num_slots)
+        starts = [] if decisions.preempt else self._start_all(groups, decisions.start)
+        num_waiting = sum(group.num_waiting for group in groups) - len(starts)
+        self._workers.is_crowded = num_waiting > 0
+        if self._workers.is_crowded:
             core.condition.notify_all()
-        chosen: list[tuple[entries.LiveRun, _Launches]] = []
-        for trial_id in decisions.start:
-            entry = wanted[trial_id]
-            if not core.is_active(entry.id):
-                continue
-            resources = entry.config.resources
-            excluded = entry.machine_of(trial_id).excluded_slots
-            places = core.nodes.get_pool(entry.needs).find(
-                resources.slots_per_trial, resources.num_processes, excluded
-            )
-            if places is None:
-                continue
-            with core.containing(entry.id, f"while trial {trial_id} was started"):
-                live, launches = self._prepare(entry, trial_id, places)
-                core.add_run(live)
-                chosen.append((live, launches))
-        self._keep([live for live, _ in chosen])
-        return [launches for _, launches in chosen]
+        self._keep([live for live, _ in starts])
+        if not (starts or decisions.preempt or self._room.is_making()):
+            self._seen = seen
+        return [launches for _, launches in starts]
+
+    def _take_back(self, experiment_id: int, num_slots: int) -> None:
+        """Lets the youngest trials of an experiment save themselves and give back their slots."""
+        for _, live in sorted(self._core.runs_of[experiment_id].items(), reverse=True):
+            if num_slots <= 0:
+                return
+            if live.num_counted:
+                num_slots -= live.num_counted
+                self._core.preempt(live)
+
+    def _start_all(
+        self, groups: list[policy.Group], wanted: Mapping[int, int]
+    ) -> list[tuple[entries.LiveRun, _Launches]]:
+        """Places trials, makes room for others, and fills what is idle meanwhile."""
+        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        waiting: list[int] = []
+        for experiment_id, count in wanted.items():
+            found, blocked = self._start_some(experiment_id, count)
+            starts += found
+            waiting += blocked
+        self._room.keep(waiting)
+        idle = self._room.find_idle()
+        for group in sorted(groups, key=lambda group: (group.priority, group.experiment_id)):
+            if not idle:
+                break
+            idle, found = self._fill(group.experiment_id, idle)
+            starts += found
+        return starts
+
+    def _start_some(
+        self, experiment_id: int, count: int
+    ) -> tuple[list[tuple[entries.LiveRun, _Launches]], list[int]]:
+        """Starts trials of an experiment; returns also those that wait for a place."""
+        core = self._core
+        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        blocked: list[int] = []
+        with core.containing(experiment_id, "while its trials were started"):
+            entry = core.entry(experiment_id)
+            is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
+            for trial_id in entry.next_waiting(count + _MOST_PASSED):
+                if len(starts) + len(blocked) >= count or not core.is_active(experiment_id):
+                    break
+                places = self._room.find(entry, trial_id)
+                if places is not None:
+                    starts.append(self._start(entry, trial_id, places))
+                    continue
+                if entry.machine_of(trial_id).excluded_slots:
+                    continue  # Others of the experiment may do.
+                if is_plain or len(blocked) >= _MOST_RESERVED or self._room.is_pausing():
+                    break
+                if not self._room.make(entry, trial_id):
+                    break
+                blocked.append(trial_id)
+        return starts, blocked
+
+    def _fill(
+        self, experiment_id: int, idle: list[int]
+    ) -> tuple[list[int], list[tuple[entries.LiveRun, _Launches]]]:
+        """Starts trials on slots that wait for others; returns those that are left of these."""
+        core = self._core
+        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        with core.containing(experiment_id, "while its trials were started"):
+            entry = core.entry(experiment_id)
+            for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
+                if trial_id in core.runs or not core.is_active(experiment_id):
+                    continue
+                places = self._room.find_among(entry, trial_id, idle)
+                if places is None:
+                    break
+                starts.append(self._start(entry, trial_id, places, is_backfill=True))
+                idle = [slot for slot in idle if slot not in places[0].slots]
+        return idle, starts
+
+    def _start(
+        self,
+        entry: entries.Entry,
+        trial_id: int,
+        places: tuple[pools.Place, ...],
+        *,
+        is_backfill: bool = False,
+    ) -> tuple[entries.LiveRun, _Launches]:
+        live, launches = self._prepare(entry, trial_id, places)
+        if is_backfill:
+            self._room.note_backfill(live)
+        self._core.add_run(live)
+        return live, launches
 
     def _keep(self, started: list[entries.LiveRun]) -> None:
         def write(session: session_lib.Session) -> None:
@@ -94,39 +186,49 @@ class Starting:
         except errors.StoreError:
             for live in started:
                 self._core.drop_run(live)
+                self._core.entries[live.record.experiment_id].enqueue(live.record.trial_id)
             raise
 
-    def _build_groups(self, now: float) -> tuple[list[policy.Group], dict[int, entries.Entry]]:
+    def _build_groups(self, now: float) -> list[policy.Group]:
+        """Returns the experiments with trials that hold slots or want them."""
         core = self._core
-        num_slots = core.nodes.get_pool(pools.Needs()).num_slots
         groups: list[policy.Group] = []
-        wanted: dict[int, entries.Entry] = {}
-        held: dict[int, list[policy.Request]] = {}
-        for trial_id, live in core.runs.items():
-            is_ending = live.is_preempted or live.record.state is run.RunState.ENDING
-            usable = sum(
-                len(member.slots)
-                for member in live.record.members
-                if core.nodes.is_active(member.node)
-            )
-            request = policy.Request(trial_id, usable, True, is_ending)
-            held.setdefault(live.record.experiment_id, []).append(request)
+        needs = {}
         for experiment_id in sorted(core.entries):
             with core.containing(experiment_id, "while it was scheduled"):
                 entry = core.entry(experiment_id)
-                requests = held.get(experiment_id, [])
+                needs[experiment_id] = entry.needs
+                num_waiting = 0
                 if entry.machine.state is states.ExperimentState.ACTIVE:
-                    count = entry.config.resources.slots_per_trial
-                    # With those that run, so that whoever gets a slot does not seem to want more
-                    # than before: it would be served later, and lose the slot again.
-                    holding = [each for each in requests if each.num_slots and not each.is_ending]
-                    most = num_slots + 1 - len(holding)
-                    for trial_id in entry.next_waiting(most, core.runs, now):
-                        wanted[trial_id] = entry
-                        requests.append(policy.Request(trial_id, count))
-                if requests:
-                    groups.append(_build_group(entry, requests))
-        return groups, wanted
+                    num_waiting = entry.count_waiting(core.runs, now)
+                held = core.held[experiment_id]
+                if not num_waiting and not held:
+                    continue
+                resources = entry.config.resources
+                groups.append(
+                    policy.Group(
+                        experiment_id,
+                        num_waiting,
+                        resources.slots_per_trial,
+                        held,
+                        min(held, resources.slots_per_trial),
+                        # The shares of all are computed from it: an infinite one would leave none.
+                        weight=min(resources.weight, _MOST_WEIGHT),
+                        max_slots=resources.max_slots,
+                        priority=resources.priority or policy.DEFAULT_PRIORITY,
+                    )
+                )
+        kinds = {each for each in needs.values() if each != pools.Needs()}
+        core.nodes.use_pools({pools.Needs(), *kinds})
+        if not kinds:
+            return groups
+        return [
+            dataclasses.replace(
+                group,
+                pools=tuple(kind for kind in kinds if needs[group.experiment_id].is_within(kind)),
+            )
+            for group in groups
+        ]
 
     def _prepare(
         self, entry: entries.Entry, trial_id: int, places: tuple[pools.Place, ...]
@@ -210,15 +312,3 @@ class Starting:
             live.record = record
         if live.is_killed:
             self._launcher.kill(launch.launch_id)
-
-
-def _build_group(entry: entries.Entry, requests: list[policy.Request]) -> policy.Group:
-    resources = entry.config.resources
-    return policy.Group(
-        entry.id,
-        requests,
-        # The shares of all are computed from it: an infinite one would leave none.
-        weight=min(resources.weight, _MOST_WEIGHT),
-        max_slots=resources.max_slots,
-        priority=resources.priority or policy.DEFAULT_PRIORITY,
-    )

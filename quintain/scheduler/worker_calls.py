@@ -256,6 +256,7 @@ class WorkerCalls:
             record = dataclasses.replace(live.record, state=run.RunState.ENDING)
             self._core.write(lambda session: session.save_run(record))
             live.record = record
+            self._core.recount(live)
 
     @_contained
     def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
@@ -330,6 +331,7 @@ class WorkerCalls:
             else:
                 core.apply(entry, event, write)
             live.is_exit_known, live.record = True, record
+            core.recount(live)
             live.outstanding, live.since = None, time.monotonic()
 
     def find_run(self, trial_id: int, launch_id: str) -> entries.LiveRun:

@@ -14,14 +14,14 @@ import fastapi
 import quintain
 from quintain import errors
 from quintain.client import home as home_lib
-from quintain.client import master_file, master_lock, unix_sockets
+from quintain.client import home_database, master_file, master_lock, unix_sockets
 from quintain.cluster import agent_launcher
 from quintain.records import master_status, process_identity, states
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
-from quintain.server import alerts, direct_calls, http_server
+from quintain.server import alerts, direct_calls, http_server, master_store
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
 from quintain.server import launchers as launchers_lib
@@ -29,7 +29,6 @@ from quintain.server import network as network_lib
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
-from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +57,7 @@ class MasterServer:
         is_embedded: bool = False,
         launcher: launcher_lib.Launcher | None = None,
         launchers: launchers_lib.LauncherSettings | None = None,
+        database: home_database.Database | None = None,
         accept_new_database: bool = False,
         run_dirs: Sequence[str] = (),
         allowed_hosts: Sequence[str] = (),
@@ -73,6 +73,7 @@ class MasterServer:
             launcher: Starts processes, and is closed with the server; one that is built as
                 `launchers` says if None.
             launchers: Where processes are started; here and by agents if None.
+            database: Where experiments are kept; what the home says if None.
             accept_new_database: Whether the database becomes this home's even if it knows nothing
                 of the checkpoints that are there.
             run_dirs: Directories whose runs of `quintain train` its page shows.
@@ -85,6 +86,7 @@ class MasterServer:
         self._slots = tuple(slots)
         self._port = port
         self._is_embedded = is_embedded
+        self._database = database
         self._accept_new_database = accept_new_database
         self._run_dirs = tuple(run_dirs)
         self._allowed_hosts = tuple(allowed_hosts)
@@ -95,6 +97,7 @@ class MasterServer:
         self._is_stopping = threading.Event()
         self._drains = True
         self._kills = False
+        self._loss = ""
 
     def __enter__(self) -> Self:
         """Starts everything.
@@ -182,6 +185,9 @@ class MasterServer:
         Args:
             idle_timeout_secs: Stop after so many seconds in which no experiment was active and
                 nobody had the page open; never if None.
+
+        Raises:
+            StoreError: If another master has taken over the database.
         """
         idle_since_secs = time.monotonic()
         # In pieces, because signals are handled between two of them only.
@@ -193,7 +199,23 @@ class MasterServer:
             elif time.monotonic() - idle_since_secs > idle_timeout_secs:
                 logger.info("Nothing to do for %.0f s; the master ends.", idle_timeout_secs)
                 return True
+        self.check()
         return self._drains
+
+    def check(self) -> None:
+        """Makes sure that the database is this master's.
+
+        Raises:
+            StoreError: If another master has taken it over.
+        """
+        if self._loss:
+            raise errors.StoreError(self._loss)
+
+    def _note_loss(self, loss: str) -> None:
+        """Ends at once: trials are the other master's now."""
+        logger.error("%s", loss)
+        self._loss = loss
+        self.request_stop(drain=False)
 
     def has_work(self) -> bool:
         """Returns whether an experiment is active, or has processes that still end."""
@@ -223,8 +245,16 @@ class MasterServer:
         self._sign_in = sign_in_lib.SignIn(
             self._url, sessions, hosts=self._allowed_hosts, own_hosts=listener.hosts
         )
-        store = store_lib.open_store(self._home.database)
-        parts.callback(store.close)
+        database = self._database or self._home.database
+        store = parts.enter_context(
+            master_store.open_own(
+                self._home,
+                database,
+                self._note_loss,
+                accept_new_database=self._accept_new_database,
+            )
+        )
+        self._place = store.place
         launcher = self._launcher or launchers_lib.build(
             self._launchers, self._home, has_slots=bool(self._slots)
         )
@@ -246,6 +276,7 @@ class MasterServer:
         # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)
+        home_database.bind(self._home.path, database)
         self._resume()
         parts.enter_context(alerts.Alerts(store, self._home))
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
@@ -303,6 +334,7 @@ class MasterServer:
             is_embedded=self._is_embedded,
             run_dirs=self._run_dirs,
             fingerprint=self._fingerprint,
+            database=self._place,
         )
         return app_lib.build_app(
             self._calls,

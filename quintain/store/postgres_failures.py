@@ -80,7 +80,7 @@ def explain(error: psycopg.Error, place: str) -> errors.QuintainError:
     said = describe(error)
     code = error.sqlstate or next((code for words, code in _TEXTS if words in said), None)
     if code is None or code.startswith(_AWAY):
-        return errors.StoreError(f"{place}: {_UNREACHABLE} ({said}).")
+        return errors.StoreAwayError(f"{place}: {_UNREACHABLE} ({said}).")
     if code == "22003":
         return errors.ConfigError(failures.TOO_LARGE)
     if code.startswith(("22", "54")):

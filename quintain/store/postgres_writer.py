@@ -68,7 +68,7 @@ class Writer:
         self.waits = postgres_waits.Waits(place)
         self._connection: postgres_connection.Connection | None = None
         self._next_look = 0.0
-        self._absence: psycopg.Error | None = None
+        self._absence = ""
         self._on_loss: Callable[[str], None] | None = None
         self._loss = ""
         self._using = threading.RLock()
@@ -167,8 +167,8 @@ class Writer:
             raise errors.StoreError(self._loss)
         if self._connection is not None:
             return self._connection
-        if self._absence is not None and time.monotonic() < self._next_look:
-            raise self._absence
+        if self._absence and time.monotonic() < self._next_look:
+            raise errors.StoreAwayError(self._absence)
         made = None
         start = time.monotonic()
         try:
@@ -183,13 +183,13 @@ class Writer:
             raise
         except psycopg.Error as error:
             _close(made)
-            self._absence = error
+            self._absence = str(postgres_failures.explain(error, self._place))
             now = time.monotonic()
             # Who finds nobody for seconds would else do nothing but look.
             self._next_look = now + max(_PAUSE_SECS, now - start)
-            self.waits.note(str(postgres_failures.explain(error, self._place)))
+            self.waits.note(self._absence)
             raise
-        self._absence = None
+        self._absence = ""
         self.waits.end()
         self._connection = made
         return made
@@ -214,7 +214,7 @@ class Writer:
         while time.monotonic() < deadline and not self._is_closed.is_set():
             try:
                 row = self._connect().execute("SELECT txid_status(%s)", [number]).fetchone()
-            except psycopg.Error:
+            except (psycopg.Error, errors.StoreAwayError):
                 self._discard()
             else:
                 status = row[0] if row else None
@@ -235,10 +235,10 @@ class Writer:
                 continue  # Who writes sees it.
             try:
                 self._connect().execute("SELECT 1")
-            except psycopg.Error:
+            except (psycopg.Error, errors.StoreAwayError):
                 self._discard()
             except errors.StoreError:
-                return  # It is lost.
+                return  # Another master has it.
             finally:
                 self._using.release()
 

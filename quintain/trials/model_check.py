@@ -64,7 +64,7 @@ def _check_processes(
     if loaded.controller_module in trial_loader.GANG_MODULES:
         if asked is None and count > 1:
             settings[_PROCESSES] = count
-    elif (asked or 1) > 1:
+    elif asked is not None and asked > 1:
         problem = errors.Problem(_PROCESSES, trial_loader.refuse_processes(loaded, asked))
         raise errors.ConfigError.from_problems([problem])
 

@@ -153,6 +153,7 @@ def _run_embedded(
             is_embedded=True,
             is_quiet=is_quiet,
             build_link=lambda: server.sign_in.build_link(stays=True),
+            check=server.check,
         )
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:
@@ -177,8 +178,11 @@ class _Foreground:
         is_embedded: bool,
         is_quiet: bool,
         build_link: Callable[[], str] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._calls = calls
+        self._check = check
+        self._is_waiting = False
         self._build_link = build_link
         self._is_embedded = is_embedded
         self._is_quiet = is_quiet
@@ -235,13 +239,31 @@ class _Foreground:
             display = experiment_display.ExperimentDisplay(screen)
             while True:
                 start_secs = time.monotonic()
-                snapshot = snapshot_lib.take(self._calls, experiment_id)
+                self._check()
+                snapshot = self._take_snapshot(experiment_id, interrupts)
+                if snapshot is None:
+                    continue
+                self._is_waiting = False
                 display.show(snapshot)
                 took_secs = time.monotonic() - start_secs
                 if snapshot.experiment.state.is_terminal or standard_streams.is_lost():
                     return snapshot
                 if interrupts.event.wait(max(_POLL_SECS, _REST_FACTOR * took_secs)):
                     return snapshot
+
+    def _take_snapshot(
+        self, experiment_id: int, interrupts: Interrupts
+    ) -> snapshot_lib.Snapshot | None:
+        """Returns how the experiment is, or None after a moment if the database is away."""
+        try:
+            return snapshot_lib.take(self._calls, experiment_id)
+        except errors.StoreAwayError as error:
+            if not self._is_waiting:
+                click.echo(f"{error} The experiment waits for it.", err=True)
+            self._is_waiting = True
+            if interrupts.event.wait(_POLL_SECS):
+                raise
+            return None
 
     def _wants_to_leave(self, experiment_id: int, interrupts: Interrupts) -> bool:
         """Asks, if there is somebody to ask."""

@@ -237,9 +237,10 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
     """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
     from quintain.cli import connect
     from quintain.client import home as home_lib
+    from quintain.client import home_database
 
     home = home_lib.find_home()
-    if home_lib.find_master(home) is None and not home.database.exists():
+    if home_lib.find_master(home) is None and not home_database.exists(home.path):
         return None
     with connect.open_calls() as calls:
         for experiment in reversed(calls.list_experiments(include_archived=True)):

@@ -1,0 +1,36 @@
+"""Work on all trials at once, which is done the less often the longer it takes."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+_SHORT_SECS: Final = 0.002
+_PAUSE_FACTOR: Final = 20
+
+
+class Sweep:
+    """Says when it is time again: always if it is short, else so that it takes 5 % of the time.
+
+    Args:
+        clock: Seconds that only go up.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = 0.0
+
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return self._clock() >= self._next
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        """Notes how long the block takes."""
+        begin = self._clock()
+        try:
+            yield
+        finally:
+            secs = self._clock() - begin
+            if secs > _SHORT_SECS:
+                self._next = begin + secs + _PAUSE_FACTOR * secs
