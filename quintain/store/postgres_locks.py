@@ -68,6 +68,8 @@ class Locks:
         with connection.transaction():
             connection.execute("DELETE FROM holder")
             connection.execute("INSERT INTO holder (mark) VALUES (%s)", [self._mark])
+            # What former writers have noted of their transactions.
+            connection.execute("DELETE FROM last_ids WHERE starts_with(table_name, 'by ')")
 
     def hold_again(self, connection: postgres_connection.Connection) -> None:
         """Makes sure that this program is still the master, after its connection was lost.

@@ -22,11 +22,23 @@ _FEW_ROWS: Final = 5
 
 
 class Numbers:
-    """The last numbers of tables, as one transaction knows them."""
+    """The last numbers of tables, as one transaction knows them.
 
-    def __init__(self, last_ids: Mapping[str, int]) -> None:
-        """Stores the last numbers by table."""
+    Beside them a writer counts its own transactions. If a connection is lost while one of them
+    ends, this tells whether it was kept: the server's own numbers of transactions are given again
+    after a crash.
+    """
+
+    def __init__(self, last_ids: Mapping[str, int], writer: str) -> None:
+        """Stores the last numbers.
+
+        Args:
+            last_ids: Numbers by table, and by writer.
+            writer: The name under which this one counts.
+        """
         self._last_ids = dict(last_ids)
+        self._writer = writer
+        self._count = self._last_ids.get(writer, 0) + 1
         self._given: set[str] = set()
 
     def add(self, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -41,6 +53,11 @@ class Numbers:
             self._given.add(table)
         return row
 
+    def note_write(self) -> None:
+        """Notes that the transaction changes something."""
+        self._last_ids[self._writer] = self._count
+        self._given.add(self._writer)
+
     def build_update(self) -> str:
         """Returns what stores the numbers that were given, or an empty text if none was."""
         if not self._given:
@@ -48,8 +65,12 @@ class Numbers:
         values = ", ".join(f"('{name}', {self._last_ids[name]})" for name in sorted(self._given))
         return (
             f"INSERT INTO last_ids (table_name, last_id) VALUES {values} "
-            "ON CONFLICT (table_name) DO UPDATE SET last_id = excluded.last_id;"
+            "ON CONFLICT (table_name) DO UPDATE SET last_id = excluded.last_id"
         )
+
+    def is_in(self, last_ids: Mapping[str, int]) -> bool:
+        """Returns whether this transaction, or one without changes, is among those kept."""
+        return not self._given or last_ids.get(self._writer) == self._count
 
 
 def build_runner(
@@ -62,13 +83,20 @@ def build_runner(
         numbers: Gives numbers to rows; without it, none can be inserted that needs one.
     """
 
+    def note_write() -> None:
+        if numbers is not None:
+            numbers.note_write()
+
     def run(query: str, values: statements.Values) -> Any:
         _check_numbers(values)
+        if not query.startswith("SELECT"):
+            note_write()
         return raw.execute(_translate(query), values)
 
     def run_all(query: str, rows: Sequence[statements.Values]) -> None:
         for row in rows:
             _check_numbers(row)
+        note_write()
         with raw.cursor() as cursor:
             cursor.executemany(_translate(query), rows)
 
@@ -89,6 +117,7 @@ def build_runner(
             for row in rows:
                 run(statements.insert(table, tuple(row)), row)
             return
+        note_write()
         with raw.cursor() as cursor, cursor.copy(_copy(table, tuple(rows[0]))) as copying:
             for row in rows:
                 _check_numbers(row)
