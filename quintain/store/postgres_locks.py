@@ -31,7 +31,8 @@ WHERE locktype = 'advisory' AND granted AND classid = %s AND objsubid = 2
 _REFUSED_TABLES: Final = """
 SELECT string_agg(name, ', ') FROM unnest(%s::text[]) AS name
 WHERE to_regclass(name) IS NOT NULL
-    AND NOT has_table_privilege(name, 'SELECT, INSERT') IS TRUE
+    AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+        AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))
 """
 
 
