@@ -1,4 +1,5 @@
 import contextlib
+import io
 import json
 import socket
 import ssl
@@ -363,3 +364,15 @@ def test_a_foreign_name_is_no_name_of_the_master(page):
         assert answer.status in (400, 403), host
     answer = ask("GET", "/api/v1/master", host=f"TRAINER:{port}", Authorization="Bearer the-token")
     assert answer.status == 200
+
+
+def test_events_and_files_come_over_tls(connect, own):
+    master = connect("the-token", own.fingerprint)
+    with contextlib.closing(master.stream("/api/v1/events")) as lines:
+        assert next(line for line in lines if line).startswith(
+            ("event", "data", "id", "retry", ":")
+        )
+    file = io.BytesIO()
+    uuid = "0b1c2d3e-0000-0000-0000-000000000001"
+    master.download(f"/api/v1/checkpoints/{uuid}/files/weights", file)
+    assert file.getvalue() == bytes(range(256)) * 5000
