@@ -225,6 +225,9 @@ def status(as_json: bool) -> None:
     if found.experiments:
         click.echo()
         click.echo(output.to_table(found.experiments, _EXPERIMENT_COLUMNS))
+        for each in found.experiments:
+            if each.lack:
+                click.echo(f"Experiment {each.experiment_id} waits. {each.lack}")
 
 
 @master.command(cls=FlagCommand)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import logs, options
+from quintain.cli import logs, options, staged_runs
 from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
 @click.option("--tpu", metavar="ADDRESS", help="Overrides runtime.tpu.")
 @click.option("--tf_data_service", metavar="ADDRESS", help="Overrides the tf.data service address.")
 @options.traceback_option
+@staged_runs.trains
 def train(
     mode: str,
     model_dir: str | None,
@@ -229,7 +230,7 @@ def train(
             if as_json:
                 _print_json(finetune_logs)
             elif not quiet:
-                closing_lines.show_finetuned(finetune_logs, str(model_dir))
+                closing_lines.show_finetuned(finetune_logs, staged_runs.name(str(model_dir)))
             return
         display.show_phase("Building data, model and optimizer")
         result = train_lib.train_from_config(
@@ -247,7 +248,7 @@ def train(
         closing_lines.show_result(
             parsed,
             result,
-            model_dir=str(model_dir),
+            model_dir=staged_runs.name(str(model_dir)),
             mode=mode,
             secs=time.monotonic() - start_secs,
             gin_flags=_join_gin(flags),
@@ -285,7 +286,8 @@ def _remember(
     from quintain.client import run_notes
 
     environment.record(model_dir, {path: str(one) for path, one in parsed.provenance.items()})
-    run_notes.note(home_lib.find_home(), model_dir, parsed.name)
+    if staged_runs.name(model_dir) == model_dir:  # The page reads no copies, which go again.
+        run_notes.note(home_lib.find_home(), model_dir, parsed.name)
 
 
 def _print_json(logs: Mapping[str, Any]) -> None:

@@ -273,11 +273,13 @@ class Master:
         entry = core.entries[experiment_id]
         running = tuple(sorted(core.runs_of.get(experiment_id, ())))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
+        waiting = tuple(entry.list_waiting(core.runs)) if is_active else ()
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
             eta_secs=eta.estimate_secs(entry, len(running)) if is_active else None,
             running_trials=running,
-            waiting_trials=tuple(entry.list_waiting(core.runs)) if is_active else (),
+            waiting_trials=waiting,
+            lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
         )
