@@ -170,6 +170,7 @@ def test_the_interface_describes_itself(http):
     assert nouns == {
         *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
         "tensorboard",
+        "nodes",
     }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 
