@@ -219,7 +219,8 @@ class Connection:
                     _read_answer(response.status, response.read())
                 if offset and response.status != _PARTIAL:
                     raise errors.DataError(f"{path}: the master sends no parts of files.")
-                for piece in response.stream(_PIECE_BYTES):
+                # As it comes, so that nothing is lost of what came before the connection broke.
+                while piece := response.read1(_PIECE_BYTES):
                     file.write(piece)
             finally:
                 response.release_conn()

@@ -141,7 +141,7 @@ class NodeAgent:
             else:
                 self._note_answer()
                 return self._session
-            self._held.watch()
+            self._held.watch(is_leaving=bool(self._drain_reason))
             if self._drain_reason and self._held.is_idle:
                 self._is_ended = True
             self._pause()
@@ -182,7 +182,7 @@ class NodeAgent:
                 self._client.report(session.id, report)
             except (errors.MasterUnreachableError, errors.StoreError) as error:
                 self._check_patience(error)
-                self._held.watch()
+                self._held.watch(is_leaving=bool(self._drain_reason))
                 self._pause()
             else:
                 self._note_answer()
@@ -191,7 +191,7 @@ class NodeAgent:
                 return
 
     def _build_report(self, session: "_Session") -> agent_protocol.Report | None:
-        self._held.watch()
+        self._held.watch(is_leaving=bool(self._drain_reason))
         now_secs = time.monotonic()
         is_log_due = now_secs >= session.next_log_secs
         if is_log_due:

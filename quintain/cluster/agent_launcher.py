@@ -477,14 +477,22 @@ def _take_all(waiting: collections.deque[T]) -> list[T]:
 
 
 def _to_node(member: members.Member) -> node_lib.Node | None:
-    """Returns the machine of an agent, or None if it has not called yet."""
+    """Returns the machine of an agent, or None if it has not called yet.
+
+    It is the same object as long as it is equal: whoever compares thousands need not look into it.
+    """
     with member.lock:
-        if member.hello is None:
+        hello = member.hello
+        if hello is None:
             return None
-        return node_lib.Node(
-            name=member.name,
-            slots=tuple(dataclasses.replace(each, node=member.name) for each in member.hello.slots),
-            labels=dict(member.hello.labels),
-            state=member.state,
-            reason=member.reason,
-        )
+        key = (hello.slots, hello.labels, member.state, member.reason)
+        if member.shown is None or member.shown[0] != key:
+            node = node_lib.Node(
+                name=member.name,
+                slots=tuple(dataclasses.replace(each, node=member.name) for each in hello.slots),
+                labels=dict(hello.labels),
+                state=member.state,
+                reason=member.reason,
+            )
+            member.shown = (key, node)
+        return member.shown[1]

@@ -52,6 +52,8 @@ class Member:
         own_drain: Why it says that it is about to leave; empty if it does not.
         told_drain: Why others say so.
         launches: Its launches by name.
+        received: Number of the last report that was received.
+        shown: What the machine was shown by last, and how.
         kept: Number of the last report whose lines are stored.
     """
 
@@ -66,6 +68,7 @@ class Member:
         self.launches: dict[str, RemoteLaunch] = {}
         self.kept = 0
         self.received = 0
+        self.shown: tuple[object, node_lib.Node] | None = None
         self._orders: collections.deque[agent_protocol.Order] = collections.deque()
         self._last_order = 0
         self._wakers: set[Callable[[], object]] = set()

@@ -102,11 +102,10 @@ class RayLauncher(agent_launcher.AgentLauncher):
     @override
     def close(self, *, kill: bool) -> None:
         super().close(kill=kill)
-        idle = []
+        busy = []
         for member in self._members.values():
             with member.lock:
-                if all(each.is_over for each in member.launches.values()):
-                    idle.append(member.name)
-        if idle:
-            self._process.leave(idle)
+                if not all(each.is_over for each in member.launches.values()):
+                    busy.append(member.name)
+        self._process.leave(busy)
         self._process.close()

@@ -226,6 +226,21 @@ def test_an_agent_that_drains_starts_nothing_and_leaves_when_its_trials_have_end
     assert len(machine.started) == 1
 
 
+def test_what_takes_a_machine_away_is_no_fault_of_its_trials(cluster):
+    machine = cluster.join()
+    for number in (1, 2):
+        cluster.launch(f"t{number}-a", number)
+    cluster.wait(lambda: len(machine.alive) == 2)
+    cluster.agents["one"].drain("the queue wants it back")
+    cluster.master.kill("t1-a")
+    assert cluster.wait_for_exits().signal == 15
+    machine.end("t2-a", signal=15)
+
+    ended = cluster.wait_for_exits(2)
+    assert (ended.exit_code, ended.signal) == (None, None)
+    assert ended.reason == "It was ended with its machine, which was about to leave."
+
+
 def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
     machine = cluster.join()
     cluster.master.drain("one", "the machine is sold")
