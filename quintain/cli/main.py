@@ -41,6 +41,10 @@ COMMANDS: Final = {
         "quintain.cli.migrate:migrate",
         "Move programs of PEDL, Determined and the Model Garden by their imports.",
     ),
+    "node": (
+        "quintain.cli.node:node",
+        "Show machines that run trials, empty them, and use them again.",
+    ),
     "predict": (
         "quintain.cli.predict:predict",
         "Ask a trained model about texts, or about files of examples.",
