@@ -180,6 +180,18 @@ class HttpProtocol(h11_impl.H11Protocol):
         # Who does not read keeps an answer that goes on for ever from its end.
         self.loop.call_later(_FAREWELL_SECS, self._give_up_if_stuck)
 
+    @override
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no request, or no body of the one that is worked on: once."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Nobody listens to another answer.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def _give_up_if_stuck(self) -> None:
         if self.transport.get_write_buffer_size():
             self.transport.abort()

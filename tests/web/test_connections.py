@@ -30,7 +30,7 @@ async def app(scope, receive, send):
     if scope["path"] == "/slow":
         await asyncio.sleep(1.5)
     message = {}
-    while message.get("more_body", scope["method"] == "POST"):
+    while message.get("more_body", scope["method"] == "POST" and scope["path"] != "/refused"):
         message = await receive()
         if message["type"] == "http.disconnect":
             return
@@ -224,3 +224,18 @@ def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     found = connections.find_limits(network_share=0.25, client_share=0.25)
     assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
     assert not found.known
+
+
+@pytest.mark.parametrize("path", [b"/", b"/slow", b"/big", b"/refused"])
+def test_a_body_that_is_none_is_answered_once(serve, connect, caplog, path):
+    address, _ = serve()
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    connected = connect(address, head)
+    time.sleep(0.1)
+    connected.sendall(b"2\r\nab\r\nzz\r\n")
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := connected.recv(2**20):
+            answer += piece
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
