@@ -59,6 +59,12 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
     "[default: ~/.cache/quintain/agents/NAME]",
 )
 @click.option(
+    "--cache_limit",
+    type=click.FloatRange(min=1.0),
+    metavar="GB",
+    help="What code and checkpoints may take there; what is in use stays.  [default: 21.5]",
+)
+@click.option(
     "--patience",
     type=click.FloatRange(min=0),
     default=3600.0,
@@ -78,6 +84,7 @@ def agent(
     label_texts: tuple[str, ...],
     name: str | None,
     cache_dir: str | None,
+    cache_limit: float | None,
     patience: float,
     verbose: bool,
 ) -> None:
@@ -113,7 +120,11 @@ def agent(
         name=name,
         slots=tuple(slots.find_slots(num_slots, threads_per_slot)),
         labels=_parse_labels(label_texts),
-        environment={"QUINTAIN_MASTER": url, "QUINTAIN_FINGERPRINT": fingerprint},
+        environment={
+            "QUINTAIN_MASTER": url,
+            "QUINTAIN_FINGERPRINT": fingerprint,
+            "QUINTAIN_CACHE_LIMIT": "" if cache_limit is None else str(int(cache_limit * 1e9)),
+        },
         patience_secs=patience,
     )
     path = pathlib.Path(cache_dir).expanduser().absolute() if cache_dir else None

@@ -319,6 +319,33 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
     assert order.kind is agent_protocol.OrderKind.START
 
 
+def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monkeypatch):
+    monkeypatch.setattr("quintain.cluster.held_launches._MOST_LINES_BYTES", 3000)
+    monkeypatch.setattr("quintain.cluster.held_launches._MOST_UNKEPT_BYTES", 9000)
+    sizes = []
+    receive = cluster.master.receive
+
+    def note(name, session, report):
+        sizes.append(len(json.dumps(agent_protocol.to_plain(report))))
+        receive(name, session, report)
+
+    cluster.master.receive = note
+    machine = cluster.join()
+    for number in (1, 2):
+        cluster.launch(f"t{number}-a", number)
+    cluster.wait(lambda: len(machine.alive) == 2)
+    many = [f"{number} " + "ä" * 20 for number in range(2000)]
+    machine.write("t1-a", *many)
+    machine.write("t2-a", "short")
+    machine.end("t1-a", exit_code=0)
+    machine.end("t2-a", exit_code=0)
+
+    cluster.wait_for_exits(2)
+    assert [row.text for row in cluster.rows if row.trial_id == 1] == many
+    assert cluster.exits[0][0].launch_id == "t2-a"
+    assert max(sizes) < 16_000
+
+
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
     monkeypatch.setattr("quintain.cluster.line_queue._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
