@@ -152,6 +152,23 @@ def test_a_machine_that_is_silent_for_too_long_is_lost_and_its_processes_ended_l
     assert len(cluster.exits) == 1
 
 
+def test_an_agent_is_heard_while_a_process_takes_long_to_start(cluster):
+    cluster.restart_master(node_timeout_secs=0.3)
+    machine = cluster.join()
+    machine.may_start.clear()
+    cluster.launch("t7-a")
+    for _ in range(4):
+        before = cluster.num_asked
+        cluster.wait(lambda seen=before: cluster.num_asked >= seen + 2)
+        cluster.secs += 0.25
+        cluster.tick()
+    assert cluster.find_state() == "ACTIVE"
+
+    machine.may_start.set()
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    assert cluster.exits == []
+
+
 def test_a_master_that_was_stopped_gives_no_machine_up(cluster):
     cluster.join()
 
