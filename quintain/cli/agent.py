@@ -60,9 +60,11 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
 )
 @click.option(
     "--cache_limit",
-    type=click.FloatRange(min=1.0),
-    metavar="GB",
-    help="What code and checkpoints may take there; what is in use stays.  [default: 21.5]",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="GIB",
+    help="Size of the code and checkpoints there that are kept from the master.",
 )
 @click.option(
     "--patience",
@@ -84,7 +86,7 @@ def agent(
     label_texts: tuple[str, ...],
     name: str | None,
     cache_dir: str | None,
-    cache_limit: float | None,
+    cache_limit: float,
     patience: float,
     verbose: bool,
 ) -> None:
@@ -123,7 +125,7 @@ def agent(
         environment={
             "QUINTAIN_MASTER": url,
             "QUINTAIN_FINGERPRINT": fingerprint,
-            "QUINTAIN_CACHE_LIMIT": "" if cache_limit is None else str(int(cache_limit * 1e9)),
+            "QUINTAIN_CACHE_LIMIT": str(int(cache_limit * 2**30)),
         },
         patience_secs=patience,
     )

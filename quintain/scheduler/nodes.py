@@ -62,8 +62,8 @@ class NodeTable:
             known: What it kept.
         """
         self._known = {each.name: each for each in known}
-        self._restored_at = time.monotonic() if self._known else -CALL_SECS
         taken = {slot.id for each in self._known.values() for slot in each.slots}
+        self._restored_at = time.monotonic() if taken else -CALL_SECS
         numbers = [each for each in range(len(taken) + len(self._own)) if each not in taken]
         own = tuple(
             dataclasses.replace(slot, id=number)
@@ -92,23 +92,24 @@ class NodeTable:
         for name in former:
             self._remove(name)
 
-    def set_drained(self, name: str, *, is_drained: bool) -> None:
-        """Empties a machine, or uses it again.
+    def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
+        """Empties a machine that has called before, or uses it again; returns what is to be kept.
 
-        Raises:
-            KeyError: If no machine of this name has ever called.
+        Args:
+            name: The machine.
+            is_drained: Whether it is to be empty.
         """
-        known = self._known.get(name)
-        if known is None:
-            known = node_lib.KnownNode(name, self.nodes[name].slots)
+        # The numbers of the master's own slots are not kept: they are the lowest ones anyway.
+        known = self._known.get(name) or node_lib.KnownNode(name)
         known = dataclasses.replace(known, is_drained=is_drained)
-        self._known[name] = self.unsaved[name] = known
+        self._known[name] = known
         if name == node_lib.OWN:
             self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
         for each in self._listed:
             if each.name == name:
                 slots = known.slots[: len(each.slots)]
                 self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        return known
 
     def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
         """Returns what is known of a machine now; its new slots get the next numbers."""
