@@ -83,7 +83,8 @@ class NodeTable:
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
         for each in listed:
-            if former.pop(each.name, None) != each:
+            last = former.pop(each.name, None)
+            if last is not each and last != each:
                 known = self._number(each)
                 if known != self._known.get(each.name):
                     self._known[each.name] = self.unsaved[each.name] = known
