@@ -251,6 +251,16 @@ class NodeTable:
         node = self.nodes.get(name)
         return node is not None and node.state is node_lib.NodeState.ACTIVE
 
+    def find_neighbours(self, slots: Iterable[int]) -> set[int]:
+        """Returns all slots of the machines of some slots; just these if there is one machine."""
+        found = set(slots)
+        others = [each for each in self.nodes.values() if each.slots]
+        for node in others if len(others) > 1 else ():
+            own = {slot.id for slot in node.slots}
+            if own & found:
+                found |= own
+        return found
+
     def list_known(self) -> Mapping[str, node_lib.KnownNode]:
         """Returns the machines that have ever called, by name."""
         return self._known

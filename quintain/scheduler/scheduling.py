@@ -227,7 +227,7 @@ class Scheduling:
         pause = 0.0
         event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
-            log_policies.decide(event, entry, live, len(core.nodes.slots))
+            log_policies.decide(event, entry, live, core.nodes)
 
         def write(session: session_lib.Session) -> None:
             forget_run(core, session, live.record)
