@@ -62,14 +62,14 @@ def run(
 
     if mode not in MODES:
         raise errors.ConfigError(
-            f"--cluster_workers: got --mode={mode}, expected {' or '.join(MODES)}; evaluate without "
-            "it what was trained."
+            f"--cluster_workers: got --mode={mode}, expected {' or '.join(MODES)}; evaluate "
+            "without it what was trained."
         )
     if not file_paths.is_local(model_dir):
         raise errors.ConfigError(
             f"--model_dir: got {model_dir!r} with --cluster_workers, expected a directory of this "
-            "machine: the trained run is copied there. Checkpoints of the training lie where the master "
-            "keeps them."
+            "machine: the trained run is copied there. Checkpoints of the training lie where the "
+            "master keeps them."
         )
     parsed = experiment_parser.parse(parse_options)
     config = build_config(parsed, num_slots, max_restarts)

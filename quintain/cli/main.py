@@ -53,6 +53,7 @@ COMMANDS: Final = {
         "quintain.cli.serve_model:serve_model",
         "Answer over HTTP with a trained model.",
     ),
+    "store": ("quintain.cli.store:store", "Copy experiments to another database, and back."),
     "tensorboard": (
         "quintain.cli.tensorboard:tensorboard",
         "Show trials and runs in TensorBoard.",

@@ -154,6 +154,7 @@ def train(
     if cluster_workers is not None:
         refused = {
             "--dry_run": dry_run,
+            "--json": as_json,
             "--local_workers": local_workers,
             "--profile": profile,
             "--run_post_eval": run_post_eval,
@@ -162,7 +163,7 @@ def train(
         _train_on_cluster(
             [name for name, value in refused.items() if value],
             flags,
-            {"mode": mode, "model_dir": str(model_dir), "is_quiet": quiet or as_json},
+            {"mode": mode, "model_dir": str(model_dir), "is_quiet": quiet},
             {"num_slots": cluster_workers, "max_restarts": max_restarts},
         )
         return

@@ -178,8 +178,9 @@ def test_a_launch_whose_agent_ended_while_it_was_started_is_nobodys_fault(cluste
     machine = cluster.join()
     cluster.launch("t7-a")
     cluster.wait(lambda: "t7-a" in machine.alive)
-    cluster.kill_agent()
     path = cluster.path / "one" / "agent" / "launches" / "t7-a.json"
+    cluster.wait(lambda: json.loads(path.read_text())["identity"] is not None)
+    cluster.kill_agent()
     path.write_text(json.dumps({**json.loads(path.read_text()), "identity": None}))
 
     cluster.join(waits=False)
@@ -319,7 +320,7 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
 
 
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.agent_launcher._MOST_WAITING_LINES", 1)
+    monkeypatch.setattr("quintain.cluster.line_queue._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
     cluster.launch("t7-a")
     lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))

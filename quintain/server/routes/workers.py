@@ -2,11 +2,12 @@
 
 import asyncio
 import dataclasses
+import functools
 import json
 import re
 import time
 from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import anyio
 import fastapi
@@ -172,9 +173,15 @@ def _read(kind: type[T], body: bytes) -> T:
     """
     try:
         # The types are checked here; the codec adds numbers that are not finite.
-        pydantic.TypeAdapter(kind).validate_json(body, strict=True)
+        _find_adapter(kind).validate_json(body, strict=True)
         return codec.from_plain(kind, json.loads(body))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise errors.ConfigError(
             f"body: expected a {kind.__name__} as JSON, but it can't be read: {str(error)[:1000]}"
         ) from error
+
+
+@functools.cache
+def _find_adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    # To make one takes longer than everything else that is done for a request.
+    return pydantic.TypeAdapter(kind)
