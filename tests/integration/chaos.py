@@ -5,8 +5,8 @@ python tests/integration/chaos.py --cluster --postgresql --s3 --kills=50 --seed=
 
 With `--cluster`, the searches that are killed run on three nodes of a Ray cluster, by
 `--postgresql` with such a database and by `--s3` with checkpoints in S3; nodes, agents, the
-database and connections are killed as well: cluster_home.py. The undisturbed ones run as ever, so that both give
-the same on one machine and on many.
+database and connections are killed as well: cluster_home.py. The undisturbed ones run as ever, so
+that both give the same on one machine and on many.
 
 With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
 `--trials` and `--population` make the searches shorter.
