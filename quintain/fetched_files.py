@@ -30,7 +30,7 @@ def copy(system: Any, path: str) -> str:
         OSError: If there is nothing, or the copy can't be written.
     """
     path = file_paths.normal(path)
-    place = _directory() / hashlib.sha256(path.encode()).hexdigest()[:32]
+    place = private_directory("copies") / hashlib.sha256(path.encode()).hexdigest()[:32]
     target = place / (file_paths.basename(path) or "root")
     sources = _list_sources(system, path)
     version = _version(system, sources)
@@ -77,9 +77,9 @@ def _version(system: Any, sources: list[str]) -> str:
     return hashlib.sha256(keys.encode()).hexdigest()
 
 
-def _directory() -> pathlib.Path:
-    """Returns the directory of this user's copies, which nobody else may write to."""
-    directory = pathlib.Path(tempfile.gettempdir(), f"quintain-copies-{os.getuid()}")
+def private_directory(kind: str) -> pathlib.Path:
+    """Returns a directory for temporary files of this user, which nobody else may write to."""
+    directory = pathlib.Path(tempfile.gettempdir(), f"quintain-{kind}-{os.getuid()}")
     directory.mkdir(mode=0o700, exist_ok=True)
     found = directory.lstat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or directory.is_symlink():

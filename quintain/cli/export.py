@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from quintain import file_io
-from quintain.cli import logs, options, output, tensorflow_import
+from quintain.cli import logs, options, output, staged_runs, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
 
 
@@ -28,6 +28,7 @@ from quintain.cli.lazy_group import FlagCommand
 @options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
+@staged_runs.reads
 def export(
     model_dir: str,
     target: str,
@@ -54,9 +55,10 @@ def export(
     from quintain.nlp.serving import exporter
 
     given = options.parse_export_options(settings, own_options)
-    exporter.export_run(model_dir, target, checkpoint=checkpoint, overwrite=overwrite, **given)
-    description = exporter.Description.read(target)
-    size = file_io.total_size(target)
+    with staged_runs.writing(target, overwrite=overwrite) as local:
+        exporter.export_run(model_dir, local, checkpoint=checkpoint, overwrite=overwrite, **given)
+        description = exporter.Description.read(local)
+        size = file_io.total_size(local)
     shown = {
         "directory": target,
         "kind": description.kind,

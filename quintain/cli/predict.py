@@ -13,6 +13,7 @@ from quintain.cli import (
     line_windows,
     logs,
     options,
+    staged_runs,
     tensorflow_import,
     text_lines,
 )
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--skip_bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
+@staged_runs.reads
 def predict(
     text: tuple[str, ...],
     model_dir: str,

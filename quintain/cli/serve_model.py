@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import logs, options, tensorflow_import
+from quintain.cli import logs, options, staged_runs, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
 
 _MAX_SHOWN: Final = 400
@@ -62,6 +62,7 @@ _MAX_SHOWN: Final = 400
 @options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
+@staged_runs.reads
 def serve_model(
     model_dir: str,
     checkpoint: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintain import errors
-from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
+from quintain.cli import line_windows, logs, options, staged_runs, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
 
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 )
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option
+@staged_runs.reads
 def translate(
     text: tuple[str, ...],
     model_dir: str,

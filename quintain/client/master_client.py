@@ -8,7 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, code_calls, connection, fetched_files, page_calls
+from quintain.client import calls, code_calls, connection, fetched_files, node_calls, page_calls
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
@@ -78,6 +78,11 @@ class MasterClient(calls.Calls):
     def page(self) -> page_calls.PageCalls:
         """What is about the page of the master."""
         return page_calls.PageCalls(self._connection)
+
+    @property
+    def nodes(self) -> node_calls.NodeCalls:
+        """What is about machines."""
+        return node_calls.NodeCalls(self._connection)
 
     @property
     def code(self) -> code_calls.CodeCalls:

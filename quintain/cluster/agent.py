@@ -30,6 +30,9 @@ _PAUSE_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
 """So long after it is known that the agent leaves may the master still have sent a start."""
 
+_SILENCE: Final = 1.5
+"""So many times the longest wait for orders passes without a word to the master."""
+
 _MEASURE_SECS: Final = 2.0
 """How often it is looked whether it is due to measure a process."""
 
@@ -133,7 +136,7 @@ class NodeAgent:
                     welcome = self._client.register(self._build_hello())
                     self._held.begin_session(welcome.offsets)
                     self._session = _Session(welcome)
-            except errors.MasterUnreachableError as error:
+            except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
             except errors.StateError:
                 if time.monotonic() - began_secs > _RIVAL_SECS:
@@ -141,7 +144,7 @@ class NodeAgent:
             else:
                 self._note_answer()
                 return self._session
-            self._held.watch()
+            self._held.watch(is_leaving=bool(self._drain_reason))
             if self._drain_reason and self._held.is_idle:
                 self._is_ended = True
             self._pause()
@@ -180,9 +183,9 @@ class NodeAgent:
         while report is not None and not self._is_ended:
             try:
                 self._client.report(session.id, report)
-            except (errors.MasterUnreachableError, errors.StoreError) as error:
+            except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
-                self._held.watch()
+                self._held.watch(is_leaving=bool(self._drain_reason))
                 self._pause()
             else:
                 self._note_answer()
@@ -191,7 +194,7 @@ class NodeAgent:
                 return
 
     def _build_report(self, session: "_Session") -> agent_protocol.Report | None:
-        self._held.watch()
+        self._held.watch(is_leaving=bool(self._drain_reason))
         now_secs = time.monotonic()
         is_log_due = now_secs >= session.next_log_secs
         if is_log_due:
@@ -207,8 +210,11 @@ class NodeAgent:
             usage=session.measure(self._held),
             draining=self._drain_reason,
         )
+        # A process that takes long to start keeps orders waiting: the agent is heard all the same.
+        is_silent = now_secs - self._heard_secs > _SILENCE * session.welcome.wait_secs
         is_drain_new = bool(self._drain_reason) and session.drain_told_secs is None
-        if not (report.started or offsets or report.exits or report.usage or is_drain_new):
+        has_news = report.started or offsets or report.exits or report.usage
+        if not (has_news or is_drain_new or is_silent):
             return None
         session.num_reports = number
         return report

@@ -245,8 +245,17 @@ def parse(kind: type[T], body: bytes) -> T:
 
 
 def from_plain(kind: type[T], content: object) -> T:
-    """Returns the record that `to_plain` made plain."""
-    return _find_adapter(kind).validate_python(content)
+    """Returns the record that `to_plain` made plain.
+
+    Raises:
+        ClusterError: If it is none: who answers is no master of this version.
+    """
+    try:
+        return _find_adapter(kind).validate_python(content)
+    except ValueError as error:
+        raise errors.ClusterError(
+            f"The master's answer is no {kind.__name__}: {str(error)[:1000]}"
+        ) from error
 
 
 def check_name(name: str) -> None:

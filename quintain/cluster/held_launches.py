@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import signal
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -18,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 _MOST_LINES_BYTES: Final = 2**20
 """Bytes of logs after which a report is full; one more piece of a log may come with them."""
+
+_TAKING: Final = (signal.SIGTERM, signal.SIGKILL)
+_TAKEN: Final = "It was ended with its machine, which was about to leave."
 
 _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 """Bytes of logs that are sent before the master has stored them."""
@@ -66,6 +70,7 @@ class _Held:
     """Whether it has ended and all of its log was read."""
     is_start_told: bool = False
     is_exit_told: bool = False
+    is_killed: bool = False
     is_dropped: bool = False
 
 
@@ -157,6 +162,9 @@ class HeldLaunches:
 
     def kill(self, launch_id: str) -> None:
         """Ends a process, whose exit is told."""
+        with self._lock:
+            if (held := self._held.get(launch_id)) is not None:
+                held.is_killed = True
         self._launcher.kill(launch_id)
 
     def drop(self, launch_id: str) -> None:
@@ -171,20 +179,26 @@ class HeldLaunches:
             else:
                 self._forget(held)
 
-    def watch(self) -> None:
-        """Notes the exits of processes."""
+    def watch(self, *, is_leaving: bool = False) -> None:
+        """Notes the exits of processes.
+
+        Args:
+            is_leaving: Whether the machine is about to be taken away. What ends a process then
+                without having been asked to is no fault of its trial.
+        """
         for ended in self._launcher.poll():
             with self._lock:
                 held = self._held.get(ended.launch_id)
                 if held is None or held.exit is not None:
                     continue
+                is_taken = is_leaving and ended.signal in _TAKING and not held.is_killed
                 held.exit = agent_protocol.Exit(
                     ended.launch_id,
                     ended.exit_code,
-                    ended.signal,
+                    None if is_taken else ended.signal,
                     ended.last_lines,
-                    ended.out_of_memory,
-                    ended.reason,
+                    ended.out_of_memory and not is_taken,
+                    _TAKEN if is_taken else ended.reason,
                 )
                 if held.is_dropped:
                     self._forget(held)

@@ -93,11 +93,11 @@ class Scheduling:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
                 self._end_overdue()
-                if self._watch.is_due():
+                if self._watch.is_due(len(core.runs)):
                     with self._watch.measured():
                         self._end_runs()
                 self._finish_experiments()
-                if self._collection.is_due():
+                if self._collection.is_due(len(core.runs)):
                     with self._collection.measured():
                         checkpoint_gc.collect_running(core)
                 starts = self._starting.choose()

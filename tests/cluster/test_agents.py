@@ -178,8 +178,9 @@ def test_a_launch_whose_agent_ended_while_it_was_started_is_nobodys_fault(cluste
     machine = cluster.join()
     cluster.launch("t7-a")
     cluster.wait(lambda: "t7-a" in machine.alive)
-    cluster.kill_agent()
     path = cluster.path / "one" / "agent" / "launches" / "t7-a.json"
+    cluster.wait(lambda: json.loads(path.read_text())["identity"] is not None)
+    cluster.kill_agent()
     path.write_text(json.dumps({**json.loads(path.read_text()), "identity": None}))
 
     cluster.join(waits=False)
@@ -224,6 +225,21 @@ def test_an_agent_that_drains_starts_nothing_and_leaves_when_its_trials_have_end
     assert not cluster.agents["one"].thread.is_alive()
     assert cluster.texts == ["saved"]
     assert len(machine.started) == 1
+
+
+def test_what_takes_a_machine_away_is_no_fault_of_its_trials(cluster):
+    machine = cluster.join()
+    for number in (1, 2):
+        cluster.launch(f"t{number}-a", number)
+    cluster.wait(lambda: len(machine.alive) == 2)
+    cluster.agents["one"].drain("the queue wants it back")
+    cluster.master.kill("t1-a")
+    assert cluster.wait_for_exits().signal == 15
+    machine.end("t2-a", signal=15)
+
+    ended = cluster.wait_for_exits(2)
+    assert (ended.exit_code, ended.signal) == (None, None)
+    assert ended.reason == "It was ended with its machine, which was about to leave."
 
 
 def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
@@ -304,7 +320,7 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
 
 
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.agent_launcher._MOST_WAITING_LINES", 1)
+    monkeypatch.setattr("quintain.cluster.line_queue._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
     cluster.launch("t7-a")
     lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))

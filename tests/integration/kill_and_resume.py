@@ -12,10 +12,13 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+
+from quintain.storage import run_mirror
 
 OVERRIDES = {
     "task.model.embedding_width": 32,
@@ -38,7 +41,7 @@ OVERRIDES = {
 }
 
 
-def build_command(model_dir: pathlib.Path, overrides: dict) -> list[str]:
+def build_command(model_dir: pathlib.Path | str, overrides: dict) -> list[str]:
     """Returns the command line of one run."""
     pairs = ",".join(f"{name}={value}" for name, value in overrides.items())
     return [
@@ -54,13 +57,13 @@ def build_command(model_dir: pathlib.Path, overrides: dict) -> list[str]:
     ]
 
 
-def run_undisturbed(model_dir: pathlib.Path, overrides: dict) -> None:
+def run_undisturbed(model_dir: pathlib.Path | str, overrides: dict) -> None:
     """Trains to the end in one go."""
     subprocess.run(build_command(model_dir, overrides), check=True, stdout=subprocess.DEVNULL)
 
 
 def run_with_kills(
-    model_dir: pathlib.Path, overrides: dict, num_kills: int, generator: random.Random
+    model_dir: pathlib.Path | str, overrides: dict, num_kills: int, generator: random.Random
 ) -> int:
     """Trains to the end, killing the run `num_kills` times; returns how often it was running."""
     done = 0
@@ -99,18 +102,22 @@ def run_with_kills(
     return done
 
 
-def latest_checkpoint(model_dir: pathlib.Path) -> int:
+def latest_checkpoint(model_dir: pathlib.Path | str) -> int:
     """Returns the step of the newest checkpoint, or -1."""
-    steps = [int(path.stem.partition("-")[2]) for path in model_dir.glob("ckpt-*.index")]
+    if isinstance(model_dir, pathlib.Path):
+        names = [path.name for path in model_dir.glob("ckpt-*.index")]
+    else:
+        names = list(run_mirror.RunMirror(model_dir).read().files)
+    steps = [int(name[5:-6]) for name in names if re.fullmatch(r"ckpt-\d+\.index", name)]
     return max(steps, default=-1)
 
 
 def wait_for_new_checkpoint(
-    process: subprocess.Popen, model_dir: pathlib.Path, started: int
+    process: subprocess.Popen, model_dir: pathlib.Path | str, started: int
 ) -> None:
     """Returns once the run has written a checkpoint of its own, or ended."""
     while process.poll() is None and latest_checkpoint(model_dir) == started:
-        time.sleep(0.01)
+        time.sleep(0.01 if isinstance(model_dir, pathlib.Path) else 0.2)
 
 
 def find_differences(first: pathlib.Path, second: pathlib.Path) -> list[str]:
@@ -147,6 +154,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--workdir", type=pathlib.Path, required=True)
+    parser.add_argument("--url", help="where the killed run is kept, as s3://bucket/run")
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     overrides = {
@@ -157,7 +165,9 @@ def main() -> None:
 
     undisturbed, killed = args.workdir / "undisturbed", args.workdir / "killed"
     run_undisturbed(undisturbed, overrides)
-    kills = run_with_kills(killed, overrides, args.kills, random.Random(args.seed))
+    kills = run_with_kills(args.url or killed, overrides, args.kills, random.Random(args.seed))
+    if args.url:
+        run_mirror.RunMirror(args.url).pull(killed)
     differences = find_differences(undisturbed, killed)
     if differences:
         sys.exit("The two runs differ:\n  " + "\n  ".join(differences))
