@@ -98,7 +98,12 @@ def find_rebinding(
         database: The database that was named.
         store: The same, opened.
     """
-    former = home_database.find_former(home)
+    try:
+        former = home_database.find_former(home)
+    except errors.ConfigError as error:
+        # The names of home and database, which are compared later, say whether they fit.
+        logger.warning("%s", error)
+        former = None
     own = read_id(home)
     if former is not None and home_database.are_same(former, database):
         return ""

@@ -196,6 +196,8 @@ class Master:
         while not self._is_stopped.wait(usage_sampling.TICK_SECS):
             try:
                 self._usage.sample()
+            except errors.StoreAwayError:
+                continue  # The store says so itself.
             except Exception:
                 # Trials go on without it.
                 logger.exception("What trials use could not be noted.")
@@ -207,6 +209,8 @@ class Master:
             is_last = self._is_stopped.wait(metric_sending.TICK_SECS)
             try:
                 self._metrics.send(is_last=is_last)
+            except errors.StoreAwayError:
+                continue  # The store says so itself; they are sent the next time.
             except Exception:
                 # They stay in the store, and are sent the next time.
                 logger.exception("Metrics of trials could not be sent.")
@@ -229,7 +233,7 @@ class Master:
             if core.store.describe_wait():
                 break
         try:
-            return self._build_status(core.problem or core.store.describe_wait())
+            return self._build_status(core.store.describe_wait() or core.problem)
         finally:
             if has_lock:
                 core.condition.release()

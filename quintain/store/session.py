@@ -159,6 +159,8 @@ class Session(reading.Reader):
 
     def _extend_curves(self, trial_id: int, points: dict[curve.Metric, list[curve.Point]]) -> None:
         """Adds points, whose metrics are stored, to the curves of a trial."""
+        # As the names are stored: under others, those that are there would not be found.
+        points = {(group, columns.to_text(name)): new for (group, name), new in points.items()}
         where = queries.Where(trial_id=trial_id)
         where.add_any("group", {group for group, _ in points})
         known = {(each.group, each.name): each for each in self._list(curve.Curve, where, "")}

@@ -4,7 +4,6 @@ import dataclasses
 import random
 
 import pytest
-import sqlalchemy as sa
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, states
@@ -210,11 +209,12 @@ def store_as_an_older_version_did(store, experiment_id):
         config = {**record.config, "profiling": {"nonsense": True}}
         session.update_experiment(dataclasses.replace(record, config=config))
         event = {**session.list_events(experiment_id)[0], "config": config}
-        session._connection.execute(
-            sa.text("UPDATE events SET event = :event WHERE experiment_id = :id AND id = "
-                    "(SELECT min(id) FROM events WHERE experiment_id = :id)"),
-            {"event": columns.to_json(event), "id": experiment_id},
-        )  # fmt: skip
+        session._run(
+            "UPDATE events SET event = :event WHERE experiment_id = :id AND id = "
+            "(SELECT min(id) FROM events WHERE experiment_id = :id)",
+            event=columns.to_json(event),
+            id=experiment_id,
+        )
 
 
 def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
@@ -271,7 +271,7 @@ def test_a_damaged_row_is_shown_as_such_and_keeps_no_other_from_being_read(
     )
     with store.transaction() as session:
         change = f"UPDATE experiments SET {column} = CAST(:value AS TEXT) WHERE id = :id"
-        session._connection.execute(sa.text(change), {"value": value, "id": damaged})
+        session._run(change, value=value, id=damaged)
 
     master = make_master()
     make_workers(master).run()

@@ -109,3 +109,43 @@ def test_the_database_of_another_home_is_refused(home, open_store, tmp_path):
     with pytest.raises(errors.StateError, match=r"another home \(theirs"):
         home_identity.claim(home, other)
     assert home_identity.claim(home, other, accept_new_database=True) == "theirs"
+
+
+def test_a_home_with_experiments_does_not_begin_with_an_empty_database(home, open_store):
+    first, other = open_store(), open_store("other.db")
+    home_identity.claim(home, first)
+    assert home_identity.find_rebinding(home, home / "other.db", other) == ""
+    add_experiment(first)
+
+    problem = home_identity.find_rebinding(home, home / "other.db", other)
+
+    assert f"has its experiments in {home / 'quintain.db'}" in problem
+    assert "which is empty" in problem
+    assert "quintain store copy" in problem
+    assert home_identity.find_rebinding(home, home / "quintain.db", first) == ""
+
+
+def test_a_home_goes_over_to_a_copy_of_its_database_and_to_no_other_homes(home, open_store):
+    first, second = open_store(), open_store("copy.db")
+    home_id = home_identity.claim(home, first)
+    add_experiment(first)
+    with second.transaction() as session:
+        session.set_home_id("another")
+
+    problem = home_identity.find_rebinding(home, home / "copy.db", second)
+    with second.transaction() as session:
+        session.set_home_id(home_id)
+
+    assert "that of another home (another)" in problem
+    assert home_identity.find_rebinding(home, home / "copy.db", second) == ""
+
+
+def test_a_new_home_does_not_take_the_database_of_another_one(home, open_store):
+    store = open_store("other.db")
+    with store.transaction() as session:
+        session.set_home_id("another")
+
+    problem = home_identity.find_rebinding(home, "postgresql://me:secret@host/db", store)
+
+    assert "is a new home directory" in problem
+    assert "postgresql+psycopg://me@host/db is the database of another one (another)" in problem

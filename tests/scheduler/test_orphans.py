@@ -1,6 +1,8 @@
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 
 import pytest
 
@@ -154,8 +156,8 @@ def test_an_older_copy_of_the_database_deletes_nothing(
     (launch_id,) = fake_launcher.alive
     for _ in range(3):
         workers.step(launch_id)
-    with store.reading() as session:
-        former = session._connection.connection.dbapi_connection.serialize()
+    with contextlib.closing(sqlite3.connect(home / "quintain.db")) as connection:
+        former = connection.serialize()
     fake_launcher.end(launch_id, exit_code=1)
     for name in ("first", "second"):
         save(master, home, name)

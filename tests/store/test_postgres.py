@@ -101,7 +101,8 @@ def test_every_text_can_be_stored_and_looked_for(kind, text, tmp_path, request):
             session.set_trial_note(trial_id, text)
             session.add_logs([log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, text)])
             session.add_event(owner, {"kind": text})
-            session.add_metrics(store_case.new_rows(trial_id, [1], **{text: 1.0}))
+            for total in (1, 2):
+                session.add_metrics(store_case.new_rows(trial_id, [total], **{text: 1.0}))
         with store.reading() as session:
             found = session.get_experiment(owner)
             assert (found.description, found.reason) == (expected, expected)
@@ -109,7 +110,7 @@ def test_every_text_can_be_stored_and_looked_for(kind, text, tmp_path, request):
             assert [row.text for row in session.list_logs(trial_id)] == [expected]
             assert len(session.list_logs(trial_id, log.LogFilter(contains=text))) == 1
             names = [(metric.MetricGroup.VALIDATION, text)]
-            assert len(session.list_curves(owner)) == 1
+            assert [each.num_points for each in session.list_curves(owner)] == [2]
             assert (
                 session.list_curves(owner, names=names) == session.list_curves(owner)
                 or "\0" in text
