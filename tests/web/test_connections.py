@@ -188,6 +188,19 @@ def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
         assert all(map(is_open, own))
 
 
+def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
+    address, _ = serve(known=12, head_secs=30.0)
+    known = []
+    for _ in range(12):
+        known.append(connect(address, GET % b"/known"))
+        answer = b""
+        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
+            answer += known[-1].recv(1000)
+    strangers = [connect(address, b"GET /") for _ in range(50)]
+    assert b"200 OK" in connect(address, GET % b"/").recv(1000)
+    assert all(map(is_open, (*known, *strangers[-3:])))
+
+
 def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
     address, _ = serve(head_secs=30.0)
     before = len(os.listdir("/proc/self/fd"))
@@ -206,9 +219,11 @@ def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     found = connections.find_limits(network_share=0.25, client_share=0.25)
     assert files["now"] == (5000, 5000)
     assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
+    assert found.known == 5000 - 2 * 2048
     files["now"] = (300, 300)
     found = connections.find_limits(network_share=0.25, client_share=0.25)
     assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
+    assert not found.known
 
 
 @pytest.mark.parametrize("path", [b"/", b"/slow", b"/big", b"/refused"])
