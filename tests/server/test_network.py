@@ -271,24 +271,50 @@ def test_only_the_loopback_device_is_spoken_to_in_plain_text(home, monkeypatch):
     assert network_lib.list_names("Trainer", "10.0.0.7") == ["trainer", own, "10.0.0.7"]
 
 
-def test_no_token_opens_nothing_over_tls_and_tcp(connect, own, url, tls):
-    plain = connection.Connection(address.Address(url, "the-token"))
-    schema = plain.request("GET", "/api/v1/openapi.json")
-    plain.close()
-    stranger = connection.Connection(address.Address(url), retries=QUICK)
-    secured = connect("", own.fingerprint)
-    routes = [
-        (method.upper(), path.replace("{", "").replace("}", ""))
+@pytest.fixture
+def routes(url):
+    """Returns (method, path) of all addresses that there are, for trial 1 and launch `1-1`."""
+    with connection.Connection(address.Address(url, "the-token")) as user:
+        schema = user.request("GET", "/api/v1/openapi.json")
+    found = [
+        (method.upper(), path.replace("{launch_id}", "1-1").replace("{trial_id}", "1"))
         for path, methods in schema["paths"].items()
         for method in methods
     ]
-    assert len(routes) >= 30
-    with stranger:
-        for method, path in [*routes, ("GET", "/api/v1/openapi.json"), ("GET", "/api/v1/agents")]:
-            for asked in (stranger, secured):
-                body = {} if method in ("POST", "PATCH") else None
-                with pytest.raises(errors.UnauthorizedError, match="no token"):
-                    asked.request(method, path, body=body)
+    assert len(found) >= 30
+    # `{uuid}` and the like stay as they are.
+    return [*found, ("GET", "/api/v1/openapi.json"), ("GET", "/api/v1/agents")]
+
+
+def ask_all(asked, routes):
+    """Holds that nobody is let in to any of some addresses."""
+    for method, path in routes:
+        body = {} if method in ("POST", "PATCH", "PUT") else None
+        with pytest.raises(errors.UnauthorizedError) as refused:
+            asked.request(method, path, body=body)
+        yield str(refused.value)
+
+
+def test_no_token_opens_nothing_over_tls_and_tcp(connect, own, url, routes):
+    with connection.Connection(address.Address(url), retries=QUICK) as stranger:
+        assert all("no token" in text for text in ask_all(stranger, routes))
+    assert all("no token" in text for text in ask_all(connect("", own.fingerprint), routes))
+    assert all("no token" in text for text in ask_all(connect("x", own.fingerprint), routes))
+
+
+def test_tokens_open_their_own_addresses_and_no_others(connect, own, home, routes):
+    agent = connect(token_files.load(home.agent_token), own.fingerprint)
+    others = [route for route in routes if not route[1].startswith("/api/v1/agents")]
+    assert all("agents is for" in text for text in ask_all(agent, others))
+
+    launch = connect(KEY.build_token(1, "1-1"), own.fingerprint)
+    runs = "/api/v1/trials/1/runs"
+    own_ones = [one for one in routes if one[1] == runs or one[1].startswith(f"{runs}/1-1/")]
+    assert len(own_ones) >= 6
+    others = [route for route in routes if route not in own_ones]
+    others += [(method, path.replace("1-1", "1-2")) for method, path in own_ones if path != runs]
+    others += [(method, path.replace("s/1/", "s/2/")) for method, path in own_ones]
+    assert all("is for the work of trial 1" in text for text in ask_all(launch, others))
 
 
 def test_master_json_of_a_stranger_is_not_trusted_by_its_words(tmp_path):

@@ -20,6 +20,17 @@ class Piece:
     """Its bytes, as base64."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Upload:
+    """What was sent so far."""
+
+    name: str
+    """What it is called."""
+
+    size: int
+    """Its bytes."""
+
+
 def build_router(uploads: code_uploads.CodeUploads) -> fastapi.APIRouter:
     """Returns the addresses below `/uploads`.
 
@@ -28,14 +39,15 @@ def build_router(uploads: code_uploads.CodeUploads) -> fastapi.APIRouter:
     """
     router = fastapi.APIRouter(prefix="/uploads", tags=["experiments"])
 
-    @router.post("", status_code=201)
+    @router.post("", response_model=Upload, status_code=201)
     def begin() -> fastapi.Response:
         """Begins a `.tar` file with the code of an experiment."""
-        return responses.to_response({"name": uploads.begin()}, 201)
+        return responses.to_response(Upload(uploads.begin(), 0), 201)
 
-    @router.put("/{name}")
+    @router.put("/{name}", response_model=Upload)
     def write(name: str, piece: Piece) -> fastapi.Response:
         """Takes a piece of it, and says how many bytes there are."""
-        return responses.to_response({"size": uploads.write(name, piece.offset, piece.data)})
+        size = uploads.write(name, piece.offset, piece.data)
+        return responses.to_response(Upload(name, size))
 
     return router
