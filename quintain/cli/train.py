@@ -64,7 +64,14 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     default=3,
     show_default=True,
     metavar="N",
-    help="With --local_workers: how often dead processes are started again.",
+    help="With --local_workers or --cluster_workers: how often dead processes are started again.",
+)
+@click.option(
+    "--cluster_workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Train synchronously in N processes on the machines of the master that runs, each with a "
+    "slot of its own.",
 )
 @click.option(
     "--pretrain_steps",
@@ -122,6 +129,7 @@ def train(
     local_workers: int | None,
     local_ps: int,
     max_restarts: int,
+    cluster_workers: int | None,
     pretrain_steps: int | None,
     allow_config_change: bool,
     enable_async_checkpointing: bool,
@@ -139,21 +147,26 @@ def train(
         --set task.validation_data.input_path=valid.tsv
     """
     options.check_choice("--mode", mode, MODES)
-    if pretrain_steps is not None and mode != _FINETUNE_MODE:
-        raise errors.ConfigError(
-            f"--pretrain_steps: got {pretrain_steps} with --mode={mode}, expected "
-            "--mode=continuous_train_and_eval."
-        )
-    if not model_dir and not dry_run:
-        raise errors.ConfigError(
-            "--model_dir: missing; say where the run is kept, as in runs/local."
-        )
-    if not flags["experiment"] and not flags["config_file"] and not model_dir:
-        raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
-
+    _check_flags(mode, model_dir, dry_run, pretrain_steps, flags)
     if overfit_batches is not None:
         flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
+    if cluster_workers is not None:
+        refused = {
+            "--dry_run": dry_run,
+            "--json": as_json,
+            "--local_workers": local_workers,
+            "--profile": profile,
+            "--run_post_eval": run_post_eval,
+            "--action": flags["actions"],
+        }
+        _train_on_cluster(
+            [name for name, value in refused.items() if value],
+            flags,
+            {"mode": mode, "model_dir": str(model_dir), "is_quiet": quiet},
+            {"num_slots": cluster_workers, "max_restarts": max_restarts},
+        )
+        return
     if local_workers is not None:
         settings = {"max_restarts": max_restarts, "allow_config_change": allow_config_change}
         sizes = {"num_workers": local_workers, "num_ps": local_ps}
@@ -242,6 +255,27 @@ def train(
         )
 
 
+def _check_flags(
+    mode: str,
+    model_dir: str | None,
+    dry_run: bool,
+    pretrain_steps: int | None,
+    flags: Mapping[str, Any],
+) -> None:
+    """Checks that flags are there which need each other."""
+    if pretrain_steps is not None and mode != _FINETUNE_MODE:
+        raise errors.ConfigError(
+            f"--pretrain_steps: got {pretrain_steps} with --mode={mode}, expected "
+            "--mode=continuous_train_and_eval."
+        )
+    if not model_dir and not dry_run:
+        raise errors.ConfigError(
+            "--model_dir: missing; say where the run is kept, as in runs/local."
+        )
+    if not flags["experiment"] and not flags["config_file"] and not model_dir:
+        raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
+
+
 def _remember(
     environment: "run_environment.Environment",
     parsed: "experiment_parser.ParsedExperiment",
@@ -326,6 +360,20 @@ def _train_locally(
         parse_options, mode, model_dir, arguments=context.meta[ARGUMENTS_KEY], **settings
     )
     context.exit(code)
+
+
+def _train_on_cluster(
+    refused: list[str], flags: dict[str, Any], run: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """Trains on the machines of a master, and exits with the exit code of the experiment."""
+    if refused:
+        raise errors.ConfigError(f"--cluster_workers: got it with {', '.join(refused)}; leave out.")
+    from quintain.cli import cluster_training, tensorflow_import
+
+    tensorflow_import.import_quietly()
+    parse_options = options.build_parse_options(**flags)
+    code = cluster_training.run(parse_options, **run, **settings)
+    click.get_current_context().exit(code)
 
 
 def _dry_run(parsed: "experiment_parser.ParsedExperiment", mode: str) -> "dry_run_lib.DryRunReport":

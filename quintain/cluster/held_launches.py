@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import signal
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -17,7 +18,17 @@ from quintain.scheduler import process_files, usage_meter
 logger = logging.getLogger(__name__)
 
 _MOST_LINES_BYTES: Final = 2**20
-"""Bytes of logs after which a report is full; one more piece of a log may come with them."""
+"""Bytes of logs after which a report is full; one more piece of a log, of as many at most, may come
+with them. The master takes reports of 8 MiB."""
+
+_MOST_EXITS: Final = 16
+"""Exits in a report."""
+
+_MOST_CHARACTERS: Final = 1000
+"""Characters of each of the last lines of a process that are told."""
+
+_TAKING: Final = (signal.SIGTERM, signal.SIGKILL)
+_TAKEN: Final = "It was ended with its machine, which was about to leave."
 
 _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 """Bytes of logs that are sent before the master has stored them."""
@@ -66,6 +77,7 @@ class _Held:
     """Whether it has ended and all of its log was read."""
     is_start_told: bool = False
     is_exit_told: bool = False
+    is_killed: bool = False
     is_dropped: bool = False
 
 
@@ -157,6 +169,9 @@ class HeldLaunches:
 
     def kill(self, launch_id: str) -> None:
         """Ends a process, whose exit is told."""
+        with self._lock:
+            if (held := self._held.get(launch_id)) is not None:
+                held.is_killed = True
         self._launcher.kill(launch_id)
 
     def drop(self, launch_id: str) -> None:
@@ -171,20 +186,26 @@ class HeldLaunches:
             else:
                 self._forget(held)
 
-    def watch(self) -> None:
-        """Notes the exits of processes."""
+    def watch(self, *, is_leaving: bool = False) -> None:
+        """Notes the exits of processes.
+
+        Args:
+            is_leaving: Whether the machine is about to be taken away. What ends a process then
+                without having been asked to is no fault of its trial.
+        """
         for ended in self._launcher.poll():
             with self._lock:
                 held = self._held.get(ended.launch_id)
                 if held is None or held.exit is not None:
                     continue
+                is_taken = is_leaving and ended.signal in _TAKING and not held.is_killed
                 held.exit = agent_protocol.Exit(
                     ended.launch_id,
                     ended.exit_code,
-                    ended.signal,
-                    ended.last_lines,
-                    ended.out_of_memory,
-                    ended.reason,
+                    None if is_taken else ended.signal,
+                    tuple(line[:_MOST_CHARACTERS] for line in ended.last_lines),
+                    ended.out_of_memory and not is_taken,
+                    _TAKEN if is_taken else ended.reason,
                 )
                 if held.is_dropped:
                     self._forget(held)
@@ -217,7 +238,7 @@ class HeldLaunches:
         offsets: dict[str, int] = {}
         with self._lock:
             num_unkept, num_bytes = self._count_unkept(), 0
-            for held in self._held.values():
+            for held in list(self._held.values()):
                 if held.is_dropped or held.is_read_out or (only_ended and held.exit is None):
                     continue
                 has_more = True
@@ -231,6 +252,8 @@ class HeldLaunches:
                     num_bytes += num_read
                     if num_read:
                         offsets[held.record.launch_id] = held.offset
+                        # The others come first the next time.
+                        self._held[held.record.launch_id] = self._held.pop(held.record.launch_id)
                     has_more = num_read > 0 and held.exit is not None
                     held.is_read_out = num_read == 0 and held.exit is not None
             if offsets:
@@ -239,11 +262,11 @@ class HeldLaunches:
 
     def take_exits(self) -> tuple[agent_protocol.Exit, ...]:
         """Returns the exits of processes whose last lines were read, each of them once."""
-        found = []
+        found: list[agent_protocol.Exit] = []
         with self._lock:
             for held in self._held.values():
                 is_due = held.is_read_out and not held.is_exit_told and not held.is_dropped
-                if held.exit is not None and is_due:
+                if held.exit is not None and is_due and len(found) < _MOST_EXITS:
                     held.is_exit_told = True
                     found.append(held.exit)
         return tuple(found)
@@ -272,7 +295,9 @@ class HeldLaunches:
         """Reads the next lines of a log, and returns how many bytes they have."""
         name, begin = held.record.launch_id, held.offset
         try:
-            rows, held.offset = held.files.read_lines(held.record.trial_id, begin)
+            rows, held.offset = held.files.read_lines(
+                held.record.trial_id, begin, most_bytes=_MOST_LINES_BYTES
+            )
         except OSError as error:
             logger.error("The log of %s can't be read: %s", name, error)  # noqa: TRY400
             return 0

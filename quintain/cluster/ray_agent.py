@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 _ADDRESS_FILE: Final = "ray_master.json"
 _LOOK_SECS: Final = 1.0
 _NODE_ID_LABEL: Final = "ray.io/node-id"
+_GPU_TYPE_LABEL: Final = "ray.io/accelerator-type"
 
 
 class RayAgent:
@@ -94,6 +95,9 @@ class RayAgent:
         context = self._ray.get_runtime_context()
         labels = dict(context.get_node_labels())
         labels.pop(_NODE_ID_LABEL, None)
+        if _GPU_TYPE_LABEL in labels:
+            # What experiments ask for by `resources.gpu`.
+            labels.setdefault("gpu", labels[_GPU_TYPE_LABEL])
         slots = slots_lib.find_slots(
             self._settings.slots,
             self._settings.threads_per_slot,

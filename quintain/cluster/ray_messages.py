@@ -8,7 +8,7 @@ one line of JSON; secrets travel through the pipe only, never by a command line 
 |---|---|
 | `{"kind": "settings", ...}` | `Settings`; the first line |
 | `{"kind": "join", "home_id": ..., ...}` | whose agents, and the `Address` at which they find it |
-| `{"kind": "leave", "names": [...]}` | agents that are to end, and to give back what they hold |
+| `{"kind": "leave", "busy": [...]}` | all agents but these end, and give back what they hold |
 | `{"kind": "demand", "slots": n}` | slots that trials wait for |
 
 | from the watcher | |
@@ -50,8 +50,8 @@ class Settings:
     directory: str = ""
     """Directory on the nodes, for agents and what they fetch; empty for their own choice."""
 
-    cache_limit_bytes: int | None = None
-    """Most that is kept there of what was fetched; None for the agents' own choice."""
+    master_url: str = ""
+    """Where nodes find the master, if that is not where it listens: behind a proxy, say."""
 
     version: str = quintain.__version__
     """Version of this package on the machine of the master."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import IO, Final
 
 from quintain import errors
 from quintain.client import address as address_lib
@@ -20,6 +20,7 @@ _CONNECT_SECS: Final = 60.0
 _LEAVE_SECS: Final = 10.0
 _PAUSE_SECS: Final = 2.0
 _MOST_PAUSE_SECS: Final = 30.0
+_MOST_LOG_BYTES: Final = 2**24
 
 
 class RayProcess:
@@ -73,10 +74,14 @@ class RayProcess:
         self._join = {"home_id": home_id, **dataclasses.asdict(address)}
         self._send("join", **self._join)
 
-    def leave(self, names: list[str]) -> None:
-        """Ends agents, and waits for that."""
+    def leave(self, busy: list[str]) -> None:
+        """Ends agents that have no processes, and waits for that.
+
+        Args:
+            busy: Names of those that stay.
+        """
         self._left.clear()
-        if self._send("leave", names=names):
+        if self._send("leave", busy=busy):
             self._left.wait(_LEAVE_SECS)
 
     def demand(self, num_slots: int) -> None:
@@ -120,9 +125,13 @@ class RayProcess:
             pause_secs = _PAUSE_SECS if was_connected else min(2 * pause_secs, _MOST_PAUSE_SECS)
             self._closing.wait(pause_secs)
 
+    def _open_log(self) -> IO[str]:
+        is_long = self._log_path.exists() and self._log_path.stat().st_size > _MOST_LOG_BYTES
+        return self._log_path.open("w" if is_long else "a", encoding="utf-8")
+
     def _follow(self) -> bool:
         """Runs one process until it ends; returns whether it was connected."""
-        with self._log_path.open("a", encoding="utf-8") as log:
+        with self._open_log() as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "quintain.cluster.ray_watcher"],
                 stdin=subprocess.PIPE,

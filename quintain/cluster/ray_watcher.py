@@ -5,6 +5,7 @@ detached, and go on. All that it knows it asks Ray for again after a start, so t
 at any time.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -91,9 +92,9 @@ class Watcher:
         for node in self._nodes.values():
             node.answer, node.next_secs, node.is_up = None, 0.0, False
 
-    def leave(self, names: list[str]) -> None:
-        """Ends agents, and gives back what they hold of the cluster."""
-        leaving = [node for node in self._nodes.values() if node.name in names and node.handle]
+    def leave(self, busy: list[str]) -> None:
+        """Ends all agents but some, and gives back what they hold of the cluster."""
+        leaving = [node for node in self._nodes.values() if node.name not in busy and node.handle]
         answers = [node.handle.leave.remote() for node in leaving]
         if answers:
             self._ray.wait(answers, num_returns=len(answers), timeout=_ANSWER_SECS)
@@ -345,7 +346,7 @@ def _obey(watcher: Watcher, message: dict[str, Any], stdout: IO[str]) -> None:
         case "join":
             watcher.join(message.pop("home_id"), message)
         case "leave":
-            watcher.leave(message["names"])
+            watcher.leave(message["busy"])
             ray_messages.send(stdout, "left")
         case "demand":
             watcher.demand(message["slots"])
@@ -355,7 +356,8 @@ def main() -> None:
     """Watches a cluster; what Ray prints goes to standard error, whatever it was meant for."""
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    sys.exit(run(sys.stdin, messages))
+    with contextlib.suppress(BrokenPipeError):  # The master has ended.
+        sys.exit(run(sys.stdin, messages))
 
 
 if __name__ == "__main__":

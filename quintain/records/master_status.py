@@ -53,6 +53,9 @@ class ExperimentStatus:
     waiting_trials: tuple[int, ...] = ()
     """Trials that have work to do and wait for slots."""
 
+    lack: str = ""
+    """What they need that no machine has. Empty if one does."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MasterStatus:

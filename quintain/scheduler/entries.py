@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from quintain.records import experiment, experiment_spec, run, trial, workload
 from quintain.scheduler import effects as effects_lib
-from quintain.scheduler import experiment_machine, launcher, pools, trial_machine
+from quintain.scheduler import experiment_machine, lacks, launcher, pools, trial_machine
 from quintain.store import session as session_lib
 
 _MEMORY: Final = 0.95
@@ -93,6 +93,9 @@ class Entry:
     num_timed_batches: float = 0.0
     """Batches that they trained then, where older ones count less."""
 
+    told_lack: str = ""
+    """What its log said last of needs that no machine satisfies."""
+
     _touched: set[int] = dataclasses.field(default_factory=set)
     _delayed: list[tuple[float, int]] = dataclasses.field(default_factory=list)
     _waiting: set[int] = dataclasses.field(default_factory=set)
@@ -117,8 +120,7 @@ class Entry:
     @property
     def needs(self) -> pools.Needs:
         """What machines and slots must have for its trials."""
-        resources = self.config.resources
-        return pools.Needs(tuple(sorted(resources.node_labels.items())), resources.gpu)
+        return lacks.find_needs(self.config.resources)
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""

@@ -84,9 +84,16 @@ def create(
         origin: Where it comes from, which is kept beside the code; None if nobody said it.
 
     Raises:
-        ConfigError: If its checkpoints can't be written where it says, or its search can't begin.
+        ConfigError: If its checkpoints can't be written where it says, its search can't begin, or
+            no machine has what its trials need, unless it is paused.
     """
     config = _settle_processes(config)
+    with core.condition:
+        lack = core.nodes.find_lack(config.resources, is_new=True) if activate else ""
+    if lack:
+        raise errors.ConfigError(
+            f"{lack} Created paused (--paused), it waits for machines that join later."
+        )
     metric_sending.check(config.loggers)
     storages.build(config.as_dict(), core.home / "checkpoints").check()
     with faults.explaining_search():

@@ -7,16 +7,22 @@ processes of a machine that has not called yet still hold the same slots.
 
 import dataclasses
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+from quintain.records import experiment_sections
 from quintain.records import node as node_lib
 from quintain.records import slot as slot_lib
-from quintain.scheduler import pools
+from quintain.scheduler import lacks, pools
 
 logger = logging.getLogger(__name__)
 
-_DRAINED = "A user drains it."
-_SILENT = "It has not called since the master was started."
+CALL_SECS: Final = 60.0
+"""In so much time after a master's start its machines have called."""
+
+_DRAINED: Final = "A user drains it."
+_SILENT: Final = "It has not called since the master was started."
 
 
 class NodeTable:
@@ -57,6 +63,7 @@ class NodeTable:
         """
         self._known = {each.name: each for each in known}
         taken = {slot.id for each in self._known.values() for slot in each.slots}
+        self._restored_at = time.monotonic() if taken else -CALL_SECS
         numbers = [each for each in range(len(taken) + len(self._own)) if each not in taken]
         own = tuple(
             dataclasses.replace(slot, id=number)
@@ -76,7 +83,8 @@ class NodeTable:
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
         for each in listed:
-            if former.pop(each.name, None) != each:
+            last = former.pop(each.name, None)
+            if last is not each and last != each:
                 known = self._number(each)
                 if known != self._known.get(each.name):
                     self._known[each.name] = self.unsaved[each.name] = known
@@ -85,23 +93,24 @@ class NodeTable:
         for name in former:
             self._remove(name)
 
-    def set_drained(self, name: str, *, is_drained: bool) -> None:
-        """Empties a machine, or uses it again.
+    def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
+        """Empties a machine that has called before, or uses it again; returns what is to be kept.
 
-        Raises:
-            KeyError: If no machine of this name has ever called.
+        Args:
+            name: The machine.
+            is_drained: Whether it is to be empty.
         """
-        known = self._known.get(name)
-        if known is None:
-            known = node_lib.KnownNode(name, self.nodes[name].slots)
+        # The numbers of the master's own slots are not kept: they are the lowest ones anyway.
+        known = self._known.get(name) or node_lib.KnownNode(name)
         known = dataclasses.replace(known, is_drained=is_drained)
-        self._known[name] = self.unsaved[name] = known
+        self._known[name] = known
         if name == node_lib.OWN:
             self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
         for each in self._listed:
             if each.name == name:
                 slots = known.slots[: len(each.slots)]
                 self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        return known
 
     def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
         """Returns what is known of a machine now; its new slots get the next numbers."""
@@ -215,10 +224,42 @@ class NodeTable:
             free = {slot.id for slot in node.slots if slot.id not in self.holders}
             pool.add_node(node.name, node.labels, node.slots, free)
 
+    def find_lack(
+        self, resources: experiment_sections.ResourcesConfig, *, is_new: bool = False
+    ) -> str:
+        """Returns what trials need that no machine has, or an empty text.
+
+        Machines may call a while after the start of a master; nothing is said before. Nor is a new
+        experiment refused where no slots are yet at all.
+
+        Args:
+            resources: What the trials need.
+            is_new: Whether their experiment is about to be created.
+        """
+        pool = self.get_pool(lacks.find_needs(resources))
+        if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
+            return ""
+        there = [each for each in self.nodes.values() if each.state is not node_lib.NodeState.LOST]
+        if time.monotonic() - self._restored_at < CALL_SECS:
+            return ""
+        if is_new and not any(each.slots for each in there):
+            return ""
+        return lacks.find_lack(resources, there)
+
     def is_active(self, name: str) -> bool:
         """Whether processes may be started on a machine, or stay there."""
         node = self.nodes.get(name)
         return node is not None and node.state is node_lib.NodeState.ACTIVE
+
+    def find_neighbours(self, slots: Iterable[int]) -> set[int]:
+        """Returns all slots of the machines of some slots; just these if there is one machine."""
+        found = set(slots)
+        others = [each for each in self.nodes.values() if each.slots]
+        for node in others if len(others) > 1 else ():
+            own = {slot.id for slot in node.slots}
+            if own & found:
+                found |= own
+        return found
 
     def list_known(self) -> Mapping[str, node_lib.KnownNode]:
         """Returns the machines that have ever called, by name."""

@@ -127,6 +127,8 @@ class Pool:
             each = num_slots // num_processes
             if not each:
                 return bool(self.slots)
+            if each == 1:
+                return self.num_slots >= num_processes
             return sum(len(own) // each for own in self.slots.values()) >= num_processes
         return any(len(own) >= num_slots for own in self.slots.values())
 

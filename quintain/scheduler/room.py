@@ -79,7 +79,7 @@ class Room:
 
     def is_pausing(self) -> bool:
         """Whether no room is made now: for many machines that takes a while."""
-        return not self._making.is_due()
+        return not self._making.is_due(len(self._core.nodes.slots))
 
     def is_making(self) -> bool:
         """Whether trials wait for places, or could not be looked at yet."""

@@ -1,6 +1,7 @@
 """The part of the master that gives slots to trials and starts their processes."""
 
 import dataclasses
+import functools
 import logging
 import time
 import uuid
@@ -75,6 +76,7 @@ class Starting:
         if seen == self._seen:
             return []
         self._seen = None
+        was_making = self._room.is_making()
         decisions = policy.assign(groups, whole.num_slots, limits=limits)
         for experiment_id, num_slots in decisions.preempt.items():
             self._take_back(experiment_id, num_slots)
@@ -84,9 +86,26 @@ class Starting:
         if self._workers.is_crowded:
             core.condition.notify_all()
         self._keep([live for live, _ in starts])
-        if not (starts or decisions.preempt or self._room.is_making()):
+        self._tell_lacks(groups, decisions.start)
+        # What was reserved until now may be free for others.
+        if not (starts or decisions.preempt or was_making or self._room.is_making()):
             self._seen = seen
         return [launches for _, launches in starts]
+
+    def _tell_lacks(self, groups: list[policy.Group], starts: Mapping[int, int]) -> None:
+        """Says in the log of a trial that waits what it needs that no machine has any more."""
+        core = self._core
+        for group in groups:
+            entry = core.entries.get(group.experiment_id)
+            if entry is None or not group.num_waiting or group.experiment_id in starts:
+                continue
+            lack = core.nodes.find_lack(entry.config.resources)
+            if lack and lack != entry.told_lack:
+                logger.warning("Experiment %d waits. %s", entry.id, lack)
+                text = f"The trial waits. {lack}"
+                rows = [core.log(trial_id, text) for trial_id in entry.next_waiting(1)]
+                core.write(functools.partial(session_lib.Session.add_logs, rows=rows))
+            entry.told_lack = lack
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
         """Lets the youngest trials of an experiment save themselves and give back their slots."""

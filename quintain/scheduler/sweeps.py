@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-_SHORT_SECS: Final = 0.002
+_FEW: Final = 500
 _PAUSE_FACTOR: Final = 20
 
 
 class Sweep:
-    """Says when it is time again: always if it is short, else so that it takes 5 % of the time.
+    """Says when it is time again: always for few trials, else so that it takes 5 % of the time.
 
     Args:
         clock: Seconds that only go up.
@@ -20,9 +20,9 @@ class Sweep:
         self._clock = clock
         self._next = 0.0
 
-    def is_due(self) -> bool:
-        """Whether it is time."""
-        return self._clock() >= self._next
+    def is_due(self, count: int) -> bool:
+        """Whether it is time to look at so many."""
+        return count < _FEW or self._clock() >= self._next
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
@@ -31,6 +31,5 @@ class Sweep:
         try:
             yield
         finally:
-            secs = self._clock() - begin
-            if secs > _SHORT_SECS:
-                self._next = begin + secs + _PAUSE_FACTOR * secs
+            now = self._clock()
+            self._next = now + _PAUSE_FACTOR * (now - begin)

@@ -40,27 +40,34 @@ class UsageSampler:
         self._core = core
         self._read_remote = read_remote
         self._meter = meter or usage_meter.UsageMeter()
-        self._newest: dict[str, Mapping[str, float]] = {}
+        self._newest: dict[str, dict[int, Mapping[str, float]]] = {}
 
     def sample(self) -> None:
         """Notes what is due. The lock is not held while the system is asked."""
+        own: list[usage_meter.Process] = []
         with self._core.condition:
-            lives = [live for live in self._core.runs.values() if not live.is_killed]
-            own = [process for live in lives for process in self._list_own(live)]
-        fresh = {**self._meter.measure(own), **self._read_remote()}
-        names = {name for live in lives for name in _list_names(live.record)}
-        self._newest = {
-            name: metrics for name, metrics in {**self._newest, **fresh}.items() if name in names
-        }
-        # Once for each time that the first process of a trial was measured.
-        self._keep([live for live in lives if live.record.launch_id in fresh])
+            lives = list(self._core.runs.values())
+            for live in lives:
+                # Of thousands on other machines, nothing is looked up here.
+                if live.record.node == node_lib.OWN or live.record.others:
+                    own += self._list_own(live)
+        known = {live.record.launch_id: live for live in lives if not live.is_killed}
+        self._newest = {name: each for name, each in self._newest.items() if name in known}
+        measured = []
+        for name, metrics in {**self._meter.measure(own), **self._read_remote()}.items():
+            launch_id, rank = run.split_member(name)
+            if launch_id in known:
+                self._newest.setdefault(launch_id, {})[rank] = metrics
+                if rank == 0:
+                    measured.append(known[launch_id])
+        self._keep(measured)
 
     def _list_own(self, live: entries.LiveRun) -> list[usage_meter.Process]:
         """Returns the processes of a run that are on the machine of the master."""
         slots = self._core.nodes.slots
         return [
             usage_meter.Process(
-                name,
+                run.member_name(live.record.launch_id, rank),
                 member.identity,
                 tuple(
                     slots[each].device
@@ -68,7 +75,7 @@ class UsageSampler:
                     if each in slots and slots[each].device
                 ),
             )
-            for name, member in zip(_list_names(live.record), live.record.members, strict=True)
+            for rank, member in enumerate(live.record.members)
             if member.node == node_lib.OWN and member.identity is not None
         ]
 
@@ -93,15 +100,10 @@ class UsageSampler:
 
     def _combine(self, record: run.Run) -> dict[str, float]:
         """Returns what all processes of a run use."""
-        parts = [self._newest[name] for name in _list_names(record) if name in self._newest]
+        parts = list(self._newest[record.launch_id].values())
         combined: dict[str, float] = {}
         for name in dict.fromkeys(name for part in parts for name in part):
             values = [part[name] for part in parts if name in part]
             mean = round(sum(values) / len(values), 1)
             combined[name] = mean if name == _MEAN else sum(values)
         return combined
-
-
-def _list_names(record: run.Run) -> list[str]:
-    """Returns the names of the processes of a run."""
-    return [run.member_name(record.launch_id, rank) for rank in range(len(record.members))]

@@ -165,8 +165,11 @@ def _forbid(message: str) -> types.ASGIApp:
 
 
 def _read_token(scope: types.Scope) -> str | None:
-    """Returns the token of a request, or None if it names none, not even a wrong one."""
-    given = dict(scope["headers"]).get(b"authorization")
-    text = (given or b"").decode("latin-1")
+    """Returns the token of a request, or None if it names none, not even a wrong one.
+
+    Of several ones, none counts: others on the way may take another one for the right one.
+    """
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    text = given[0].decode("latin-1") if len(given) == 1 else ""
     token = text[len(_SCHEME) :] if text[: len(_SCHEME)].lower() == _SCHEME else ""
-    return None if given is None else token
+    return token if given else None

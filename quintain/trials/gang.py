@@ -56,7 +56,7 @@ def connect(context: trial_context.TrialContext, strategy: tf.distribute.Strateg
 
 def is_lost(error: BaseException) -> bool:
     """Whether an error comes of another process that is gone."""
-    return isinstance(error, errors.ClusterError | cluster.LOST_WORKER_ERRORS)
+    return isinstance(error, (errors.ClusterError, *cluster.LOST_WORKER_ERRORS))
 
 
 def await_cause() -> None:

@@ -47,7 +47,7 @@ class MasterStorage(checkpoint_storage.TrialStorage):
                 found = checkpoint_manifest.list_files(directory)
                 sizes = {path: size for path, size in found.items() if not path.endswith("/")}
                 self._calls.send_checkpoint(name, directory, sizes)
-        except errors.CheckpointError:
+        except errors.QuintainError:
             self.discard(directory, name)
             raise
         shutil.rmtree(directory, ignore_errors=True)

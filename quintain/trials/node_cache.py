@@ -71,17 +71,18 @@ class NodeCache:
         """
         self._open()
         target = self._path / kind / name
-        while True:
-            with self._lock(kind, name, fcntl.LOCK_EX):
-                if not target.is_dir():
-                    self._fetch(kind, name, num_bytes, fill)
-            # Between the two, somebody may delete it.
+        while (kind, name) not in self._held:
             lock = self._take(kind, name, fcntl.LOCK_SH)
             if target.is_dir():
                 self._held[kind, name] = lock
                 os.utime(target)
-                return target
+                break
             lock.close()
+            # Before it is held, somebody may delete it again.
+            with self._lock(kind, name, fcntl.LOCK_EX):
+                if not target.is_dir():
+                    self._fetch(kind, name, num_bytes, fill)
+        return target
 
     def release(self, kind: str) -> None:
         """Lets go of all that is held of a kind."""

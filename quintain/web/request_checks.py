@@ -60,7 +60,7 @@ def parse_host(text: str) -> str:
 
 
 class HostCheck:
-    """Stands before an app: checks what requests take for the name of the server, and NULs."""
+    """Stands before an app: checks what requests take for the name of the server, and addresses."""
 
     def __init__(self, app: App, *, refuse: Refuse, hosts: Collection[str] = ()) -> None:
         """Stores its settings.
@@ -85,6 +85,9 @@ class HostCheck:
             return 400, "The address holds a NUL."
         if len(scope["path"]) + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
             return 414, f"The address is longer than {_MAX_ADDRESS_BYTES:,} bytes."
+        if _read(scope, b"transfer-encoding") and _read(scope, b"content-length"):
+            # A proxy may take another one of them for the end of the request.
+            return 400, "Got Transfer-Encoding together with Content-Length, expected one of them."
         server = scope.get("server")
         if server is None or server[1] is None:
             return None  # A Unix socket, which browsers can't reach.
@@ -94,7 +97,7 @@ class HostCheck:
         if host not in allowed:
             return 403, (
                 f"Host: got {', '.join(hosts)[:200]!r}, which is not this server; expected one of "
-                f"{', '.join(sorted(allowed))}."
+                f"{', '.join(sorted(allowed))}. --allowed_host names another one to the server."
             )
         for origin in _read(scope, b"origin"):
             if origin.lower().partition("://")[2] != host:

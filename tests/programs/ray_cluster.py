@@ -11,6 +11,7 @@ It ends, and the cluster with it, when its input does.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -54,9 +55,8 @@ class Nodes:
         return {"children": children}
 
     def drain(self, id, secs=60):
-        from ray.core.generated import autoscaler_pb2
-
-        reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+        autoscaler = importlib.import_module("ray.core.generated.autoscaler_pb2")
+        reason = autoscaler.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
         client = self._ray._raylet.GcsClient(address=self.address)
         accepted, problem = client.drain_node(
             id, reason, "a spot machine", int((time.time() + secs) * 1000)
@@ -87,10 +87,8 @@ def main():
     directory.mkdir(parents=True, exist_ok=True)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    import ray
-    from ray import cluster_utils
-
-    nodes = Nodes(ray, cluster_utils)
+    # It reads its variables when it is imported.
+    nodes = Nodes(importlib.import_module("ray"), importlib.import_module("ray.cluster_utils"))
     print(json.dumps({"address": nodes.address}), file=answers, flush=True)
     for line in sys.stdin:
         content = json.loads(line)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quintain import errors
 from quintain.records import node as node_lib
 from quintain.records import slot as slot_lib
 from quintain.scheduler import nodes, pools
@@ -172,3 +173,102 @@ def test_a_restarted_master_waits_for_machines_that_have_not_called_yet(
     assert None not in shown.values()
     assert shown == {slot.id: slot.trial_id for slot in workers.master.status().slots}
     workers.run()
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({"slots": 5}, r"resources.slots_per_trial: got 5, but no machine has more than 4 slots"),
+        ({"slots": 8, "processes_per_trial": 8}, "got 8, but all machines together have 7 slots"),
+        ({"node_labels": {"disk": "sdd"}}, "disk: got 'sdd', but no .*Did you mean 'ssd'"),
+        ({"node_labels": {"zonne": "b"}}, "node_labels.zonne: .*Did you mean 'zone'"),
+        ({"node_labels": {"zone": "b", "disk": "ssd"}}, "no machine has all of them"),
+        ({"gpu": "H100"}, r"resources.gpu: got 'H100', but .* has GPUs of this kind"),
+        ({"gpu": True, "node_labels": {"zone": "b"}}, "but no machine with the labels has slots"),
+        ({"slots": 3, "gpu": True}, "more than 2 slots that fit node_labels and gpu. There are"),
+    ],
+)
+def test_needs_that_no_machine_satisfies_are_refused_at_once(
+    make_master, fake_launcher, config_text, store, resources, expected
+):
+    gpus = tuple(slot_lib.Slot(each, slot_lib.SlotKind.GPU, str(each)) for each in range(2))
+    fake_launcher.nodes = [
+        build_node("b", 4, labels={"zone": "b"}),
+        node_lib.Node("g", gpus, {"gpu": "A100", "disk": "ssd"}),
+    ]
+    master = make_master(num_slots=1)
+    master.tick()
+
+    with pytest.raises(errors.ConfigError, match=expected):
+        master.commands.create_experiment(config_text(SEARCH, resources=resources), None)
+
+    with store.reading() as session:
+        assert session.list_experiments() == []
+    created = master.commands.create_experiment(
+        config_text(SEARCH, resources=resources), None, activate=False
+    )
+    assert created.state.value == "PAUSED"
+
+
+def test_trials_run_only_where_they_have_what_they_need(
+    make_master, make_workers, fake_launcher, config_text
+):
+    fake_launcher.join("a", labels={"zone": "x"})
+    fake_launcher.join("b", labels={"zone": "y"})
+    master = make_master(num_slots=2)
+    master.tick()
+    wanted = {"node_labels": {"zone": "y"}}
+    master.commands.create_experiment(config_text(SEARCH, resources=wanted), None)
+    used = set()
+
+    def note(_):
+        used.update(launch.node for launch in fake_launcher.alive.values())
+
+    make_workers(master).run(on_round=note)
+    assert used == {"b"}
+
+
+def test_a_trial_that_waits_for_a_machine_that_left_says_so(
+    make_master, fake_launcher, config_text, store
+):
+    fake_launcher.join("a", labels={"zone": "x"})
+    fake_launcher.join("b")
+    master = make_master(num_slots=0)
+    master.tick()
+    resources = {"node_labels": {"zone": "x"}}
+    master.commands.create_experiment(config_text(SEARCH, resources=resources), None)
+    fake_launcher.nodes = fake_launcher.nodes[1:]
+
+    for _ in range(3):
+        master.tick()
+
+    (shown,) = master.status().experiments
+    assert "node_labels.zone: got 'x', but no machine has this label" in shown.lack
+    with store.reading() as session:
+        assert [row.text for row in session.list_logs(1)] == [f"The trial waits. {shown.lack}"]
+    fake_launcher.join("c", labels={"zone": "x"})
+    master.tick()
+    assert master.status().experiments[0].lack == ""
+    assert fake_launcher.on("c") == [1, 2]
+
+
+def test_a_trial_is_not_started_again_on_a_machine_that_its_log_policy_excludes(
+    make_master, fake_launcher, config_text
+):
+    fake_launcher.join("a", "b")
+    master = make_master(num_slots=0)
+    master.tick()
+    policy = {"pattern": "ECC", "action": "exclude_node"}
+    single = {"name": "single", "max_length": {"batches": 12}}
+    master.commands.create_experiment(config_text(single, log_policies=[policy]), None)
+    used = []
+    for _ in range(2):
+        master.tick()
+        (launch,) = fake_launcher.alive.values()
+        used.append(launch.node)
+        fake_launcher.end(launch.launch_id, exit_code=1, last_lines=["ECC error"])
+        master.tick()
+
+    assert sorted(used) == ["a", "b"]
+    assert fake_launcher.alive == {}
+    assert master.status().experiments == ()

@@ -1,6 +1,8 @@
+import dataclasses
+
 import pytest
 
-from quintain.records import metric, process_identity
+from quintain.records import metric, process_identity, run
 from quintain.scheduler import process_usage, slots, usage_meter, usage_sampling
 
 GPU_SLOTS = [slots.Slot(0, slots.SlotKind.GPU, "0"), slots.Slot(1, slots.SlotKind.GPU, "1")]
@@ -111,3 +113,25 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
     sampler._meter._read = read
     sampler.sample()
     assert list_samples() == []
+
+
+def test_what_other_machines_tell_is_noted_once(master, make_sampler, list_samples):
+    (live,) = master._core.runs.values()
+    live.record = dataclasses.replace(
+        live.record,
+        node="one",
+        slots=(0, 1),
+        others=(run.Member("two", (1,)),),
+    )
+    name = live.record.launch_id
+    told = {name: {"cpu_percent": 50.0, "gpu_percent": 10.0}}
+    sampler = make_sampler(remote=told)
+
+    sampler.sample()
+    told |= {f"{name}.r1": {"cpu_percent": 25.0, "gpu_percent": 20.0}, "t9-x": {"cpu_percent": 1.0}}
+    make_sampler(remote={f"{name}.r1": told[f"{name}.r1"]}).sample()
+    make_sampler(remote=told).sample()
+    assert list_samples() == [
+        {"cpu_percent": 50.0, "gpu_percent": 10.0},
+        {"cpu_percent": 75.0, "gpu_percent": 15.0},
+    ]

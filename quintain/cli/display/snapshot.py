@@ -77,6 +77,8 @@ class Snapshot:
             parts.append(f"slots {own}/{len(self.slots)}{others}")
         if self.status is not None and self.status.eta_secs is not None:
             parts.append(f"ETA {output.format_secs(self.status.eta_secs)}")
+        if self.status is not None and self.status.lack:
+            parts.append(f"WAITS: {self.status.lack}")
         if self.problem:
             parts.append(f"PROBLEM: {self.problem}")
         return "  ".join(parts)

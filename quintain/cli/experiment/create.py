@@ -3,17 +3,17 @@
 import contextlib
 import pathlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quintain import errors
 from quintain.cli import connect, options, output, page_links
 from quintain.cli.experiment import file as experiment_file
-from quintain.cli.experiment import model_check
+from quintain.cli.experiment import model_check, sent_code
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import home as home_lib
-from quintain.client import logins, provenance
+from quintain.client import provenance
 from quintain.records import experiment as experiment_lib
 from quintain.records import experiment_spec
 from quintain.scheduler import process_launcher
@@ -96,10 +96,9 @@ def create(
 
         def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
             found = [] if pending is None else pending.finish()
-            code = directory if directory is None else _find_code(commands, directory, file)
             experiment = commands.create_experiment(
                 file.text,
-                code,
+                sent_code.find(commands, directory, file.config.code),
                 source=config_file,
                 overrides=[*assignments, *found],
                 activate=not paused,
@@ -179,19 +178,6 @@ def _find_model_dir(
             f"directory with its code. Only `{experiment_spec.REGISTERED_PREFIX}NAME` does without."
         )
     return None
-
-
-def _find_code(
-    commands: "foreground.Commands", directory: pathlib.Path, file: experiment_file.ExperimentFile
-) -> Any:
-    """Returns the directory of the code, or what was sent of it, for `create_experiment`."""
-    if logins.find(home_lib.find_home().path) is None:
-        return directory
-    from quintain.cli.experiment import remote_code
-    from quintain.client import master_client
-
-    assert isinstance(commands, master_client.MasterClient), "Who is elsewhere is asked over HTTP."
-    return remote_code.send(commands, directory, file.config.code)
 
 
 def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) -> None:
