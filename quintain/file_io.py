@@ -158,7 +158,8 @@ def check_writable(path: file_paths.Path, name: str) -> None:
     raise errors.ConfigError(
         f"{name}: got {text!r}, but TensorFlow, which writes there, does not know "
         f"{file_paths.scheme(text)}://. Give a local directory, one of gs://, or mount the storage "
-        "as a directory; configs, vocabularies and data may be read from there."
+        "as a directory; `quintain train` and `quintain export` go through a copy. Configs, "
+        "vocabularies and data may be read from there."
     )
 
 

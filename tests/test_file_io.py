@@ -97,7 +97,7 @@ def test_what_is_missing_is_named_as_it_was_given(place):
     [
         ("foo://x", "there is no file system for foo://, neither in TensorFlow nor in fsspec"),
         ("s4://x", "nor in fsspec; did you mean s3://"),
-        ("s3://b/x", r"the package for s3:// is not installed \(Install s3fs to access S3\)"),
+        ("abfs://b/x", r"the package for abfs:// is not installed \(Install adlfs"),
     ],
 )
 def test_a_scheme_that_nobody_knows_is_told_by_everything(path, message):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output, tensorflow_import
+from quintain.cli import columns, connect, logs, options, output, staged_runs, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import checkpoint_manifest
@@ -186,6 +186,7 @@ def _choose_target(output_dir: str | None, uuid: str) -> pathlib.Path:
     help="Checkpoint to write, or a directory for it; DIR/averaged/ckpt-STEP by default.",
 )
 @options.traceback_option
+@staged_runs.trains
 def average(
     names: tuple[str, ...], model_dir: str | None, last: int | None, output: str | None
 ) -> None:

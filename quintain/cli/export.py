@@ -59,10 +59,11 @@ def export(
         exporter.export_run(model_dir, local, checkpoint=checkpoint, overwrite=overwrite, **given)
         description = exporter.Description.read(local)
         size = file_io.total_size(local)
+    checkpoint_name = description.checkpoint.replace(model_dir, staged_runs.name(model_dir))
     shown = {
         "directory": target,
         "kind": description.kind,
-        "checkpoint": description.checkpoint,
+        "checkpoint": checkpoint_name,
         "signatures": sorted(description.signatures.values()),
         "size": size,
     }
@@ -70,5 +71,5 @@ def export(
         output.print_json(shown)
         return
     signatures = ", ".join(sorted(description.signatures.values()))
-    click.echo(f"Exported {description.checkpoint} to {target} ({output.format_bytes(size)}).")
+    click.echo(f"Exported {checkpoint_name} to {target} ({output.format_bytes(size)}).")
     click.echo(f"Signatures: {signatures}")

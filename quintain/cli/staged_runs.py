@@ -56,7 +56,8 @@ def trains(command: F) -> F:
     @functools.wraps(command)
     def run(*args: Any, **flags: Any) -> Any:
         model_dir = flags.get("model_dir")
-        if not is_staged(model_dir) or flags.get("dry_run"):
+        is_elsewhere = flags.get("dry_run") or flags.get("cluster_workers") is not None
+        if is_elsewhere or not is_staged(model_dir):
             return command(*args, **flags)
         _check_flags(str(model_dir), flags)
         with training(str(model_dir)) as copy:

@@ -8,12 +8,13 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options
+from quintain.cli import connect, logs, options, staged_runs
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
@@ -36,9 +37,10 @@ _REFRESH_SECS: Final = 5.0
     "--run",
     "run_dirs",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
+    callback=lambda context, option, given: _check_runs(context, option, given),
     metavar="DIR",
-    help="Directory of a run of `quintain train`, or of several. Repeatable.",
+    help="Directory of a run of `quintain train`, or of several; of one in an object store, what "
+    "is there now is shown. Repeatable.",
 )
 @click.option(
     "--port",
@@ -53,7 +55,7 @@ _REFRESH_SECS: Final = 5.0
 def tensorboard(
     experiment_id: int | None,
     trial_ids: tuple[int, ...],
-    run_dirs: tuple[pathlib.Path, ...],
+    run_dirs: tuple[str, ...],
     port: int,
     as_json: bool,
     until_stdin_closes: bool,
@@ -74,10 +76,19 @@ def tensorboard(
         threading.Thread(target=_wait_for_stdin, args=[is_over], daemon=True).start()
     with (
         tempfile.TemporaryDirectory(prefix="quintain-tensorboard-") as directory,
+        contextlib.ExitStack() as copies,
         contextlib.suppress(KeyboardInterrupt),
     ):
         shown = _Shown(pathlib.Path(directory), experiment_id, trial_ids)
-        _link(pathlib.Path(directory), run_dirs)
+        _link(
+            pathlib.Path(directory),
+            [
+                copies.enter_context(staged_runs.reading(run))
+                if staged_runs.is_staged(run)
+                else run
+                for run in run_dirs
+            ],
+        )
         shown.refresh()
         url = _launch(directory, port)
         if as_json:
@@ -147,9 +158,20 @@ class _Shown:
         return list(trials.values())
 
 
-def _link(directory: pathlib.Path, run_dirs: tuple[pathlib.Path, ...]) -> None:
+def _check_runs(
+    context: click.Context, option: click.Parameter, given: Sequence[str]
+) -> tuple[str, ...]:
+    """Returns the directories of `--run`; those of this machine have to be there."""
+    directories = click.Path(exists=True, file_okay=False)
+    return tuple(
+        run if staged_runs.is_staged(run) else str(directories.convert(run, option, context))
+        for run in given
+    )
+
+
+def _link(directory: pathlib.Path, run_dirs: Sequence[str]) -> None:
     """Shows each directory under its name, with a number where two have the same."""
-    for path in dict.fromkeys(run.resolve() for run in run_dirs):
+    for path in dict.fromkeys(pathlib.Path(run).resolve() for run in run_dirs):
         number, link = 1, directory / (path.name or "run")
         while link.is_symlink() or link.exists():
             number += 1

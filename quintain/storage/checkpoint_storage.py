@@ -190,6 +190,16 @@ class CheckpointStorage(TrialStorage):
         """Returns where a checkpoint is, for people and as `TrialSpec` names it."""
         return f"{self.place.rstrip('/')}/{name}"
 
+    def read(self, name: str, path: str) -> bytes:
+        """Returns the content of a small file.
+
+        Raises:
+            NotFoundError: If there is none.
+            CheckpointError: If it can't be read.
+        """
+        with self.open(name, path) as file:
+            return file.read()
+
     def read_manifest(self, name: str) -> checkpoint_manifest.Manifest:
         """Returns what a checkpoint says about itself.
 
@@ -198,8 +208,7 @@ class CheckpointStorage(TrialStorage):
         """
         where = self.locate(name)
         try:
-            with self.open(name, checkpoint_manifest.FILE_NAME) as file:
-                data = file.read()
+            data = self.read(name, checkpoint_manifest.FILE_NAME)
         except errors.NotFoundError as error:
             raise errors.CheckpointError(
                 f"{where}: there is no complete checkpoint of a trial here: it has no "

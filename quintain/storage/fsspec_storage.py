@@ -212,24 +212,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         self._for_each(paths, get, f"{self.locate(name)}: reading")
 
     @override
-    def read_manifest(self, name: str) -> checkpoint_manifest.Manifest:
-        where = self.locate(name)
-        try:
-            data = self.read(name, checkpoint_manifest.FILE_NAME)
-        except errors.NotFoundError as error:
-            raise errors.CheckpointError(
-                f"{where}: there is no complete checkpoint of a trial here: it has no "
-                f"{checkpoint_manifest.FILE_NAME}."
-            ) from error
-        return checkpoint_manifest.parse(data, where)
-
     def read(self, name: str, path: str) -> bytes:
-        """Returns the content of a small file.
-
-        Raises:
-            NotFoundError: If there is none.
-            CheckpointError: If it can't be read.
-        """
         where = self._path(name, path)
         doing = f"{self.locate(name)}/{path}: reading"
         return cast("bytes", self._call(lambda: self._system.cat_file(where), doing, is_file=True))

@@ -32,7 +32,7 @@ _CREDENTIALS: Final = {
 }
 _S3_CLIENT: Final = {
     "connect_timeout": 10,
-    "read_timeout": 60,
+    "read_timeout": 30,
     # `retries` does it, without Python's random numbers, which botocore's pauses use up.
     "retries": {"total_max_attempts": 1},
 }

@@ -1,0 +1,16 @@
+import pytest
+
+from quintain import errors
+
+SINGLE = {"name": "single", "max_length": 10}
+
+
+def test_nothing_is_created_whose_checkpoints_can_not_be_written(make_master, config_text, store):
+    master = make_master()
+    storage = {"type": "azure", "container": "runs"}
+
+    with pytest.raises(errors.ConfigError, match=r'abfs://runs: .*pip install "quintain\[azure\]"'):
+        master.commands.create_experiment(config_text(SINGLE, checkpoint_storage=storage), None)
+
+    with store.reading() as session:
+        assert session.list_experiments(include_archived=True) == []
