@@ -45,6 +45,7 @@ CONFIG = {
     "reproducibility": {"experiment_seed": 1},
     "scheduling_unit": 100,
 }
+SETTLE_SECS = 10.0
 PATHS = (
     "/api/v1/master/status",
     "/api/v1/experiments",
@@ -133,9 +134,10 @@ async def _measure(
     body = {"config_text": json.dumps(config)}
     await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
     begin = time.monotonic()
-    while pretended.num_running < 0.99 * num_slots:
-        await asyncio.sleep(1.0)
+    while pretended.num_trained < 0.99 * num_slots:
+        await asyncio.sleep(0.1)
     filled = time.monotonic() - begin
+    await asyncio.sleep(SETTLE_SECS)
     ended, cpu, begin = pretended.num_ended, read_cpu(pid), time.monotonic()
     pretended.pauses.clear()
     answers: dict[str, list[float]] = {path: [] for path in PATHS}
@@ -149,7 +151,7 @@ async def _measure(
     ended = pretended.num_ended - ended
     result: dict[str, Any] = {
         "trials running": pretended.num_running,
-        "seconds to fill all slots": filled,
+        "until all slots train, s": filled,
         "trials ended in a second": ended / secs,
         "master's processor, %": 100 * used / secs,
         "master's processor, ms a trial": 1000 * used / max(ended, 1),

@@ -16,6 +16,7 @@ class Cluster:
 
     Attributes:
         num_running: Processes that are there.
+        num_trained: Trainings that have begun.
         num_ended: Processes that have ended.
         pauses: Seconds between the exit of a process and the start of the next one on its slot.
     """
@@ -26,6 +27,7 @@ class Cluster:
         self.secs = secs
         self.draw = draw
         self.num_running = 0
+        self.num_trained = 0
         self.num_ended = 0
         self.pauses: list[float] = []
         self._token = token
@@ -43,6 +45,10 @@ class Cluster:
             self._tasks += [asyncio.create_task(agent.report())]
 
         await asyncio.gather(*(register(number) for number in range(num_nodes)))
+
+    def note_training(self) -> None:
+        """Counts a training that begins."""
+        self.num_trained += 1
 
     async def leave(self) -> None:
         """Ends all at once."""
@@ -129,7 +135,13 @@ class Agent:
         self._wake.set()
         cluster = self._cluster
         await processes.run(
-            cluster.url, self._address, launch, secs=cluster.secs, draw=cluster.draw, first=first
+            cluster.url,
+            self._address,
+            launch,
+            secs=cluster.secs,
+            draw=cluster.draw,
+            first=first,
+            note_training=cluster.note_training,
         )
         cluster.num_running -= 1
         cluster.num_ended += 1

@@ -3,13 +3,21 @@
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 from scale_cluster import http_pool
 
 
 async def run(
-    url: str, address: str, launch: dict[str, Any], *, secs: float, draw: random.Random, first: bool
+    url: str,
+    address: str,
+    launch: dict[str, Any],
+    *,
+    secs: float,
+    draw: random.Random,
+    first: bool,
+    note_training: Callable[[], None],
 ) -> None:
     """Is one process of a trial, from its start to its end.
 
@@ -20,6 +28,7 @@ async def run(
         secs: Mean seconds that a training workload takes.
         draw: Source of random numbers.
         first: Whether it is among the first of its slot, which end at all times of a training.
+        note_training: Is called when it begins to train.
     """
     environment = launch["environment"]
     trial_id, launch_id = launch["trial_id"], launch["launch_id"]
@@ -39,6 +48,7 @@ async def run(
             result: dict[str, Any] = {"workload": work, "start_time": 0.0, "end_time": 0.1}
             match work["kind"]:
                 case "TRAIN":
+                    note_training()
                     await asyncio.sleep(secs * (draw.random() if first else draw.uniform(0.5, 1.5)))
                     result |= {"metrics": {"loss": draw.random()}, "num_inputs": 32}
                 case "VALIDATE":

@@ -59,6 +59,14 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
     "[default: ~/.cache/quintain/agents/NAME]",
 )
 @click.option(
+    "--cache_limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="GIB",
+    help="Size of the code and checkpoints there that are kept from the master.",
+)
+@click.option(
     "--patience",
     type=click.FloatRange(min=0),
     default=3600.0,
@@ -78,6 +86,7 @@ def agent(
     label_texts: tuple[str, ...],
     name: str | None,
     cache_dir: str | None,
+    cache_limit: float,
     patience: float,
     verbose: bool,
 ) -> None:
@@ -113,7 +122,11 @@ def agent(
         name=name,
         slots=tuple(slots.find_slots(num_slots, threads_per_slot)),
         labels=_parse_labels(label_texts),
-        environment={"QUINTAIN_MASTER": url, "QUINTAIN_FINGERPRINT": fingerprint},
+        environment={
+            "QUINTAIN_MASTER": url,
+            "QUINTAIN_FINGERPRINT": fingerprint,
+            "QUINTAIN_CACHE_LIMIT": str(int(cache_limit * 2**30)),
+        },
         patience_secs=patience,
     )
     path = pathlib.Path(cache_dir).expanduser().absolute() if cache_dir else None
@@ -138,7 +151,13 @@ def agent(
             f"for the master at {url}. Its directory is {directory.path}.",
             err=True,
         )
-        made.run()
+        try:
+            made.run()
+        except errors.UnauthorizedError as error:
+            raise errors.ConfigError(
+                f"--token_file: the master at {url} does not know what {token_file!r} holds as the "
+                "token of its agents; `quintain master token --agent` prints it there."
+            ) from error
     click.echo("The agent has ended.", err=True)
 
 

@@ -33,7 +33,7 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
     """
     home = home_lib.find_home()
     address = address_lib.Address(
-        address_lib.parse_url(url, name="URL", is_insecure=insecure),
+        address_lib.parse_url(url, name="URL", is_insecure=insecure, trusts_ports=False),
         token_files.read(token_file, name="--token_file"),
         address_lib.parse_fingerprint(fingerprint, name="--fingerprint") if fingerprint else "",
     )

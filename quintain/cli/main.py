@@ -41,6 +41,10 @@ COMMANDS: Final = {
         "quintain.cli.migrate:migrate",
         "Move programs of PEDL, Determined and the Model Garden by their imports.",
     ),
+    "node": (
+        "quintain.cli.node:node",
+        "Show machines that run trials, empty them, and use them again.",
+    ),
     "predict": (
         "quintain.cli.predict:predict",
         "Ask a trained model about texts, or about files of examples.",
@@ -49,6 +53,7 @@ COMMANDS: Final = {
         "quintain.cli.serve_model:serve_model",
         "Answer over HTTP with a trained model.",
     ),
+    "store": ("quintain.cli.store:store", "Copy experiments to another database, and back."),
     "tensorboard": (
         "quintain.cli.tensorboard:tensorboard",
         "Show trials and runs in TensorBoard.",

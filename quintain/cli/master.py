@@ -34,6 +34,7 @@ _STOP_POLL_SECS: Final = 0.1
 
 _SLOT_COLUMNS: Final[tuple[output.Column[master_status.SlotStatus], ...]] = (
     output.Column("slot", lambda row: row.id),
+    output.Column("machine", lambda row: row.node, is_optional=True),
     output.Column("kind", lambda row: row.kind),
     output.Column("device", lambda row: row.device, is_optional=True),
     output.Column("threads", lambda row: row.num_threads),

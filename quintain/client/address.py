@@ -28,13 +28,14 @@ class Address:
     this one, whatever its name. If empty, the authorities that the system knows vouch for it."""
 
 
-def parse_url(text: str, *, name: str, is_insecure: bool = False) -> str:
+def parse_url(text: str, *, name: str, is_insecure: bool = False, trusts_ports: bool = True) -> str:
     """Returns the address of a master as users give it, for `Address.url`.
 
     Args:
         text: What was given.
         name: What messages call it, such as `--master`.
         is_insecure: Whether a token may be sent to another machine in plain text.
+        trusts_ports: Whether it may be sent so to whoever has a port of this machine.
 
     Raises:
         ConfigError: If it is no address, or one that would show the token to others.
@@ -61,10 +62,11 @@ def parse_url(text: str, *, name: str, is_insecure: bool = False) -> str:
         raise errors.ConfigError(
             f"{name}: got {text!r}, {expected} 'https://trainer.example.org:8443'."
         )
-    if parts.scheme == "http" and not (is_insecure or is_loopback(host)):
+    if parts.scheme == "http" and not (is_insecure or (trusts_ports and is_loopback(host))):
         raise errors.ConfigError(
-            f"{name}: got {text!r}, to which the token would be sent as plain text that others "
-            "can read; expected 'https://...'. In a network that you trust --insecure allows it."
+            f"{name}: got {text!r}, to which the token would be sent as plain text, whoever reads "
+            "it or has the port now; expected 'https://...'. Where you trust all of them "
+            "--insecure allows it."
         )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"

@@ -30,6 +30,7 @@ _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
 _NUM_OPEN_CONNECTIONS: Final = 8
 _PIECE_BYTES: Final = 1 << 20
+_BYTES: Final = {"Content-Type": "application/octet-stream"}
 _PARTIAL: Final = 206
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
@@ -210,17 +211,16 @@ class Connection:
             QuintainError: What the master raised, of the same class.
         """
         try:
-            headers = {"Range": f"bytes={offset}-"} if offset else {}
+            part = {"Range": f"bytes={offset}-"} if offset else {}
             response = self._send(
-                "GET", path, None, None, timeout_secs, is_stream=True, headers=headers
+                "GET", path, None, None, timeout_secs, is_stream=True, headers=part
             )
             try:
                 if response.status >= 300:
                     _read_answer(response.status, response.read())
                 if offset and response.status != _PARTIAL:
                     raise errors.DataError(f"{path}: the master sends no parts of files.")
-                # As it comes, so that nothing is lost of what came before the connection broke.
-                while piece := response.read1(_PIECE_BYTES):
+                while piece := response.read1(_PIECE_BYTES):  # What came before it broke off.
                     file.write(piece)
             finally:
                 response.release_conn()
@@ -229,9 +229,8 @@ class Connection:
 
     def send_bytes(self, path: str, data: bytes, *, query: Mapping[str, Any]) -> Any:
         """Sends data by `PUT`, once, and returns the answer; raises what `download` does."""
-        headers = {"Content-Type": "application/octet-stream"}
         try:
-            response = self._send("PUT", path, data, query, None, headers=headers)
+            response = self._send("PUT", path, data, query, None, headers=_BYTES)
         except urllib3.exceptions.HTTPError as error:
             raise self._say_lost(error) from error
         return _read_answer(response.status, response.data)

@@ -112,7 +112,7 @@ def _read_variables(url: str) -> Login:
         )
     fingerprint = os.environ.get(FINGERPRINT_VARIABLE, "")
     address = address_lib.Address(
-        address_lib.parse_url(url, name=URL_VARIABLE),
+        address_lib.parse_url(url, name=URL_VARIABLE, trusts_ports=False),
         token_files.read(token_file, name=TOKEN_VARIABLE),
         address_lib.parse_fingerprint(fingerprint, name=FINGERPRINT_VARIABLE)
         if fingerprint

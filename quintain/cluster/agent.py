@@ -30,6 +30,9 @@ _PAUSE_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
 """So long after it is known that the agent leaves may the master still have sent a start."""
 
+_SILENCE: Final = 1.5
+"""So many times the longest wait for orders passes without a word to the master."""
+
 _MEASURE_SECS: Final = 2.0
 """How often it is looked whether it is due to measure a process."""
 
@@ -133,7 +136,7 @@ class NodeAgent:
                     welcome = self._client.register(self._build_hello())
                     self._held.begin_session(welcome.offsets)
                     self._session = _Session(welcome)
-            except errors.MasterUnreachableError as error:
+            except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
             except errors.StateError:
                 if time.monotonic() - began_secs > _RIVAL_SECS:
@@ -149,10 +152,10 @@ class NodeAgent:
 
     def _serve(self, session: "_Session") -> bool:
         """Works until the session ends; returns whether the agent is done."""
-        orders = threading.Thread(
-            target=self._take_orders, args=(session,), name="quintain-orders", daemon=True
-        )
-        orders.start()
+        for work in (self._take_orders, self._keep_heard):
+            threading.Thread(
+                target=work, args=(session,), name=f"quintain{work.__name__}", daemon=True
+            ).start()
         try:
             while not self._is_ended:
                 if self._session is not session:
@@ -180,7 +183,7 @@ class NodeAgent:
         while report is not None and not self._is_ended:
             try:
                 self._client.report(session.id, report)
-            except (errors.MasterUnreachableError, errors.StoreError) as error:
+            except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
                 self._held.watch(is_leaving=bool(self._drain_reason))
                 self._pause()
@@ -208,7 +211,8 @@ class NodeAgent:
             draining=self._drain_reason,
         )
         is_drain_new = bool(self._drain_reason) and session.drain_told_secs is None
-        if not (report.started or offsets or report.exits or report.usage or is_drain_new):
+        has_news = report.started or offsets or report.exits or report.usage
+        if not (has_news or is_drain_new):
             return None
         session.num_reports = number
         return report
@@ -222,11 +226,11 @@ class NodeAgent:
 
     def _take_orders(self, session: "_Session") -> None:
         """Carries out orders until the session ends; runs in a thread of its own."""
-        done = kept = 0
+        kept = 0
         while self._session is session and not self._is_ended:
             try:
                 found = self._client.find_orders(
-                    session.id, after=done, kept=kept, wait_secs=session.welcome.wait_secs
+                    session.id, after=session.done, kept=kept, wait_secs=session.welcome.wait_secs
                 )
             except errors.GoneError:
                 with self._orders_lock:
@@ -245,8 +249,27 @@ class NodeAgent:
                     if self._session is not session or self._is_ended:
                         return
                     self._carry_out(order)
-                done = order.number
+                session.done = order.number
             self._wake.set()
+
+    def _keep_heard(self, session: "_Session") -> None:
+        """Lets the master hear of the agent while a process takes long to start.
+
+        Orders and reports may have to wait then. Runs in a thread of its own.
+        """
+        most_secs = _SILENCE * session.welcome.wait_secs
+        while self._session is session and not self._is_ended:
+            left_secs = most_secs - (time.monotonic() - self._heard_secs)
+            if left_secs > 0:
+                time.sleep(min(left_secs, _PAUSE_SECS))
+                continue
+            try:
+                self._client.find_orders(session.id, after=session.done, kept=0, wait_secs=0.0)
+            except errors.QuintainError as error:
+                logger.debug("Not heard: %s", error)
+                time.sleep(_PAUSE_SECS)
+            else:
+                self._note_answer()
 
     def _carry_out(self, order: agent_protocol.Order) -> None:
         if order.kind is agent_protocol.OrderKind.KILL:
@@ -317,6 +340,8 @@ class _Session:
     """A session with the master."""
 
     welcome: agent_protocol.Welcome
+    done: int = 0
+    """Number of the last order that was carried out."""
     num_reports: int = 0
     next_log_secs: float = 0.0
     drain_told_secs: float | None = None

@@ -9,7 +9,6 @@ import collections
 import contextlib
 import dataclasses
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -17,7 +16,7 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from quintain import errors
-from quintain.cluster import agent_protocol, members
+from quintain.cluster import agent_protocol, line_queue, members
 from quintain.records import log, trial
 from quintain.records import node as node_lib
 from quintain.scheduler import launcher, usage_meter
@@ -35,9 +34,6 @@ _STOPPED_SECS: Final = 5.0
 """Between two polls passes less, unless this process was stopped, and could hear nobody."""
 
 _MOST_MEMBERS: Final = 10_000
-_MOST_WAITING_LINES: Final = 200_000
-"""While more lines wait to be stored, agents keep theirs."""
-
 _AGENTS_FOR_A_SECOND: Final = 500
 """So many agents look at their logs once a second; fewer more often, more of them less often."""
 
@@ -72,11 +68,8 @@ class AgentLauncher(launcher.Launcher):
         self._members: dict[str, members.Member] = {}
         self._launches: dict[str, members.RemoteLaunch] = {}
         self._exits: collections.deque[launcher.ProcessExit] = collections.deque()
-        self._lines: collections.deque[_Lines] = collections.deque()
-        self._unconfirmed: list[_Lines] = []
+        self._lines = line_queue.LineQueue()
         self._usage: collections.deque[tuple[str, dict[str, float]]] = collections.deque()
-        self._count_lock = threading.Lock()
-        self._num_waiting = 0
         self._nodes: list[node_lib.Node] = []
         self._change = self._shown_change = object()
         self._last_poll_secs = self._last_check_secs = clock()
@@ -161,17 +154,7 @@ class AgentLauncher(launcher.Launcher):
 
     @override
     def read_logs(self) -> list[log.LogRow]:
-        for each in self._unconfirmed:
-            with each.member.lock:
-                if each.session == each.member.session:
-                    each.member.kept = each.number
-                    each.member.wake()
-        self._unconfirmed = _take_all(self._lines)
-        self._count(-sum(len(each.rows) for each in self._unconfirmed))
-        rows = self._local.read_logs()
-        for each in self._unconfirmed:
-            rows += each.rows
-        return rows
+        return [*self._local.read_logs(), *self._lines.read()]
 
     @override
     def read_usage(self) -> dict[str, dict[str, float]]:
@@ -182,7 +165,7 @@ class AgentLauncher(launcher.Launcher):
         """Returns the machines; the same list as before if nothing has changed."""
         change = self._change
         if change is not self._shown_change:
-            found = [_to_node(member) for member in list(self._members.values())]
+            found = [member.to_node() for member in list(self._members.values())]
             self._nodes = [each for each in found if each is not None]
             self._shown_change = change
         return self._nodes
@@ -193,10 +176,7 @@ class AgentLauncher(launcher.Launcher):
 
     @override
     def close(self, *, kill: bool) -> None:
-        """Ends the launcher.
-
-        Processes of other machines go on: the next master knows them, or has their agents end them.
-        """
+        """Ends the launcher. Processes of other machines go on, for the next master."""
         self.release()
         self._local.close(kill=kill)
 
@@ -215,12 +195,15 @@ class AgentLauncher(launcher.Launcher):
             raise errors.StateError(f"There are {_MOST_MEMBERS} agents, which is all there can be.")
         member, now_secs = self._get_member(hello.name), self._clock()
         with member.lock:
-            self._check_rival(member, hello, now_secs)
+            member.check_rival(hello, now_secs, self._node_timeout_secs)
             is_new = not member.session
             member.begin(hello, now_secs)
             member.state = node_lib.NodeState.ACTIVE
-            self._set_state(member, hello.draining)
-            offsets = self._compare_launches(member, hello)
+            member.set_own_drain(hello.draining)
+            for remote in member.compare_launches():
+                self._end(remote, f"The agent of machine {hello.name} does not have the process.")
+            offsets = member.list_offsets()
+        self._change = object()
         logger.log(
             logging.INFO if is_new else logging.DEBUG,
             "Machine %s is there with %d slots.",
@@ -281,8 +264,8 @@ class AgentLauncher(launcher.Launcher):
             GoneError: If the session has ended.
             StoreError: If too many lines wait to be stored; the report is to be sent again.
         """
-        if report.lines and self._num_waiting > _MOST_WAITING_LINES:
-            raise errors.StoreError("Too many lines of logs wait to be stored; try again later.")
+        if report.lines:
+            self._lines.check_room()
         member = self._find_member(name)
         with member.lock:
             member.check_session(session, self._clock())
@@ -290,7 +273,8 @@ class AgentLauncher(launcher.Launcher):
                 return
             member.received = report.number
             if report.draining != member.own_drain:
-                self._set_state(member, report.draining)
+                member.set_own_drain(report.draining)
+                self._change = object()
             self._take_lines(member, report)
             for launch_id in report.started:
                 if (remote := member.launches.get(launch_id)) is not None:
@@ -360,45 +344,6 @@ class AgentLauncher(launcher.Launcher):
             raise errors.GoneError(f"There is no agent {name[:200]!r}; register again.")
         return member
 
-    def _check_rival(
-        self, member: members.Member, hello: agent_protocol.Hello, now_secs: float
-    ) -> None:
-        """Refuses an agent whose name is another's that is there."""
-        former, silent_secs = member.hello, now_secs - member.heard_secs
-        if not member.session or former is None or silent_secs > self._node_timeout_secs:
-            return
-        if (former.agent_id, former.place) != (hello.agent_id, hello.place):
-            raise errors.StateError(
-                f"Another agent is called {member.name!r}; it was heard {silent_secs:.0f} s ago. "
-                "Give this one another name (--name), and a directory of its own, or wait until "
-                f"{self._node_timeout_secs:g} s after that one has ended."
-            )
-
-    def _compare_launches(
-        self, member: members.Member, hello: agent_protocol.Hello
-    ) -> dict[str, int]:
-        """Orders what differs between what the agent has and what is known of it."""
-        theirs = set(hello.launches)
-        for launch_id in hello.launches:
-            if launch_id not in member.launches:
-                member.order(agent_protocol.OrderKind.DROP, launch_id)
-        for remote in member.launches.values():
-            if remote.is_over:
-                continue
-            if remote.launch_id in theirs:
-                remote.order = None
-                if remote.is_killed:
-                    member.order(agent_protocol.OrderKind.KILL, remote.launch_id)
-            elif remote.order is not None and not remote.is_killed:
-                member.order(agent_protocol.OrderKind.START, remote.launch_id, remote.order)
-            else:
-                self._end(remote, f"The agent of machine {member.name} does not have the process.")
-        return {
-            remote.launch_id: remote.offset
-            for remote in member.launches.values()
-            if remote.offset is not None and remote.launch_id in theirs
-        }
-
     def _take_lines(self, member: members.Member, report: agent_protocol.Report) -> None:
         rows = [
             log.LogRow(remote.trial_id, time_secs, source, text)
@@ -408,10 +353,8 @@ class AgentLauncher(launcher.Launcher):
         for launch_id, offset in report.offsets.items():
             if (remote := member.launches.get(launch_id)) is not None:
                 remote.offset = offset
-        self._count(len(rows))
-        # Also without rows: what is before it must have been stored when it counts as kept.
-        if report.lines:
-            self._lines.append(_Lines(member, member.session, report.number, rows))
+        if report.offsets:
+            self._lines.add(member, report.number, rows)
 
     def _take_exit(self, member: members.Member, ended: agent_protocol.Exit) -> None:
         remote = member.launches.get(ended.launch_id)
@@ -436,16 +379,6 @@ class AgentLauncher(launcher.Launcher):
                 self._end(remote, reason)
         member.end()
 
-    def _count(self, num_lines: int) -> None:
-        with self._count_lock:
-            self._num_waiting += num_lines
-
-    def _set_state(self, member: members.Member, own_drain: str) -> None:
-        """Notes whether the agent itself says that it is about to leave."""
-        member.own_drain = own_drain
-        member.set_state()
-        self._change = object()
-
     def _check(self, member: members.Member, now_secs: float) -> None:
         """Gives up a machine that is silent; forgets one that has been lost for long."""
         silent_secs = now_secs - member.heard_secs
@@ -461,38 +394,6 @@ class AgentLauncher(launcher.Launcher):
                     self._change = object()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Lines:
-    """Lines of one report."""
-
-    member: members.Member
-    session: str
-    number: int
-    rows: list[log.LogRow]
-
-
 def _take_all(waiting: collections.deque[T]) -> list[T]:
     """Takes what is there now; others may append meanwhile."""
     return [waiting.popleft() for _ in range(len(waiting))]
-
-
-def _to_node(member: members.Member) -> node_lib.Node | None:
-    """Returns the machine of an agent, or None if it has not called yet.
-
-    It is the same object as long as it is equal: whoever compares thousands need not look into it.
-    """
-    with member.lock:
-        hello = member.hello
-        if hello is None:
-            return None
-        key = (hello.slots, hello.labels, member.state, member.reason)
-        if member.shown is None or member.shown[0] != key:
-            node = node_lib.Node(
-                name=member.name,
-                slots=tuple(dataclasses.replace(each, node=member.name) for each in hello.slots),
-                labels=dict(hello.labels),
-                state=member.state,
-                reason=member.reason,
-            )
-            member.shown = (key, node)
-        return member.shown[1]

@@ -53,7 +53,6 @@ class Member:
         told_drain: Why others say so.
         launches: Its launches by name.
         received: Number of the last report that was received.
-        shown: What the machine was shown by last, and how.
         kept: Number of the last report whose lines are stored.
     """
 
@@ -68,7 +67,7 @@ class Member:
         self.launches: dict[str, RemoteLaunch] = {}
         self.kept = 0
         self.received = 0
-        self.shown: tuple[object, node_lib.Node] | None = None
+        self._shown: tuple[object, node_lib.Node] | None = None
         self._orders: collections.deque[agent_protocol.Order] = collections.deque()
         self._last_order = 0
         self._wakers: set[Callable[[], object]] = set()
@@ -80,6 +79,88 @@ class Member:
         self.kept = self.received = self._last_order = 0
         self._orders.clear()
         self.wake()
+
+    def check_rival(
+        self, hello: agent_protocol.Hello, now_secs: float, timeout_secs: float
+    ) -> None:
+        """Checks that no other agent of this name is there.
+
+        Raises:
+            StateError: If there is one.
+        """
+        former, silent_secs = self.hello, now_secs - self.heard_secs
+        if not self.session or former is None or silent_secs > timeout_secs:
+            return
+        if (former.agent_id, former.place) != (hello.agent_id, hello.place):
+            raise errors.StateError(
+                f"Another agent is called {self.name!r}; it was heard {silent_secs:.0f} s ago. "
+                "Give this one another name (--name), and a directory of its own, or wait until "
+                f"{timeout_secs:g} s after that one has ended."
+            )
+
+    def compare_launches(self) -> list[RemoteLaunch]:
+        """Orders what differs between what the agent has and what is known of it.
+
+        Returns:
+            Launches whose processes it should have, and has not.
+        """
+        assert self.hello is not None
+        missing, theirs = [], set(self.hello.launches)
+        for launch_id in self.hello.launches:
+            if launch_id not in self.launches:
+                self.order(agent_protocol.OrderKind.DROP, launch_id)
+        for remote in self.launches.values():
+            if remote.is_over:
+                continue
+            if remote.launch_id in theirs:
+                remote.order = None
+                if remote.is_killed:
+                    self.order(agent_protocol.OrderKind.KILL, remote.launch_id)
+            elif remote.order is not None and not remote.is_killed:
+                self.order(agent_protocol.OrderKind.START, remote.launch_id, remote.order)
+            else:
+                missing.append(remote)
+        return missing
+
+    def list_offsets(self) -> dict[str, int]:
+        """Returns how many bytes of the logs of launches that the agent has were received."""
+        assert self.hello is not None
+        return {
+            launch_id: remote.offset
+            for launch_id in self.hello.launches
+            if (remote := self.launches.get(launch_id)) is not None and remote.offset is not None
+        }
+
+    def note_kept(self, session: str, number: int) -> None:
+        """Notes that the lines of a report of a session are stored. Takes the lock."""
+        with self.lock:
+            if session == self.session:
+                self.kept = number
+                self.wake()
+
+    def to_node(self) -> node_lib.Node | None:
+        """Returns the machine, or None if it has not called yet. Takes the lock.
+
+        It is the same object as long as it is equal: whoever compares thousands need not look into
+        it.
+        """
+        with self.lock:
+            if self.hello is None:
+                return None
+            key = (self.hello.slots, self.hello.labels, self.state, self.reason)
+            if self._shown is None or self._shown[0] != key:
+                slots = tuple(
+                    dataclasses.replace(each, node=self.name) for each in self.hello.slots
+                )
+                labels = dict(self.hello.labels)
+                node = node_lib.Node(self.name, slots, labels, self.state, self.reason)
+                self._shown = (key, node)
+            return self._shown[1]
+
+    def set_own_drain(self, reason: str) -> None:
+        """Notes why the agent says that it is about to leave; an empty text if it does not."""
+        self.own_drain = reason
+        self.set_state()
 
     def set_state(self) -> None:
         """Makes the state that of an agent that is there, unless it is lost."""

@@ -20,6 +20,7 @@ from quintain.scheduler import (
     eta,
     launch_tokens,
     metric_sending,
+    node_commands,
     recovery,
     run_files,
     scheduling,
@@ -51,6 +52,7 @@ class Master:
 
     Attributes:
         commands: Answers users.
+        nodes: Answers them about machines.
         workers: Answers the processes of trials.
         files: Gives them their files, and takes what they save.
     """
@@ -91,6 +93,7 @@ class Master:
             address=address,
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
+        self.nodes = node_commands.NodeCommands(self._core)
         self.commands = commands.Commands(self._core, self._processes)
         self._usage = usage_sampling.UsageSampler(self._core, read_remote=launcher.read_usage)
         self._metrics = metric_sending.MetricSending(self._core)

@@ -62,8 +62,8 @@ class NodeTable:
             known: What it kept.
         """
         self._known = {each.name: each for each in known}
-        self._restored_at = time.monotonic() if self._known else -CALL_SECS
         taken = {slot.id for each in self._known.values() for slot in each.slots}
+        self._restored_at = time.monotonic() if taken else -CALL_SECS
         numbers = [each for each in range(len(taken) + len(self._own)) if each not in taken]
         own = tuple(
             dataclasses.replace(slot, id=number)
@@ -83,7 +83,8 @@ class NodeTable:
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
         for each in listed:
-            if former.pop(each.name, None) != each:
+            last = former.pop(each.name, None)
+            if last is not each and last != each:
                 known = self._number(each)
                 if known != self._known.get(each.name):
                     self._known[each.name] = self.unsaved[each.name] = known
@@ -92,23 +93,24 @@ class NodeTable:
         for name in former:
             self._remove(name)
 
-    def set_drained(self, name: str, *, is_drained: bool) -> None:
-        """Empties a machine, or uses it again.
+    def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
+        """Empties a machine that has called before, or uses it again; returns what is to be kept.
 
-        Raises:
-            KeyError: If no machine of this name has ever called.
+        Args:
+            name: The machine.
+            is_drained: Whether it is to be empty.
         """
-        known = self._known.get(name)
-        if known is None:
-            known = node_lib.KnownNode(name, self.nodes[name].slots)
+        # The numbers of the master's own slots are not kept: they are the lowest ones anyway.
+        known = self._known.get(name) or node_lib.KnownNode(name)
         known = dataclasses.replace(known, is_drained=is_drained)
-        self._known[name] = self.unsaved[name] = known
+        self._known[name] = known
         if name == node_lib.OWN:
             self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
         for each in self._listed:
             if each.name == name:
                 slots = known.slots[: len(each.slots)]
                 self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        return known
 
     def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
         """Returns what is known of a machine now; its new slots get the next numbers."""
@@ -248,6 +250,16 @@ class NodeTable:
         """Whether processes may be started on a machine, or stay there."""
         node = self.nodes.get(name)
         return node is not None and node.state is node_lib.NodeState.ACTIVE
+
+    def find_neighbours(self, slots: Iterable[int]) -> set[int]:
+        """Returns all slots of the machines of some slots; just these if there is one machine."""
+        found = set(slots)
+        others = [each for each in self.nodes.values() if each.slots]
+        for node in others if len(others) > 1 else ():
+            own = {slot.id for slot in node.slots}
+            if own & found:
+                found |= own
+        return found
 
     def list_known(self) -> Mapping[str, node_lib.KnownNode]:
         """Returns the machines that have ever called, by name."""

@@ -32,6 +32,7 @@ from quintain.server.routes import (
     events,
     experiments,
     files,
+    nodes,
     runs,
     tables,
     tensorboard,
@@ -144,6 +145,7 @@ def build_app(
         runs.build_router(run_index),
         tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
         timeline.build_router(calls),
+        nodes.build_router(master.nodes),
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),
     ):

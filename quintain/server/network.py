@@ -49,9 +49,6 @@ class Listener:
     hosts: frozenset[str]
     """Names, with the port, under which other machines reach it."""
 
-    is_remote: bool = False
-    """Whether other machines reach it."""
-
     tls: ssl.SSLContext | None = None
     """How it speaks TLS, or None if it speaks plain text."""
 
@@ -91,12 +88,12 @@ def listen(
     check(network)
     with http_server.listen(port, former_port, network.host) as listener:
         found, port = listener.getsockname()[:2]
-        is_local = ipaddress.ip_address(found).is_loopback
-        names = [] if is_local else _list_names(network.host, found)
+        is_local = address.is_loopback(found)
+        names = [] if is_local else list_names(network.host, found)
         wants_tls = network.use_tls or bool(network.certificate) or not is_local
         if not wants_tls or network.is_insecure:
             url = f"http://{_join(names[0] if names else found, port)}"
-            yield Listener(listener, url, port, _to_hosts(names, port), not is_local)
+            yield Listener(listener, url, port, _to_hosts(names, port))
             return
         certificate = (
             certificates.load(network.certificate, network.key)
@@ -110,13 +107,12 @@ def listen(
             url,
             port,
             hosts,
-            is_remote=not is_local,
             tls=certificate.context,
             fingerprint=certificate.fingerprint,
         )
 
 
-def _list_names(host: str, found: str) -> list[str]:
+def list_names(host: str, found: str) -> list[str]:
     """Returns names of this machine for other machines, the best one first."""
     is_any = ipaddress.ip_address(found).is_unspecified
     given = [] if is_any else [host.strip("[]").lower()]

@@ -31,7 +31,8 @@ WHERE locktype = 'advisory' AND granted AND classid = %s AND objsubid = 2
 _REFUSED_TABLES: Final = """
 SELECT string_agg(name, ', ') FROM unnest(%s::text[]) AS name
 WHERE to_regclass(name) IS NOT NULL
-    AND NOT has_table_privilege(name, 'SELECT, INSERT') IS TRUE
+    AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+        AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))
 """
 
 
@@ -68,6 +69,8 @@ class Locks:
         with connection.transaction():
             connection.execute("DELETE FROM holder")
             connection.execute("INSERT INTO holder (mark) VALUES (%s)", [self._mark])
+            # What former writers have noted of their transactions.
+            connection.execute("DELETE FROM last_ids WHERE starts_with(table_name, 'by ')")
 
     def hold_again(self, connection: postgres_connection.Connection) -> None:
         """Makes sure that this program is still the master, after its connection was lost.

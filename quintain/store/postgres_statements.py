@@ -7,7 +7,7 @@ that come with their numbers, such as copied ones, are counted. Writers follow o
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -22,11 +22,23 @@ _FEW_ROWS: Final = 5
 
 
 class Numbers:
-    """The last numbers of tables, as one transaction knows them."""
+    """The last numbers of tables, as one transaction knows them.
 
-    def __init__(self, last_ids: Mapping[str, int]) -> None:
-        """Stores the last numbers by table."""
+    Beside them a writer counts its own transactions. If a connection is lost while one of them
+    ends, this tells whether it was kept: the server's own numbers of transactions are given again
+    after a crash.
+    """
+
+    def __init__(self, last_ids: Mapping[str, int], writer: str) -> None:
+        """Stores the last numbers.
+
+        Args:
+            last_ids: Numbers by table, and by writer.
+            writer: The name under which this one counts.
+        """
         self._last_ids = dict(last_ids)
+        self._writer = writer
+        self._count = self._last_ids.get(writer, 0) + 1
         self._given: set[str] = set()
 
     def add(self, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -41,6 +53,11 @@ class Numbers:
             self._given.add(table)
         return row
 
+    def note_write(self) -> None:
+        """Notes that the transaction changes something."""
+        self._last_ids[self._writer] = self._count
+        self._given.add(self._writer)
+
     def build_update(self) -> str:
         """Returns what stores the numbers that were given, or an empty text if none was."""
         if not self._given:
@@ -48,8 +65,12 @@ class Numbers:
         values = ", ".join(f"('{name}', {self._last_ids[name]})" for name in sorted(self._given))
         return (
             f"INSERT INTO last_ids (table_name, last_id) VALUES {values} "
-            "ON CONFLICT (table_name) DO UPDATE SET last_id = excluded.last_id;"
+            "ON CONFLICT (table_name) DO UPDATE SET last_id = excluded.last_id"
         )
+
+    def is_in(self, last_ids: Mapping[str, int]) -> bool:
+        """Returns whether this transaction, or one without changes, is among those kept."""
+        return not self._given or last_ids.get(self._writer) == self._count
 
 
 def build_runner(
@@ -61,40 +82,78 @@ def build_runner(
         raw: The connection.
         numbers: Gives numbers to rows; without it, none can be inserted that needs one.
     """
+    runs = _Statements(raw, numbers)
+    return statements.Runner(
+        run=runs.run,
+        run_all=runs.run_all,
+        insert=runs.insert,
+        insert_all=runs.insert_all,
+        stream=runs.stream,
+        set_last_id=runs.set_last_id,
+        is_sqlite=False,
+        failure=psycopg.Error,
+    )
 
-    def run(query: str, values: statements.Values) -> Any:
+
+class _Statements:
+    """Runs statements in the transaction of a connection; `statements.Runner` says how."""
+
+    def __init__(self, raw: "psycopg.Connection[Any]", numbers: Numbers | None) -> None:
+        self._raw = raw
+        self._numbers = numbers
+
+    def run(self, query: str, values: statements.Values) -> Any:
         _check_numbers(values)
-        return raw.execute(_translate(query), values)
+        if not query.startswith("SELECT"):
+            self._note_write()
+        return self._raw.execute(_translate(query), values)
 
-    def run_all(query: str, rows: Sequence[statements.Values]) -> None:
+    def run_all(self, query: str, rows: Sequence[statements.Values]) -> None:
         for row in rows:
             _check_numbers(row)
-        with raw.cursor() as cursor:
+        self._note_write()
+        with self._raw.cursor() as cursor:
             cursor.executemany(_translate(query), rows)
 
-    def number(table: str, row: statements.Values) -> statements.Values:
-        if "id" not in schema.METADATA.tables[table].columns:
-            return row
-        assert numbers is not None, "only a writing transaction gives numbers"
-        return numbers.add(table, row)
-
-    def insert(table: str, row: statements.Values, key: str) -> Any:
-        row = number(table, row)
-        run(statements.insert(table, tuple(row)), row)
+    def insert(self, table: str, row: statements.Values, key: str) -> Any:
+        row = self._number(table, row)
+        self.run(statements.insert(table, tuple(row)), row)
         return row[key]
 
-    def insert_all(table: str, rows: Sequence[statements.Values]) -> None:
-        rows = [number(table, row) for row in rows]
+    def insert_all(self, table: str, rows: Sequence[statements.Values]) -> None:
+        rows = [self._number(table, row) for row in rows]
         if len(rows) <= _FEW_ROWS:
             for row in rows:
-                run(statements.insert(table, tuple(row)), row)
+                self.run(statements.insert(table, tuple(row)), row)
             return
-        with raw.cursor() as cursor, cursor.copy(_copy(table, tuple(rows[0]))) as copying:
+        self._note_write()
+        with self._raw.cursor() as cursor, cursor.copy(_copy(table, tuple(rows[0]))) as copying:
             for row in rows:
                 _check_numbers(row)
                 copying.write_row(tuple(row.values()))
 
-    return statements.Runner(run, run_all, insert, insert_all, False, psycopg.Error)
+    def stream(self, query: str) -> Iterator[Sequence[Any]]:
+        with self._raw.cursor(name="stream") as cursor:
+            yield from cursor.execute(_translate(query), {})
+
+    def set_last_id(self, table: str, last_id: int) -> None:
+        self._note_write()
+        self._number(table, {"id": last_id})
+
+    def _number(self, table: str, row: statements.Values) -> statements.Values:
+        if not _has_id(table):
+            return row
+        assert self._numbers is not None, "only a writing transaction gives numbers"
+        return self._numbers.add(table, row)
+
+    def _note_write(self) -> None:
+        if self._numbers is not None:
+            self._numbers.note_write()
+
+
+@functools.cache
+def _has_id(table: str) -> bool:
+    return "id" in schema.METADATA.tables[table].columns
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
@@ -26,8 +26,7 @@ from quintain.store import (
 
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; "
-    f"SELECT {postgres_locks.build_try('pg_try_advisory_xact_lock', postgres_locks.WRITING)}, "
-    "txid_current(); "
+    f"SELECT {postgres_locks.build_try('pg_try_advisory_xact_lock', postgres_locks.WRITING)}; "
     "SELECT table_name, last_id FROM last_ids"
 )
 """In one message. Writers follow one another, so that each sees what the others have written."""
@@ -64,6 +63,7 @@ class Writer:
         self._connector = connector
         self._place = place
         self._busy_secs = busy_secs
+        self._own_name = f"by {mark}"
         self._locks = postgres_locks.Locks(place, mark)
         self.waits = postgres_waits.Waits(place)
         self._connection: postgres_connection.Connection | None = None
@@ -112,8 +112,8 @@ class Writer:
             psycopg.Error: If the server is away, or refuses.
         """
         with self._using:
-            connection, number, last_ids = self._begin()
-            numbers = postgres_statements.Numbers(last_ids)
+            connection, last_ids = self._begin()
+            numbers = postgres_statements.Numbers(last_ids, self._own_name)
             try:
                 yield postgres_statements.build_runner(connection, numbers)
                 connection.execute(numbers.build_update(), prepare=False)
@@ -124,7 +124,7 @@ class Writer:
                 connection.commit()
             except psycopg.Error as error:
                 self._discard()
-                if not postgres_failures.is_away(error) or not self._find_outcome(number):
+                if not postgres_failures.is_away(error) or not self._is_kept(numbers):
                     raise
 
     def close(self) -> None:
@@ -135,17 +135,17 @@ class Writer:
         with self._using:
             self._discard()
 
-    def _begin(self) -> tuple[postgres_connection.Connection, int, dict[str, int]]:
-        """Returns a connection in a transaction, its number, and the last numbers of tables."""
+    def _begin(self) -> tuple[postgres_connection.Connection, dict[str, int]]:
+        """Returns a connection in a transaction, and the last numbers of tables."""
         deadline = time.monotonic() + self._busy_secs
         while True:
             is_kept = self._connection is not None
             connection = self._connect()
             try:
-                has_lock, number, last_ids = _begin_on(connection)
-                if has_lock:
+                last_ids = _begin_on(connection)
+                if last_ids is not None:
                     self.waits.end()
-                    return connection, number, last_ids
+                    return connection, last_ids
                 connection.rollback()
                 holder = self._locks.describe_holder(connection, postgres_locks.WRITING)
             except psycopg.Error as error:
@@ -204,7 +204,7 @@ class Writer:
         except psycopg.Error:
             self._discard()
 
-    def _find_outcome(self, number: int) -> bool:
+    def _is_kept(self, numbers: postgres_statements.Numbers) -> bool:
         """Returns whether a transaction was kept whose end the server could not confirm.
 
         Raises:
@@ -213,19 +213,19 @@ class Writer:
         deadline = time.monotonic() + _OUTCOME_SECS
         while time.monotonic() < deadline and not self._is_closed.is_set():
             try:
-                row = self._connect().execute("SELECT txid_status(%s)", [number]).fetchone()
+                connection = self._connect()
+                # If the server is still at it, it has the lock.
+                last_ids = _begin_on(connection)
+                connection.rollback()
             except (psycopg.Error, errors.StoreAwayError):
                 self._discard()
             else:
-                status = row[0] if row else None
-                if status in ("committed", "aborted"):
-                    return bool(status == "committed")
-                if status is None:
-                    break
+                if last_ids is not None:
+                    return numbers.is_in(last_ids)
             self._is_closed.wait(_POLL_SECS)
         raise errors.StoreError(
-            f"{self._place}: the server went away while a transaction ended, and does not say "
-            "whether it was kept."
+            f"{self._place}: the server went away while a transaction ended, and whether it was "
+            f"kept could not be found out within {_OUTCOME_SECS:g} s."
         )
 
     def _watch(self) -> None:
@@ -243,13 +243,14 @@ class Writer:
                 self._using.release()
 
 
-def _begin_on(connection: postgres_connection.Connection) -> tuple[bool, int, dict[str, int]]:
+def _begin_on(connection: postgres_connection.Connection) -> dict[str, int] | None:
+    """Begins a transaction; returns the last numbers of tables, or None if another one writes."""
     answers = connection.execute(_BEGIN, prepare=False)
     answers.nextset()
-    ((has_lock, number),) = answers.fetchall()
+    ((has_lock,),) = answers.fetchall()
     answers.nextset()
-    last_ids: dict[str, Any] = dict(answers.fetchall())
-    return bool(has_lock), int(number), last_ids
+    last_ids: dict[str, int] = dict(answers.fetchall())
+    return last_ids if has_lock else None
 
 
 def _close(connection: postgres_connection.Connection | None) -> None:

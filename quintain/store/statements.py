@@ -7,7 +7,7 @@ several times as long as the database needs to do it.
 import dataclasses
 import functools
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain.store import columns, schema
@@ -35,6 +35,12 @@ class Runner:
     insert_all: Callable[[str, Sequence[Values]], Any]
     """Inserts rows of the same columns into a table, with numbers in their order."""
 
+    stream: Callable[[str], Iterator[Sequence[Any]]]
+    """Runs a query whose rows may be too many for the memory."""
+
+    set_last_id: Callable[[str, int], None]
+    """Makes a table's next row get a larger number than this one."""
+
     is_sqlite: bool
     """Whether the database is SQLite."""
 
@@ -53,8 +59,26 @@ def for_sqlite(raw: sqlite3.Connection) -> Runner:
         if rows:
             raw.executemany(insert(table, tuple(rows[0])), rows)
 
+    def set_last_id(table: str, number: int) -> None:
+        values = {"table": table, "number": number}
+        known = raw.execute(
+            "SELECT seq FROM sqlite_sequence WHERE name = :table", values
+        ).fetchone()
+        if known is not None:
+            change = "UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :table"
+            raw.execute(change, values)
+        elif schema.METADATA.tables[table].dialect_options["sqlite"]["autoincrement"]:
+            raw.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :number)", values)
+
     return Runner(
-        raw.execute, raw.executemany, insert_row, insert_all, True, sqlite3.OperationalError
+        run=raw.execute,
+        run_all=raw.executemany,
+        insert=insert_row,
+        insert_all=insert_all,
+        stream=raw.execute,
+        set_last_id=set_last_id,
+        is_sqlite=True,
+        failure=sqlite3.OperationalError,
     )
 
 

@@ -17,18 +17,21 @@ class Store(reading.ReadableStore):
 
     Any number of threads may use it. Writing transactions follow one another; reading ones see the
     state at their beginning and wait for nobody.
+
+    Attributes:
+        database: What is behind it.
     """
 
     def __init__(self, database: backend.Backend) -> None:
         """Stores the database, whose schema has to be up to date; see `open_store`."""
-        self._database = database
+        self.database = database
         self._writing = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def place(self) -> str:
         """The file, or the address without its password."""
-        return self._database.place
+        return self.database.place
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Lets a listener know of each transaction that left changes, once it is committed.
@@ -49,7 +52,7 @@ class Store(reading.ReadableStore):
         Raises:
             StoreError: If another one is.
         """
-        self._database.hold(on_loss)
+        self.database.hold(on_loss)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[session.Session]:
@@ -60,7 +63,7 @@ class Store(reading.ReadableStore):
                 the disk is full, the file is damaged, the server is away. Nothing is kept then.
             DataError: If it can be, but not with what was given to it.
         """
-        with self._writing, self._database.writing() as runner:
+        with self._writing, self.database.writing() as runner:
             writing = session.Session(runner)
             yield writing
             has_changed = writing.write_changes()
@@ -76,17 +79,17 @@ class Store(reading.ReadableStore):
         Raises:
             StoreError: If the database can't be read.
         """
-        with self._database.reading() as runner:
+        with self.database.reading() as runner:
             yield session.Session(runner)
 
     def describe_wait(self) -> str:
         """Returns what transactions wait for now, or an empty text if none waits."""
-        return self._database.describe_wait()
+        return self.database.describe_wait()
 
     @override
     def close(self) -> None:
         """Closes all connections."""
-        self._database.close()
+        self.database.close()
 
 
 def open_store(

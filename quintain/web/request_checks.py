@@ -97,7 +97,7 @@ class HostCheck:
         if host not in allowed:
             return 403, (
                 f"Host: got {', '.join(hosts)[:200]!r}, which is not this server; expected one of "
-                f"{', '.join(sorted(allowed))}."
+                f"{', '.join(sorted(allowed))}. --allowed_host names another one to the server."
             )
         for origin in _read(scope, b"origin"):
             if origin.lower().partition("://")[2] != host:

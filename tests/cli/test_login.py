@@ -97,7 +97,8 @@ def test_a_token_that_was_renewed_opens_nothing_any_more(quintain, server, there
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://trainer.example.org:80", "as plain text that others can read"),
+        ("http://trainer.example.org:80", "sent as plain text"),
+        ("http://127.0.0.1:8080", "sent as plain text"),
         ("trainer:8443", "URL: got 'trainer:8443', expected the address"),
         ("https://me:secret@trainer", "a token is given as a file"),
         ("https://trainer:99999", "Port out of range"),

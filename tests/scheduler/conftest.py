@@ -275,9 +275,21 @@ class Workers:
                 self._step_or_end(launch_id)
 
 
+def pytest_generate_tests(metafunc):
+    """Runs the quick tests of the master on PostgreSQL as well, once each."""
+    is_chosen = metafunc.module.__name__.endswith("test_master")
+    others = [metafunc.definition.get_closest_marker(name) for name in ("slow", "parametrize")]
+    if is_chosen and "store" in metafunc.fixturenames and others == [None, None]:
+        metafunc.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+
+
 @pytest.fixture
-def store(tmp_path):
-    opened = store_lib.open_store(tmp_path / "home" / "quintain.db")
+def store(tmp_path, request):
+    """The store of a home: a file, or a database of a server."""
+    database = tmp_path / "home" / "quintain.db"
+    if getattr(request, "param", "sqlite") == "postgresql":
+        database = request.getfixturevalue("postgres_url")
+    opened = store_lib.open_store(database)
     yield opened
     opened.close()
 

@@ -756,6 +756,7 @@ def _raise_full():
     raise errors.StoreError("The disk is full.")
 
 
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 def test_the_status_does_not_wait_for_a_program_that_locks_the_store(
     make_master, config_text, fake_launcher, tmp_path
 ):

@@ -43,7 +43,7 @@ class FakeMaster:
 
     def __init__(self, store):
         self.store = store
-        self.commands = self.workers = self.files = self
+        self.commands = self.workers = self.files = self.nodes = self
         self.calls = []
         self.workloads = {}
         self.results = []

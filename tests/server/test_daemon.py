@@ -34,7 +34,7 @@ class QuietMaster:
 
     def __init__(self, store, launcher, slots, home, *, address, launch_key, accept_new_database):
         self.store = store
-        self.commands = self.workers = self.files = self
+        self.commands = self.workers = self.files = self.nodes = self
         self.settings = {"slots": slots, "home": home, "address": address, "key": launch_key}
         self.events = []
         self.is_draining_slowly = False

@@ -1,4 +1,5 @@
 import contextlib
+import io
 import json
 import socket
 import ssl
@@ -243,7 +244,7 @@ def test_settings_that_can_not_be_are_refused(home, settings, words):
         pass
 
 
-def test_only_the_loopback_device_is_spoken_to_in_plain_text(home):
+def test_only_the_loopback_device_is_spoken_to_in_plain_text(home, monkeypatch):
     def listen(**settings):
         network = network_lib.Network(**settings)
         with network_lib.listen(network, home, port=0, former_port=0) as found:
@@ -256,11 +257,18 @@ def test_only_the_loopback_device_is_spoken_to_in_plain_text(home):
     chosen = listen(use_tls=True)
     assert chosen.url == f"https://127.0.0.1:{chosen.port}"
     assert not home.tls.stat().st_mode & 0o077
-    # They listen for a moment only, and speak with nobody.
-    open_to_all = listen(host="0.0.0.0")
-    assert open_to_all.url == f"https://{socket.gethostname().lower()}:{open_to_all.port}"
-    assert open_to_all.fingerprint == chosen.fingerprint != ""
-    assert listen(host="0.0.0.0", is_insecure=True).url.startswith("http://")
+
+    monkeypatch.setattr(network_lib.address, "is_loopback", lambda host: host == "127.0.0.1")
+    remote = listen(host="127.0.0.2")
+    assert remote.url == f"https://127.0.0.2:{remote.port}"
+    assert remote.fingerprint == chosen.fingerprint != ""
+    own = socket.gethostname().lower()
+    assert remote.hosts == {f"127.0.0.2:{remote.port}", f"{own}:{remote.port}"}
+    insecure = listen(host="127.0.0.2", is_insecure=True)
+    assert (insecure.url, insecure.tls) == (f"http://127.0.0.2:{insecure.port}", None)
+    assert network_lib.list_names("0.0.0.0", "0.0.0.0") == [own]
+    assert network_lib.list_names("::", "::") == [own]
+    assert network_lib.list_names("Trainer", "10.0.0.7") == ["trainer", own, "10.0.0.7"]
 
 
 def test_no_token_opens_nothing_over_tls_and_tcp(connect, own, url, tls):
@@ -355,3 +363,15 @@ def test_a_foreign_name_is_no_name_of_the_master(page):
         assert answer.status in (400, 403), host
     answer = ask("GET", "/api/v1/master", host=f"TRAINER:{port}", Authorization="Bearer the-token")
     assert answer.status == 200
+
+
+def test_events_and_files_come_over_tls(connect, own):
+    master = connect("the-token", own.fingerprint)
+    with contextlib.closing(master.stream("/api/v1/events")) as lines:
+        assert next(line for line in lines if line).startswith(
+            ("event", "data", "id", "retry", ":")
+        )
+    file = io.BytesIO()
+    uuid = "0b1c2d3e-0000-0000-0000-000000000001"
+    master.download(f"/api/v1/checkpoints/{uuid}/files/weights", file)
+    assert file.getvalue() == bytes(range(256)) * 5000

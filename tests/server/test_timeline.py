@@ -21,7 +21,7 @@ def spans(store):
 def test_who_held_which_slot_is_listed(http, spans):
     answer = http("GET", "/api/v1/timeline").json
 
-    assert answer["slots"] == [{"id": 0, "kind": "cpu", "device": ""}]
+    assert answer["slots"] == [{"id": 0, "kind": "cpu", "device": "", "node": ""}]
     assert answer["spans"] == [
         [0, 1, 1, 10.0, spans[0].end_time],
         [0, 2, 1, 20.0, None],

@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./v
 import { get } from "./api.js";
 import { colorOf, useTheme } from "./colors.js";
 import { duration, percent, time } from "./format.js";
+import { clean } from "./log_lines.js";
 import { go } from "./route.js";
 import { findTimeTicks, writeClockTicks } from "./scales.js";
 import { clip, findRange, listSlots, measureUse, toSpans } from "./timeline_layout.js";
@@ -29,6 +30,7 @@ export function TimelineView({ route, status, experiment }) {
   if (error) return html`<${Problem} error=${error} />`;
   if (!spans) return html`<${Loading} />`;
   const numbers = listSlots(slots, spans);
+  const nodes = nameNodes(slots);
   const own = experiment ? spans.filter((span) => span.experiment === experiment.id) : spans;
   const range = chooseRange(query, own, now);
   const heading = experiment ? null : html`<div class="page-head"><h1>Slots</h1><span class="muted">who ran where; what is pale was idle</span></div>`;
@@ -43,8 +45,8 @@ export function TimelineView({ route, status, experiment }) {
       ${RANGES.map(([key, label]) => html`<${Button} key=${key} pressed=${key === secs} onClick=${() => setQuery({ tsecs: key, tfrom: null, tto: null })}>${label}<//>`)}
       ${secs === "zoom" && html`<${Button} kind="quiet" onClick=${() => zoom(null)}>Zoom out<//>`}
       <span class="muted">Drag to zoom in.</span></div>
-    <${Lanes} spans=${spans} slots=${numbers} range=${range} now=${now} ownId=${experiment?.id} onZoom=${zoom} />
-    <${UseTable} slots=${slots} use=${measureUse(numbers, spans, range, now)} status=${status} />
+    <${Lanes} spans=${spans} slots=${numbers} nodes=${nodes} range=${range} now=${now} ownId=${experiment?.id} onZoom=${zoom} />
+    <${UseTable} slots=${slots} nodes=${nodes} use=${measureUse(numbers, spans, range, now)} status=${status} />
   </section>`;
 }
 
@@ -86,8 +88,8 @@ function chooseRange(query, spans, now) {
   return secs > 0 ? { from: all.to - secs, to: all.to } : all;
 }
 
-/** @param {{spans: Span[], slots: number[], range: Range, now: number, ownId?: number, onZoom: (range: Range | null) => void}} props */
-function Lanes({ spans, slots, range, now, ownId, onZoom }) {
+/** @param {{spans: Span[], slots: number[], nodes: Map<number, string>, range: Range, now: number, ownId?: number, onZoom: (range: Range | null) => void}} props */
+function Lanes({ spans, slots, nodes, range, now, ownId, onZoom }) {
   const theme = useTheme();
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const [width, setWidth] = useState(800);
@@ -150,15 +152,15 @@ function Lanes({ spans, slots, range, now, ownId, onZoom }) {
   return html`<div class="timeline-frame">
     <canvas ref=${canvas} class=${hover ? "points" : ""} role="img" aria-label="Which trial held which slot; the table below says it in numbers"
       onPointerDown=${onDown} onPointerMove=${onMove} onPointerUp=${onUp} onPointerLeave=${() => setHover(null)} onPointerCancel=${() => setDrag(null)} onDblClick=${() => onZoom(null)}></canvas>
-    ${hover && !drag && html`<${Hint} ...${hover} now=${now} width=${width} />`}
+    ${hover && !drag && html`<${Hint} ...${hover} node=${nodes.get(hover.span.slot)} now=${now} width=${width} />`}
   </div>`;
 }
 
-/** @param {{span: Span, x: number, y: number, now: number, width: number}} props */
-function Hint({ span, x, y, now, width }) {
+/** @param {{span: Span, node?: string, x: number, y: number, now: number, width: number}} props */
+function Hint({ span, node, x, y, now, width }) {
   const isRight = x > width / 2;
   return html`<div class="timeline-hint" role="status" style=${{ left: `${x + (isRight ? -12 : 12)}px`, top: `${y + 16}px`, transform: isRight ? "translateX(-100%)" : "none" }}>
-    <b>Trial ${span.trial}</b> of experiment ${span.experiment}<br />slot ${span.slot}, ${time(span.start)}, ${span.end === null ? `for ${duration(now - span.start)} now` : `for ${duration(span.end - span.start)}`}</div>`;
+    <b>Trial ${span.trial}</b> of experiment ${span.experiment}<br />slot ${span.slot}${node ? ` of ${node}` : ""}, ${time(span.start)}, ${span.end === null ? `for ${duration(now - span.start)} now` : `for ${duration(span.end - span.start)}`}</div>`;
 }
 
 /** @typedef {{span: Span, x: number, y: number, width: number}} Bar */
@@ -235,13 +237,19 @@ function paintBar(context, bar, theme, isOther, isChosen) {
   context.fillText(text, bar.x + 6, bar.y + BAR_PX / 2 + 0.5);
 }
 
-/** @param {{slots: any[], use: import("./timeline_layout.js").SlotUse[], status: any}} props */
-function UseTable({ slots, use, status }) {
+/** Names the machines of slots, if there are others than the master's. @param {any[]} slots @returns {Map<number, string>} */
+function nameNodes(slots) {
+  return new Map(slots.some((slot) => slot.node) ? slots.map((slot) => [slot.id, clean(slot.node || "master")]) : []);
+}
+
+/** @param {{slots: any[], nodes: Map<number, string>, use: import("./timeline_layout.js").SlotUse[], status: any}} props */
+function UseTable({ slots, nodes, use, status }) {
   const kinds = new Map(slots.map((slot) => [slot.id, slot.device ? `${slot.kind} ${slot.device}` : slot.kind]));
+  const hasNodes = nodes.size > 0;
   const waiting = (status?.experiments ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.waiting_trials.length, 0);
   return html`<div class="plain-box"><table class="plain"><caption class="visually-hidden">Use of the slots in this time</caption>
-    <thead><tr><th scope="col">Slot</th><th scope="col">Kind</th><th scope="col" class="number">In use</th><th scope="col" class="number">Runs</th><th scope="col">Now</th></tr></thead>
-    <tbody>${use.map(({ slot, share, numSpans, trial }) => html`<tr key=${slot}><th scope="row">${slot}</th><td>${kinds.get(slot) ?? "former slot"}</td>
+    <thead><tr><th scope="col">Slot</th>${hasNodes && html`<th scope="col">Machine</th>`}<th scope="col">Kind</th><th scope="col" class="number">In use</th><th scope="col" class="number">Runs</th><th scope="col">Now</th></tr></thead>
+    <tbody>${use.map(({ slot, share, numSpans, trial }) => html`<tr key=${slot}><th scope="row">${slot}</th>${hasNodes && html`<td>${nodes.get(slot) ?? ""}</td>`}<td>${kinds.get(slot) ?? "former slot"}</td>
       <td class="number">${percent(share)}</td><td class="number">${numSpans}</td>
       <td>${trial === null ? html`<span class="muted">idle</span>` : html`<a href="#/trials/${trial}">trial ${trial}</a>`}</td></tr>`)}</tbody></table></div>
     ${waiting > 0 && html`<p class="muted">${waiting} ${waiting === 1 ? "trial waits" : "trials wait"} for a slot.</p>`}`;

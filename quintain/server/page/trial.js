@@ -77,7 +77,7 @@ function Head({ data, status }) {
 /** @param {{data: TrialData, status: any}} props */
 function Facts({ data, status }) {
   const { trial, experiment } = data;
-  const slots = (status?.slots ?? []).filter((/** @type {any} */ slot) => slot.trial_id === trial.id).map((/** @type {any} */ slot) => slot.id);
+  const slots = (status?.slots ?? []).filter((/** @type {any} */ slot) => slot.trial_id === trial.id).map((/** @type {any} */ slot) => (slot.node ? `${slot.id} (${clean(slot.node)})` : slot.id));
   const metric = experiment.config?.searcher?.metric ?? "metric";
   const secs = trial.start_time && trial.end_time ? trial.end_time - trial.start_time : null;
   return html`<${Fields} fields=${[

@@ -16,6 +16,8 @@ class SlotKind(TypedDict):
     id: int
     kind: str
     device: str
+    node: str
+    """Its machine; empty for that of the master."""
 
 
 class Timeline(TypedDict):
@@ -36,7 +38,7 @@ def build_router(calls: direct_calls.DirectCalls) -> fastapi.APIRouter:
     ) -> fastapi.Response:
         """Lists who ran where: `[slot, trial, experiment, start, end]`, the newest 20,000."""
         slots = [
-            {"id": slot.id, "kind": slot.kind, "device": slot.device}
+            {"id": slot.id, "kind": slot.kind, "device": slot.device, "node": slot.node}
             for slot in calls.get_status().slots
         ]
         spans = calls.list_spans(experiment_id, since=since)

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import anyio
 import fastapi
@@ -25,6 +25,12 @@ _SLICE_SECS: Final = 1.0
 _ALLOWED_UUID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 T = TypeVar("T")
+
+_ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {
+    # To make one takes longer than everything else that is done for a request.
+    kind: pydantic.TypeAdapter(kind)
+    for kind in (trial.ProcessIdentity, workload.WorkloadResult)
+}
 
 
 @dataclasses.dataclass
@@ -172,7 +178,7 @@ def _read(kind: type[T], body: bytes) -> T:
     """
     try:
         # The types are checked here; the codec adds numbers that are not finite.
-        pydantic.TypeAdapter(kind).validate_json(body, strict=True)
+        _ADAPTERS[kind].validate_json(body, strict=True)
         return codec.from_plain(kind, json.loads(body))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise errors.ConfigError(

@@ -1,0 +1,138 @@
+"""Real sockets that speak TLS, or do not, against a server with small limits."""
+
+import contextlib
+import socket
+import ssl
+import time
+
+import pytest
+
+from quintain.server import certificates, http_server
+from quintain.web import connections
+
+LIMITS = connections.Limits(
+    total=8, over_network=6, per_client=4,
+    head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
+)  # fmt: skip
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def app(scope, receive, send):
+    """Answers at once, with the scheme; or at length."""
+    scope["state"][connections.KNOWN] = True
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(1000 if scope["path"] == "/big" else 0):
+        await send({"type": "http.response.body", "body": bytes(2**16), "more_body": True})
+    await send({"type": "http.response.body", "body": scope["scheme"].encode()})
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    return certificates.load_own(tmp_path_factory.mktemp("home") / "tls", [])
+
+
+@pytest.fixture
+def serve(monkeypatch, own):
+    """Returns a function that serves with a limit of seconds, and gives back the address."""
+    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    with contextlib.ExitStack() as stack:
+
+        def start(limits=LIMITS):
+            listener = stack.enter_context(http_server.listen(0, 0))
+            stack.enter_context(http_server.serve(app, listener, limits=limits, tls=own.context))
+            return listener.getsockname()
+
+        yield start
+
+
+@pytest.fixture
+def connect():
+    """Returns a function that connects, and sends something."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(address, data=b""):
+            opened = stack.enter_context(socket.create_connection(address, timeout=20))
+            opened.sendall(data)
+            return opened
+
+        yield open_one
+
+
+def build_client():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def wait_until_closed(connected):
+    start_secs = time.monotonic()
+    with contextlib.suppress(ConnectionError):
+        while connected.recv(2**16):
+            pass
+    return time.monotonic() - start_secs
+
+
+@pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "a part"])
+def test_who_does_not_agree_on_a_key_is_given_up(serve, connect, begun):
+    assert 0.2 <= wait_until_closed(connect(serve(), begun)) < 10
+
+
+def test_who_speaks_something_else_is_told_nothing(serve, connect):
+    address = serve()
+    for data in (GET, b"\xff" * 500, b"\x16\x03\x01\xff\xff" + b"a" * 70_000):
+        connected, answer = connect(address), b""
+        with contextlib.suppress(ConnectionError):
+            connected.sendall(data)
+            while piece := connected.recv(2**16):
+                answer += piece
+        assert b"HTTP" not in answer
+
+
+def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
+    address = serve(connections.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
+    with build_client().wrap_socket(connect(address)) as known:
+        for _ in range(2):
+            known.sendall(GET)
+            answer = b""
+            while not answer.endswith(b"0\r\n\r\n"):
+                answer += known.recv(2**16)
+            assert b"200 OK" in answer
+            # The first one makes room, and not who is trusted.
+            silent = [connect(address) for _ in range(4)]
+            assert wait_until_closed(silent[0]) < 10
+
+
+def test_a_request_may_come_with_the_last_word_on_the_key(serve, connect):
+    address = serve()
+    for _ in range(5):
+        connected, back, there = connect(address), ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = build_client().wrap_bio(back, there)
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                connected.sendall(there.read())
+                back.write(connected.recv(2**16))
+        client.write(GET)
+        connected.sendall(there.read())
+        answer = b""
+        while b"https" not in answer:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                answer += client.read(2**16)
+                continue
+            piece = connected.recv(2**16)
+            assert piece
+            back.write(piece)
+        assert b"200 OK" in answer
+
+
+def test_who_reads_nothing_is_given_up_over_tls_too(serve, connect):
+    with build_client().wrap_socket(connect(serve())) as deaf:
+        deaf.sendall(GET.replace(b"/ ", b"/big "))
+        time.sleep(1.0)
+        size = 0
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while piece := deaf.recv(2**20):
+                size += len(piece)
+    assert size < 1000 * 2**16
