@@ -159,6 +159,8 @@ def train(
             "--profile": profile,
             "--run_post_eval": run_post_eval,
             "--action": flags["actions"],
+            "--gin_file": flags["gin_file"],
+            "--gin_params": flags["gin_params"],
         }
         _train_on_cluster(
             [name for name, value in refused.items() if value],

@@ -96,7 +96,7 @@ class Platform:
 
     @staticmethod
     def wait(condition):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.02)

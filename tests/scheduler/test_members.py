@@ -164,3 +164,43 @@ def test_trials_of_several_processes_start_again_where_others_have_reserved(
 
     assert read_trial(store, first.trial_id).restarts == 1
     assert len(fake_launcher.alive) == 2
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "resources", "count"),
+    [
+        ("experiment:any", {"slots_per_trial": 3}, 3),
+        ("experiment:any", {"slots_per_trial": 3, "processes_per_trial": 1}, 1),
+        ("experiment:any", {"slots_per_trial": 1}, 1),
+        ("model_def:Trial", {"slots_per_trial": 3}, 1),
+        ("model_def:Trial", {"slots_per_trial": 3, "processes_per_trial": 3}, 3),
+    ],
+)
+def test_registered_experiments_have_as_many_processes_as_slots(
+    make_master, fake_launcher, config_text, entrypoint, resources, count
+):
+    master = make_master(num_slots=3)
+    text = config_text(SEARCH, entrypoint=entrypoint, resources=resources)
+
+    created = master.commands.create_experiment(text, None)
+    master.tick()
+
+    assert len(fake_launcher.alive) == count
+    asked = resources["slots_per_trial"]
+    expected = count if asked > 1 else None
+    assert created.config["resources"]["processes_per_trial"] == expected
+
+
+def test_processes_of_a_start_meet_by_its_token(begin, fake_launcher):
+    master = begin()
+    first, *_ = launches_of(fake_launcher)
+    peers = [trial.Peer("", "127.0.0.1", "127.0.0.1", number) for number in range(4)]
+
+    answers = [
+        master.workers.meet(first.trial_id, first.launch_id, rank, 4, peers[rank])
+        for rank in (0, 1, 2, 3, 0)
+    ]
+
+    assert answers == [None, None, None, peers, peers]
+    with pytest.raises(errors.GoneError):
+        master.workers.meet(first.trial_id, "t1-other", 0, 4, peers[0])
