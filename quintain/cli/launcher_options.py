@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from quintain import errors
+from quintain.client import address
 
 if TYPE_CHECKING:
     from quintain.server import launchers
@@ -14,7 +15,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 RAY: Final = "ray"
 
-_RAY_OPTIONS: Final = ("ray_address", "ray_slots", "ray_threads_per_slot", "ray_directory")
+_RAY_OPTIONS: Final = (
+    *("ray_address", "ray_master", "ray_slots", "ray_threads_per_slot", "ray_directory"),
+)
 _OPTIONS: Final = (
     click.option(
         "--launcher",
@@ -37,6 +40,11 @@ _OPTIONS: Final = (
         metavar="ADDRESS",
         help="The Ray cluster: auto for that of this machine, HOST:PORT, ray://HOST:PORT, or local "
         "for one of this machine alone.  [default: auto]",
+    ),
+    click.option(
+        "--ray_master",
+        metavar="URL",
+        help="Where nodes find this master, if that is not where it listens: behind a proxy, say.",
     ),
     click.option(
         "--ray_slots",
@@ -83,6 +91,7 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
     wrong = [name for name, value in by_ray.items() if value is not None]
     if wrong and kind != RAY:
         raise errors.ConfigError(f"--{wrong[0]}: is for --launcher=ray, but got {kind!r}.")
+    url = by_ray["ray_master"]
     return launchers.LauncherSettings(
         launchers.LauncherKind(kind),
         timeout_secs,
@@ -91,5 +100,6 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
             slots=by_ray["ray_slots"],
             threads_per_slot=by_ray["ray_threads_per_slot"],
             directory=by_ray["ray_directory"] or "",
+            master_url=address.parse_url(url, name="--ray_master") if url else "",
         ),
     )

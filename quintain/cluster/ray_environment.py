@@ -10,13 +10,13 @@ import pathlib
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-_PREFIXES: Final = ("RAY_", "SPT_")
+_PREFIXES: Final = ("RAY_", "SPT_", "QUINTAIN_")
 _ADDED: Final = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "CUDA_VISIBLE_DEVICES")
 """What Ray may set in its workers that has a meaning elsewhere, too."""
 
 
 def clean(environment: MutableMapping[str, str], raylet: Mapping[str, str]) -> None:
-    """Takes out of an environment what Ray has put into it.
+    """Takes out of an environment what Ray has put into it, and what asks masters.
 
     Args:
         environment: Variables of a worker.

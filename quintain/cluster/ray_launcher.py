@@ -5,6 +5,7 @@ agents and the master, as it is with agents that were started by hand: no trial 
 and a cluster that can't be asked for a while harms none.
 """
 
+import dataclasses
 import pathlib
 import time
 from typing import Final
@@ -41,6 +42,7 @@ class RayLauncher(agent_launcher.AgentLauncher):
         node_timeout_secs: float = agent_launcher.NODE_TIMEOUT_SECS,
     ) -> None:
         super().__init__(local, node_timeout_secs=node_timeout_secs)
+        self._settings = settings
         self._news: list[ray_messages.NodeNews] | None = None
         self._process = ray_process.RayProcess(settings, log_path, self._take)
 
@@ -60,6 +62,8 @@ class RayLauncher(agent_launcher.AgentLauncher):
             address: Where agents find the master, with their token.
         """
         self._news = None
+        if self._settings.master_url:
+            address = dataclasses.replace(address, url=self._settings.master_url)
         self._process.join(home_id, address)
         deadline_secs = time.monotonic() + _AGENTS_SECS
         while time.monotonic() < deadline_secs and not self._is_complete():

@@ -50,8 +50,8 @@ class Settings:
     directory: str = ""
     """Directory on the nodes, for agents and what they fetch; empty for their own choice."""
 
-    cache_limit_bytes: int | None = None
-    """Most that is kept there of what was fetched; None for the agents' own choice."""
+    master_url: str = ""
+    """Where nodes find the master, if that is not where it listens: behind a proxy, say."""
 
     version: str = quintain.__version__
     """Version of this package on the machine of the master."""

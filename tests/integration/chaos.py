@@ -1,6 +1,12 @@
 """Kills masters and trial processes at random during searches, and compares what came out.
 
 python tests/integration/chaos.py --kills=50 --damage=20 --seed=1 --workdir=DIR
+python tests/integration/chaos.py --cluster --postgresql --s3 --kills=50 --seed=1 --workdir=DIR
+
+With `--cluster`, the searches that are killed run on three nodes of a Ray cluster, by
+`--postgresql` with such a database and by `--s3` with checkpoints in S3; nodes, agents, the
+database and connections are killed as well: cluster_home.py. The undisturbed ones run as ever, so
+that both give the same on one machine and on many.
 
 With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
 `--trials` and `--population` make the searches shorter.
@@ -22,205 +28,31 @@ import argparse
 import collections
 import contextlib
 import json
-import os
 import pathlib
 import random
-import signal
-import subprocess
 import sys
 import time
 
-from quintain import store as stores
 from quintain.records import checkpoint, metric
-from quintain.scheduler import orphans
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import cluster_home
 import damage
+import homes
 
-ROOT = pathlib.Path(__file__).parents[2]
-MODEL_DIR = ROOT / "examples" / "platform" / "keras_digits"
-SLOTS = 2
 MAX_SECS = 900
-MAX_WAIT_SECS = 30
-SPACE = """
-entrypoint: model_def:DigitsTrial
-hyperparameters:
-  global_batch_size: 32
-  units: 32
-  dropout: {type: double, minval: 0.0, maxval: 0.5}
-  learning_rate: {type: log, base: 10, minval: -4, maxval: -1}
-max_restarts: 1000
-scheduling_unit: 20
-min_checkpoint_period: {batches: 20}
-reproducibility: {experiment_seed: 17}
-checkpoint_storage: {save_trial_best: 1, save_trial_latest: 1, save_experiment_best: 2}
-"""
-ASHA = """
-searcher:
-  name: async_halving
-  metric: val_loss
-  max_length: {batches: 120}
-  num_rungs: 3
-  divisor: 3
-  max_trials: TRIALS
-"""
-PBT = """
-searcher:
-  name: pbt
-  metric: val_loss
-  population_size: POPULATION
-  num_rounds: 4
-  length_per_round: {batches: 30}
-  replace_function: {truncate_fraction: 0.25}
-  explore_function: {resample_probability: 0.2, perturb_factor: 0.2}
-"""
-MASTER = """
-import sys, time
-offset, clock = float(sys.argv.pop(1)), time.time
-time.time = lambda: clock() + offset
-from quintain.cli import main
-sys.exit(main.run(sys.argv[1:]))
-"""
-"""The command line, with a clock that is so many seconds off."""
-SEARCHES = {"asha": ASHA, "pbt": PBT}
-
-
-class Home:
-    """One home directory, its master and its searches."""
-
-    def __init__(self, path):
-        self.path = path
-        self.path.mkdir(parents=True)
-        self.environment = {
-            **os.environ,
-            "QUINTAIN_HOME": str(path),
-            "PYTHONPATH": str(ROOT),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
-        self.master = None
-        self.clock_offset_secs = 0.0
-
-    def start_master(self):
-        with (self.path / "master.out").open("ab") as output:
-            self.master = subprocess.Popen(
-                [
-                    *(sys.executable, "-c", MASTER, str(self.clock_offset_secs)),
-                    *("master", "start", f"--slots={SLOTS}"),
-                ],
-                env=self.environment,
-                stdout=output,
-                stderr=output,
-            )
-
-    def wait_for_master(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                if json.loads((self.path / "master.json").read_text())["pid"] == self.master.pid:
-                    return
-            if self.master.poll() is not None:
-                raise SystemExit(f"The master did not start; see {self.path / 'master.out'}.")
-            time.sleep(0.1)
-        raise SystemExit(f"The master did not come up; see {self.path / 'master.out'}.")
-
-    def kill(self, pid, number):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-    def run(self, *arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "quintain.cli.main", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SystemExit(f"{arguments} failed:\n{done.stdout}\n{done.stderr}")
-        return done.stdout
-
-    def create(self, name, num_trials, population_size):
-        config = self.path / f"{name}.yaml"
-        text = SEARCHES[name].replace("TRIALS", str(num_trials))
-        text = text.replace("POPULATION", str(population_size))
-        config.write_text(f"name: {name}\n{SPACE}{text}")
-        self.run("experiment", "create", str(config), str(MODEL_DIR), "--detach", "--no_check")
-
-    def state(self, number):
-        store = stores.open_store(self.path / "quintain.db")
-        with store.reading() as session:
-            experiment = session.get_experiment(number)
-        store.close()
-        return experiment.state
-
-    def count_batches(self, number):
-        """Returns what was done of a search so far."""
-        store = stores.open_store(self.path / "quintain.db")
-        with store.reading() as session:
-            done = sum(each.total_batches for each in session.list_trials(number))
-        store.close()
-        return done
-
-    def wait_for_work(self, number):
-        """Waits until the search gets on, so that damage meets processes at work."""
-        before, deadline = self.count_batches(number), time.monotonic() + MAX_WAIT_SECS
-        while time.monotonic() < deadline and not self.state(number).is_terminal:
-            if self.count_batches(number) != before:
-                return
-            time.sleep(0.1)
-
-    def find_processes(self):
-        """Returns the processes of this home by their numbers, the master's left out."""
-        mark = f"QUINTAIN_HOME={self.path}".encode()
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) in (os.getpid(), self.master_pid):
-                continue
-            try:
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return sorted(found)
-
-    @property
-    def master_pid(self):
-        return self.master.pid if self.master is not None else -1
-
-    def kill_something(self, choice):
-        """Kills the master or another process, and returns what it was."""
-        others = self.find_processes()
-        if choice.random() < 0.4 or not others:
-            self.master.kill()
-            self.master.wait()
-            self.start_master()
-            return "master"
-        try:
-            os.kill(choice.choice(others), signal.SIGKILL)
-        except ProcessLookupError:
-            return None
-        return "other"
-
-    def stop(self):
-        self.master.terminate()
-        self.master.wait(60)
-        deadline = time.monotonic() + 20
-        while self.find_processes() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return self.find_processes()
 
 
 def search(home, name, number, kills, choice, damages=0, damager=None):
     """Runs one search to its end; returns how often what was killed, and how often damaged."""
-    killed = {"master": 0, "other": 0}
-    damaged = collections.Counter()
+    killed, damaged = collections.Counter(), collections.Counter()
     if damages:
         damager.begin(name)
     deadline = time.monotonic() + MAX_SECS
     while not home.state(number).is_terminal:
         if time.monotonic() > deadline:
             raise SystemExit(f"{name}: not at its end after {MAX_SECS} s; see {home.path}")
-        left = max(kills - sum(killed.values()), 0), max(damages - damaged.total(), 0)
+        left = max(kills - killed.total(), 0), max(damages - damaged.total(), 0)
         if not any(left):
             time.sleep(0.2)
             continue
@@ -239,9 +71,8 @@ def search(home, name, number, kills, choice, damages=0, damager=None):
 
 def read(home, number):
     """Returns what a search left: its trials by their names, its best checkpoint, its faults."""
-    store = stores.open_store(home.path / "quintain.db")
     faults, trials = [], {}
-    with store.reading() as session:
+    with home.reading() as session:
         experiment = session.get_experiment(number)
         if experiment.state != "COMPLETED":
             faults.append(f"experiment {number} is {experiment.state}: {experiment.reason}")
@@ -268,10 +99,8 @@ def read(home, number):
         kept = session.list_checkpoints(
             experiment_id=number, states=[checkpoint.CheckpointState.COMPLETED]
         )
-    store.close()
-    for one in kept:
-        if not (home.path / "checkpoints" / one.uuid / "metadata.json").exists():
-            faults.append(f"checkpoint {one.uuid} is not on the disk")
+    there = home.list_stored()
+    faults += [f"checkpoint {one.uuid} is not there" for one in kept if one.uuid not in there]
     best = min(
         ((one.metric, names[one.trial_id], one.total_batches) for one in kept if one.metric),
         default=None,
@@ -305,51 +134,58 @@ def compare(name, calm, chaos):
     return faults
 
 
-def find_unreported(home):
-    """Returns whole checkpoints of this home that its database does not know."""
-    store = stores.open_store(home.path / "quintain.db")
-    found = orphans.find(store, home.path)
-    store.close()
-    return {each.name for each in found if each.home_id}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--population", type=int, default=8)
     parser.add_argument("--damage", type=int, default=0)
+    parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--s3", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workdir", required=True)
     options = parser.parse_args()
     choice = random.Random(options.seed)
     workdir = pathlib.Path(options.workdir).absolute()
-    homes = {"calm": Home(workdir / "calm"), "chaos": Home(workdir / "chaos")}
     counts = {}
-    damager = damage.Damage(homes["chaos"], choice)
     start = time.monotonic()
-    for kind, home in homes.items():
+    with contextlib.ExitStack() as parts:
+        both = {"calm": homes.Home(workdir / "calm")}
+        both["chaos"] = (
+            parts.enter_context(cluster_home.build(workdir / "chaos", options))
+            if options.cluster
+            else homes.Home(workdir / "chaos")
+        )
+        damager = damage.Damage(both["chaos"], choice)
+        faults = run(both, options, choice, damager, counts, start)
+    report(counts, damager, faults)
+
+
+def run(both, options, choice, damager, counts, start):
+    """Runs all searches in both homes, and returns what is wrong."""
+    for kind, home in both.items():
         home.start_master()
         home.wait_for_master()
-        for number, name in enumerate(SEARCHES, start=1):
+        for number, name in enumerate(homes.SEARCHES, start=1):
             kills, damages = (
-                (count + number - 1) // len(SEARCHES) if kind == "chaos" else 0
+                (count + number - 1) // len(homes.SEARCHES) if kind == "chaos" else 0
                 for count in (options.kills, options.damage)
             )
             home.create(name, options.trials, options.population)
             counts[kind, name] = search(home, name, number, kills, choice, damages, damager)
             killed, damaged = counts[kind, name]
             print(
-                f"{time.monotonic() - start:6.1f} s  {kind} {name}: {killed} {dict(damaged)}",
+                f"{time.monotonic() - start:6.1f} s  {kind} {name}: {dict(killed)} {dict(damaged)}",
                 flush=True,
             )
     faults = damager.faults
-    left = {kind: home.stop() for kind, home in homes.items()}
+    left = {kind: home.stop() for kind, home in both.items()}
     faults += [f"{kind}: processes are left: {pids}" for kind, pids in left.items() if pids]
     best = {}
-    for number, name in enumerate(SEARCHES, start=1):
+    for number, name in enumerate(homes.SEARCHES, start=1):
         results = {}
-        for kind, home in homes.items():
+        for kind, home in both.items():
             trials, best[kind, name], found, _ = read(home, number)
             results[kind] = trials
             faults += [f"{kind}: {fault}" for fault in found]
@@ -357,24 +193,30 @@ def main():
         if name == "pbt" and best["calm", name] != best["chaos", name]:
             faults.append(f"pbt: best {best['calm', name]} and {best['chaos', name]}")
     damager.look_back()
-    for kind, home in homes.items():
+    for kind, home in both.items():
         kept = set().union(*(read(home, number)[3] for number in (1, 2)))
-        there = {path.name for path in (home.path / "checkpoints").iterdir()}
+        there = home.list_stored()
         if kind == "chaos":
             # What is damaged stays for its user to look at.
             there -= damager.recognised
         lost = damager.lost if kind == "chaos" else set()
-        unreported = find_unreported(home)
+        unreported = home.find_unreported()
         if not kept | lost <= there or not there <= kept | lost | unreported:
             faults.append(
                 f"{kind}: missing: {sorted((kept | lost) - there)}, "
                 f"not known: {sorted(there - kept - lost - unreported)}"
             )
-    killed = sum(sum(count.values()) for (kind, _), (count, _) in counts.items() if kind == "chaos")
+    print(f"best: {best['chaos', 'pbt']}")
+    return faults
+
+
+def report(counts, damager, faults):
+    """Prints what was done and what is wrong, and ends."""
+    killed = sum((count for count, _ in counts.values()), collections.Counter())
     damaged = sum((count for _, count in counts.values()), collections.Counter())
-    shown = {"killed": killed, "damaged": damaged, "kept": len(damager.lost)}
-    shown["recognised"] = len(damager.recognised)
-    print(json.dumps({**shown, "best": str(best["chaos", "pbt"]), "faults": faults}))
+    shown = {"killed": killed.total(), "kinds": killed, "damaged": damaged}
+    shown |= {"kept": len(damager.lost), "recognised": len(damager.recognised)}
+    print(json.dumps({**shown, "faults": faults}))
     raise SystemExit(1 if faults else 0)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import functools
 import json
 import re
 import time
@@ -26,6 +25,12 @@ _SLICE_SECS: Final = 1.0
 _ALLOWED_UUID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 T = TypeVar("T")
+
+_ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {
+    # To make one takes longer than everything else that is done for a request.
+    kind: pydantic.TypeAdapter(kind)
+    for kind in (trial.ProcessIdentity, workload.WorkloadResult)
+}
 
 
 @dataclasses.dataclass
@@ -173,15 +178,9 @@ def _read(kind: type[T], body: bytes) -> T:
     """
     try:
         # The types are checked here; the codec adds numbers that are not finite.
-        _find_adapter(kind).validate_json(body, strict=True)
+        _ADAPTERS[kind].validate_json(body, strict=True)
         return codec.from_plain(kind, json.loads(body))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise errors.ConfigError(
             f"body: expected a {kind.__name__} as JSON, but it can't be read: {str(error)[:1000]}"
         ) from error
-
-
-@functools.cache
-def _find_adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
-    # To make one takes longer than everything else that is done for a request.
-    return pydantic.TypeAdapter(kind)
