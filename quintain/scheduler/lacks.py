@@ -27,7 +27,7 @@ def find_lack(
         resources: What trials need.
         nodes: The machines that are there, or are expected.
     """
-    nodes = list(nodes)
+    nodes = [node for node in nodes if node.name or node.slots]
     pool = _build_pool(find_needs(resources), nodes)
     if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
         return ""
