@@ -1,21 +1,30 @@
 """Times the store: rows of metrics a second, and one transaction a trial's event.
 
-python benchmarks/store.py [ROWS]
+python benchmarks/store.py [ROWS] [--postgresql [URL]]
 
-The peer is what SQLite itself does with the same rows in the same transactions.
+The peer is what the database itself does with the same rows in the same transactions, through its
+driver: SQLite, and with `--postgresql` the server at an address, or one of its own. Each pair is
+timed in turns, batch by batch, so that what else the machine does meets both.
 """
 
+import argparse
+import contextlib
 import json
 import pathlib
 import sqlite3
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from quintain import store as stores
 from quintain.records import experiment, metric, states, trial
 
 BATCH = 1000
+_COLUMNS = "trial_id, grp, total, metrics, inputs, time"
+
+Write = Callable[[Sequence[metric.MetricRow]], None]
+"""Stores rows in one transaction."""
 
 
 def build_rows(trial_id: int, start: int) -> list[metric.MetricRow]:
@@ -33,63 +42,138 @@ def build_rows(trial_id: int, start: int) -> list[metric.MetricRow]:
     ]
 
 
-def time_store(directory: str, num_rows: int) -> float:
-    """Returns the seconds that the store takes for the rows."""
-    store = stores.open_store(pathlib.Path(directory) / "ours.db")
-    with store.transaction() as session:
-        owner = session.add_experiment(
-            experiment.Experiment(0, states.ExperimentState.ACTIVE, {}, "", "")
+def to_tuples(rows: Sequence[metric.MetricRow]) -> list[tuple[Any, ...]]:
+    """Returns rows as a driver takes them."""
+    return [
+        (
+            row.trial_id,
+            row.group.value,
+            row.total_batches,
+            json.dumps(row.metrics),
+            row.num_inputs,
+            row.time,
         )
-        trial_id = session.add_trial(
-            trial.TrialRecord(0, owner.id, "0", states.TrialState.ACTIVE, {}, 0)
-        ).id
-    secs = 0.0
-    for start in range(0, num_rows, BATCH):
-        rows = build_rows(trial_id, start)
-        begin = time.perf_counter()
+        for row in rows
+    ]
+
+
+@contextlib.contextmanager
+def open_ours(database: str | pathlib.Path) -> Iterator[tuple[Write, Callable[[], None]]]:
+    """Gives what stores rows, and what stores an event, by the store."""
+    with contextlib.closing(stores.open_store(database)) as store:
         with store.transaction() as session:
-            session.add_metrics(rows)
-        secs += time.perf_counter() - begin
-    store.close()
-    return secs
+            owner = session.add_experiment(
+                experiment.Experiment(0, states.ExperimentState.ACTIVE, {}, "", "")
+            ).id
+            session.add_trial(trial.TrialRecord(0, owner, "0", states.TrialState.ACTIVE, {}, 0))
+
+        def write(rows: Sequence[metric.MetricRow]) -> None:
+            with store.transaction() as session:
+                session.add_metrics(rows)
+
+        def add_event() -> None:
+            with store.transaction() as session:
+                session.add_event(owner, {"kind": "result", "number": 7})
+
+        yield write, add_event
 
 
-def time_sqlite(directory: str, num_rows: int) -> float:
-    """Returns the seconds that SQLite takes for the same rows as JSON texts."""
-    connection = sqlite3.connect(pathlib.Path(directory) / "bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(
-        "CREATE TABLE metrics (id INTEGER PRIMARY KEY, trial_id, grp, total, metrics, inputs, time)"
-    )
-    connection.execute("CREATE INDEX by_trial ON metrics (trial_id, total)")
-    secs = 0.0
+@contextlib.contextmanager
+def open_sqlite(path: pathlib.Path) -> Iterator[Write]:
+    """Gives what stores rows by the driver of SQLite."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"CREATE TABLE bare (id INTEGER PRIMARY KEY, {_COLUMNS})")
+        connection.execute("CREATE INDEX by_trial ON bare (trial_id, total)")
+
+        def write(rows: Sequence[metric.MetricRow]) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            query = f"INSERT INTO bare ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+            connection.executemany(query, to_tuples(rows))
+            connection.execute("COMMIT")
+
+        yield write
+
+
+@contextlib.contextmanager
+def open_postgresql(url: str) -> Iterator[Write]:
+    """Gives what stores rows by the driver of PostgreSQL, in the way that its manual advises."""
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute(
+            "CREATE TABLE bare (id BIGSERIAL PRIMARY KEY, trial_id BIGINT, grp TEXT, total BIGINT, "
+            "metrics TEXT, inputs BIGINT, time DOUBLE PRECISION)"
+        )
+        connection.execute("CREATE INDEX by_trial ON bare (trial_id, total)")
+        connection.commit()
+
+        def write(rows: Sequence[metric.MetricRow]) -> None:
+            with connection.cursor() as cursor:
+                query = f"INSERT INTO bare ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s)"
+                cursor.executemany(query, to_tuples(rows))
+            connection.commit()
+
+        yield write
+
+
+def compare(name: str, num_rows: int, ours: Write, peer: Write) -> None:
+    """Prints rows a second of both, and the ratio."""
+    secs = {"store": 0.0, name: 0.0}
     for start in range(0, num_rows, BATCH):
         rows = build_rows(1, start)
-        begin = time.perf_counter()
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(
-            "INSERT INTO metrics (trial_id, grp, total, metrics, inputs, time) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (r.trial_id, r.group, r.total_batches, json.dumps(r.metrics), r.num_inputs, r.time)
-                for r in rows
-            ],
-        )
-        connection.execute("COMMIT")
-        secs += time.perf_counter() - begin
-    connection.close()
-    return secs
+        for who, write in (("store", ours), (name, peer)):
+            begin = time.perf_counter()
+            write(rows)
+            secs[who] += time.perf_counter() - begin
+    for who, taken in secs.items():
+        print(f"{who:8s} {num_rows / taken:10,.0f} rows/s")
+    print(f"{'':8s} ratio {secs[name] / secs['store']:.2f}")
+
+
+def time_events(add_event: Callable[[], None], num_events: int = 1000) -> None:
+    """Prints how long the transaction of an event takes."""
+    begin = time.perf_counter()
+    for _ in range(num_events):
+        add_event()
+    print(f"{'event':8s} {(time.perf_counter() - begin) / num_events * 1e3:10.2f} ms")
+
+
+@contextlib.contextmanager
+def open_server(url: str) -> Iterator[str]:
+    """Gives the address of a database: the given one, or one of a server of its own."""
+    if url:
+        yield url
+        return
+    from quintain.testing import postgres_server
+
+    programs = postgres_server.find_programs()
+    if programs is None:
+        raise SystemExit("There is no PostgreSQL server to start; give the address of one.")
+    server = postgres_server.PostgresServer(programs, is_durable=True)
+    with server, server.database() as made:
+        yield made
 
 
 def main() -> None:
-    """Prints rows a second and the ratio."""
-    num_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with tempfile.TemporaryDirectory() as directory:
-        ours = time_store(directory, num_rows)
-        bare = time_sqlite(directory, num_rows)
-    print(f"store   {num_rows / ours:10,.0f} rows/s")
-    print(f"sqlite3 {num_rows / bare:10,.0f} rows/s   ratio {bare / ours:.2f}")
+    """Compares the store with the drivers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--postgresql", nargs="?", const="", metavar="URL")
+    given = parser.parse_args()
+    with contextlib.ExitStack() as opened:
+        directory = pathlib.Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        ours, add_event = opened.enter_context(open_ours(directory / "ours.db"))
+        peer = opened.enter_context(open_sqlite(directory / "bare.db"))
+        compare("sqlite3", given.rows, ours, peer)
+        time_events(add_event)
+        if given.postgresql is not None:
+            url = opened.enter_context(open_server(given.postgresql))
+            ours, add_event = opened.enter_context(open_ours(url))
+            peer = opened.enter_context(open_postgresql(url))
+            compare("psycopg", given.rows, ours, peer)
+            time_events(add_event)
 
 
 if __name__ == "__main__":

@@ -151,7 +151,13 @@ def agent(
             f"for the master at {url}. Its directory is {directory.path}.",
             err=True,
         )
-        made.run()
+        try:
+            made.run()
+        except errors.UnauthorizedError as error:
+            raise errors.ConfigError(
+                f"--token_file: the master at {url} does not know what {token_file!r} holds as the "
+                "token of its agents; `quintain master token --agent` prints it there."
+            ) from error
     click.echo("The agent has ended.", err=True)
 
 

@@ -233,8 +233,9 @@ def find_own_master(home: Home) -> master_file.MasterFile | None:
     if holder is not None:
         raise errors.MasterUnreachableError(
             f"The master of {home.path} runs elsewhere ({master_lock.describe(holder)}), and can "
-            "be asked there only. Use it there, end it, or give this machine or container a home "
-            f"directory of its own ({HOME_VARIABLE})."
+            "be asked there only, unless it was started with --host. Use it there, end it, or give "
+            f"this machine or container a home directory of its own ({HOME_VARIABLE}), where "
+            "`quintain login` asks such a master."
         )
     return None
 

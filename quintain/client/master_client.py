@@ -8,7 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, code_calls, connection, fetched_files, node_calls, page_calls
+from quintain.client import calls, code_calls, connection, node_calls, page_calls, transfers
 from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
@@ -213,7 +213,8 @@ class MasterClient(calls.Calls):
 
     @override
     def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:
-        return self._fetch(f"/checkpoints/{_quote(uuid)}/files", directory)
+        sizes = self.get_checkpoint(uuid).files
+        return self._fetch(f"/checkpoints/{_quote(uuid)}/files", directory, sizes)
 
     @override
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
@@ -378,14 +379,12 @@ class MasterClient(calls.Calls):
         answer = self._connection.request("DELETE", f"{_PREFIX}{path}", timeout_secs=_COMMAND_SECS)
         return codec.from_plain(kind, answer)
 
-    def _fetch(self, path: str, directory: pathlib.Path) -> list[str]:
-        paths = []
-        for name in self._get(list[str], path):
-            target = fetched_files.make_target(directory, name)
-            with target.open("wb") as file:
-                self._connection.download(f"{_PREFIX}{path}/{urllib.parse.quote(name)}", file)
-            paths.append(str(target))
-        return paths
+    def _fetch(
+        self, path: str, directory: pathlib.Path, sizes: Mapping[str, int] | None = None
+    ) -> list[str]:
+        names = self._get(list[str], path)
+        source = f"{_PREFIX}{path}"
+        return transfers.fetch_files(self._connection, source, names, directory, sizes or {})
 
 
 def _quote(text: str) -> str:

@@ -6,11 +6,13 @@ as the connection waits for its master.
 
 import os
 import pathlib
-from collections.abc import Callable
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from quintain import errors
 from quintain.client import connection as connection_lib
+from quintain.client import fetched_files
 
 PIECE_BYTES: Final = 16 * 2**20
 """How much is sent by one request; no more of a file is held in memory."""
@@ -20,7 +22,7 @@ _PASSING: Final = (errors.ClusterError, errors.StoreError)
 
 
 def fetch_file(
-    connected: connection_lib.Connection, path: str, target: pathlib.Path, num_bytes: int
+    connected: connection_lib.Connection, path: str, target: pathlib.Path, num_bytes: int | None
 ) -> None:
     """Fetches a file; what is there of it already is not fetched again.
 
@@ -28,7 +30,7 @@ def fetch_file(
         connected: Connection to the master.
         path: Address of the file, from the root.
         target: Where to write it; its directory is there.
-        num_bytes: Its size.
+        num_bytes: Its size; None if it is not known, for a file that is fetched at one go.
 
     Raises:
         DamagedFileError: If it has another size at the master.
@@ -37,6 +39,10 @@ def fetch_file(
         OSError: If it can't be written.
     """
     attempts = connected.attempt()
+    if num_bytes is None:
+        with target.open("wb") as file:
+            connected.download(path, file)
+        return
     target.touch()
     if target.stat().st_size > num_bytes:
         os.truncate(target, 0)
@@ -44,7 +50,9 @@ def fetch_file(
         try:
             with target.open("ab") as file:
                 connected.download(path, file, offset=offset)
-        except _PASSING as error:
+        except (*_PASSING, errors.DataError) as error:
+            if isinstance(error, errors.DataError):  # It can't be had by parts.
+                os.truncate(target, 0)
             if target.stat().st_size > offset:
                 attempts = connected.attempt()
             elif not attempts.pause(f"GET {path}", error):
@@ -55,6 +63,39 @@ def fetch_file(
     if found != num_bytes:
         os.truncate(target, 0)
         raise errors.DamagedFileError(f"{path}: has {found} bytes, expected {num_bytes}.")
+
+
+def fetch_files(
+    connected: connection_lib.Connection,
+    path: str,
+    names: Iterable[str],
+    directory: pathlib.Path,
+    sizes: Mapping[str, int],
+) -> list[str]:
+    """Fetches files into a directory, in place of what is there, and returns their paths.
+
+    Args:
+        connected: Connection to the master.
+        path: Address, from the root, below which they are.
+        names: Their paths.
+        directory: Where to write them.
+        sizes: Bytes of files, where that is known. Those of another size are fetched as they are.
+
+    Raises:
+        DataError: If a path leads out of the directory.
+        QuintainError: As `fetch_file` does.
+    """
+    paths = []
+    for name in names:
+        target = fetched_files.make_target(directory, name)
+        target.unlink(missing_ok=True)
+        source = f"{path}/{urllib.parse.quote(name)}"
+        try:
+            fetch_file(connected, source, target, sizes.get(name))
+        except errors.DamagedFileError:
+            fetch_file(connected, source, target, None)
+        paths.append(str(target))
+    return paths
 
 
 def send_file(

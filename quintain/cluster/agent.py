@@ -152,10 +152,10 @@ class NodeAgent:
 
     def _serve(self, session: "_Session") -> bool:
         """Works until the session ends; returns whether the agent is done."""
-        orders = threading.Thread(
-            target=self._take_orders, args=(session,), name="quintain-orders", daemon=True
-        )
-        orders.start()
+        for work in (self._take_orders, self._keep_heard):
+            threading.Thread(
+                target=work, args=(session,), name=f"quintain{work.__name__}", daemon=True
+            ).start()
         try:
             while not self._is_ended:
                 if self._session is not session:
@@ -210,11 +210,9 @@ class NodeAgent:
             usage=session.measure(self._held),
             draining=self._drain_reason,
         )
-        # A process that takes long to start keeps orders waiting: the agent is heard all the same.
-        is_silent = now_secs - self._heard_secs > _SILENCE * session.welcome.wait_secs
         is_drain_new = bool(self._drain_reason) and session.drain_told_secs is None
         has_news = report.started or offsets or report.exits or report.usage
-        if not (has_news or is_drain_new or is_silent):
+        if not (has_news or is_drain_new):
             return None
         session.num_reports = number
         return report
@@ -228,11 +226,11 @@ class NodeAgent:
 
     def _take_orders(self, session: "_Session") -> None:
         """Carries out orders until the session ends; runs in a thread of its own."""
-        done = kept = 0
+        kept = 0
         while self._session is session and not self._is_ended:
             try:
                 found = self._client.find_orders(
-                    session.id, after=done, kept=kept, wait_secs=session.welcome.wait_secs
+                    session.id, after=session.done, kept=kept, wait_secs=session.welcome.wait_secs
                 )
             except errors.GoneError:
                 with self._orders_lock:
@@ -251,8 +249,27 @@ class NodeAgent:
                     if self._session is not session or self._is_ended:
                         return
                     self._carry_out(order)
-                done = order.number
+                session.done = order.number
             self._wake.set()
+
+    def _keep_heard(self, session: "_Session") -> None:
+        """Lets the master hear of the agent while a process takes long to start.
+
+        Orders and reports may have to wait then. Runs in a thread of its own.
+        """
+        most_secs = _SILENCE * session.welcome.wait_secs
+        while self._session is session and not self._is_ended:
+            left_secs = most_secs - (time.monotonic() - self._heard_secs)
+            if left_secs > 0:
+                time.sleep(min(left_secs, _PAUSE_SECS))
+                continue
+            try:
+                self._client.find_orders(session.id, after=session.done, kept=0, wait_secs=0.0)
+            except errors.QuintainError as error:
+                logger.debug("Not heard: %s", error)
+                time.sleep(_PAUSE_SECS)
+            else:
+                self._note_answer()
 
     def _carry_out(self, order: agent_protocol.Order) -> None:
         if order.kind is agent_protocol.OrderKind.KILL:
@@ -323,6 +340,8 @@ class _Session:
     """A session with the master."""
 
     welcome: agent_protocol.Welcome
+    done: int = 0
+    """Number of the last order that was carried out."""
     num_reports: int = 0
     next_log_secs: float = 0.0
     drain_told_secs: float | None = None

@@ -39,6 +39,8 @@ MAX_WAIT_SECS: Final = 60.0
 MOST_SLOTS: Final = 4096
 MOST_LABELS: Final = 100
 
+_MOST_PROBLEMS: Final = 10
+
 T = TypeVar("T")
 
 _RESERVED: Final = "master"
@@ -240,8 +242,8 @@ def parse(kind: type[T], body: bytes) -> T:
         return _find_adapter(kind).validate_json(body, strict=True)
     except ValueError as error:
         raise errors.ConfigError(
-            f"body: expected a {kind.__name__} as JSON, but it can't be read: {str(error)[:1000]}"
-        ) from error
+            f"body: expected a {kind.__name__} as JSON, but it can't be read: {_explain(error)}"
+        ) from None
 
 
 def from_plain(kind: type[T], content: object) -> T:
@@ -254,8 +256,18 @@ def from_plain(kind: type[T], content: object) -> T:
         return _find_adapter(kind).validate_python(content)
     except ValueError as error:
         raise errors.ClusterError(
-            f"The master's answer is no {kind.__name__}: {str(error)[:1000]}"
-        ) from error
+            f"The master's answer is no {kind.__name__}: {_explain(error)}"
+        ) from None
+
+
+def _explain(error: ValueError) -> str:
+    """Returns what is wrong with a record, without what it holds: there are tokens in it."""
+    if not isinstance(error, pydantic.ValidationError):
+        return type(error).__name__
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems[:_MOST_PROBLEMS]
+    )
 
 
 def check_name(name: str) -> None:

@@ -18,7 +18,14 @@ from quintain.scheduler import process_files, usage_meter
 logger = logging.getLogger(__name__)
 
 _MOST_LINES_BYTES: Final = 2**20
-"""Bytes of logs after which a report is full; one more piece of a log may come with them."""
+"""Bytes of logs after which a report is full; one more piece of a log, of as many at most, may come
+with them. The master takes reports of 8 MiB."""
+
+_MOST_EXITS: Final = 16
+"""Exits in a report."""
+
+_MOST_CHARACTERS: Final = 1000
+"""Characters of each of the last lines of a process that are told."""
 
 _TAKING: Final = (signal.SIGTERM, signal.SIGKILL)
 _TAKEN: Final = "It was ended with its machine, which was about to leave."
@@ -196,7 +203,7 @@ class HeldLaunches:
                     ended.launch_id,
                     ended.exit_code,
                     None if is_taken else ended.signal,
-                    ended.last_lines,
+                    tuple(line[:_MOST_CHARACTERS] for line in ended.last_lines),
                     ended.out_of_memory and not is_taken,
                     _TAKEN if is_taken else ended.reason,
                 )
@@ -231,7 +238,7 @@ class HeldLaunches:
         offsets: dict[str, int] = {}
         with self._lock:
             num_unkept, num_bytes = self._count_unkept(), 0
-            for held in self._held.values():
+            for held in list(self._held.values()):
                 if held.is_dropped or held.is_read_out or (only_ended and held.exit is None):
                     continue
                 has_more = True
@@ -245,6 +252,8 @@ class HeldLaunches:
                     num_bytes += num_read
                     if num_read:
                         offsets[held.record.launch_id] = held.offset
+                        # The others come first the next time.
+                        self._held[held.record.launch_id] = self._held.pop(held.record.launch_id)
                     has_more = num_read > 0 and held.exit is not None
                     held.is_read_out = num_read == 0 and held.exit is not None
             if offsets:
@@ -253,11 +262,11 @@ class HeldLaunches:
 
     def take_exits(self) -> tuple[agent_protocol.Exit, ...]:
         """Returns the exits of processes whose last lines were read, each of them once."""
-        found = []
+        found: list[agent_protocol.Exit] = []
         with self._lock:
             for held in self._held.values():
                 is_due = held.is_read_out and not held.is_exit_told and not held.is_dropped
-                if held.exit is not None and is_due:
+                if held.exit is not None and is_due and len(found) < _MOST_EXITS:
                     held.is_exit_told = True
                     found.append(held.exit)
         return tuple(found)
@@ -286,7 +295,9 @@ class HeldLaunches:
         """Reads the next lines of a log, and returns how many bytes they have."""
         name, begin = held.record.launch_id, held.offset
         try:
-            rows, held.offset = held.files.read_lines(held.record.trial_id, begin)
+            rows, held.offset = held.files.read_lines(
+                held.record.trial_id, begin, most_bytes=_MOST_LINES_BYTES
+            )
         except OSError as error:
             logger.error("The log of %s can't be read: %s", name, error)  # noqa: TRY400
             return 0

@@ -214,7 +214,10 @@ def explain_secret() -> str:
 
 
 def _has_password(url: str) -> bool:
-    return "@" in url.partition("://")[2].partition("/")[0]
+    """Whether there is a password in a URL, or a token, as those of the web have for a user."""
+    scheme, _, rest = url.partition("://")
+    user, _, _ = rest.partition("/")[0].rpartition("@")
+    return bool(user) and (":" in user or scheme.lower() in ("http", "https"))
 
 
 def _find_secrets(value: Any, path: str) -> Iterator[str]:

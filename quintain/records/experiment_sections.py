@@ -155,8 +155,8 @@ class LogPolicyConfig(base_config.Config):
 
     action: Literal["cancel_retries", "exclude_node"] | None = None
     """`cancel_retries`: a trial that failed is not started again. `exclude_node`: it is started
-    again, but not on the slots it failed on; where there are no others, it is not. None only names
-    the match."""
+    again, but not on the machine it failed on; if that is the only one, not on the slots it failed
+    on; where there are no others, it is not. None only names the match."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a pattern that is missing or no regular expression."""

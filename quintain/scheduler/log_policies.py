@@ -12,6 +12,7 @@ from typing import Any, Final
 from quintain.records import experiment_sections, log, workload
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries
+from quintain.scheduler import nodes as nodes_lib
 
 _FAILURES: Final = (workload.ExitedReason.ERRORED, workload.ExitedReason.ERRORED_AT_START)
 
@@ -26,7 +27,7 @@ def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
 
 
 def decide(
-    event: dict[str, Any], entry: entries.Entry, live: entries.LiveRun, num_slots: int
+    event: dict[str, Any], entry: entries.Entry, live: entries.LiveRun, nodes: nodes_lib.NodeTable
 ) -> None:
     """Adds to the event of a process' end what the log policies say about it.
 
@@ -34,7 +35,7 @@ def decide(
         event: The event `failure` or `exit`; other ends than failures are left alone.
         entry: The experiment.
         live: The process.
-        num_slots: Slots of the machine.
+        nodes: The machines and their slots.
     """
     if event["kind"] == "exit" and event["exited_reason"] not in _FAILURES:
         return
@@ -46,9 +47,9 @@ def decide(
     said = f"Its log says: {', '.join(map(_name, policies))}."
     actions = {policy.action for policy in policies}
     if "exclude_node" in actions:
-        excluded = machine.excluded_slots | set(live.record.slots)
+        excluded = machine.excluded_slots | nodes.find_neighbours(live.record.slots)
         event["excluded_slots"] = sorted(excluded)
-        if num_slots - len(excluded) < max(len(live.record.slots), 1):
+        if len(nodes.slots.keys() - excluded) < max(len(live.record.slots), 1):
             event["is_final"] = True
             said += " It is not started again: there are no slots but those that it failed on."
     if "cancel_retries" in actions:

@@ -83,7 +83,8 @@ class NodeTable:
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
         for each in listed:
-            if former.pop(each.name, None) != each:
+            last = former.pop(each.name, None)
+            if last is not each and last != each:
                 known = self._number(each)
                 if known != self._known.get(each.name):
                     self._known[each.name] = self.unsaved[each.name] = known
@@ -249,6 +250,16 @@ class NodeTable:
         """Whether processes may be started on a machine, or stay there."""
         node = self.nodes.get(name)
         return node is not None and node.state is node_lib.NodeState.ACTIVE
+
+    def find_neighbours(self, slots: Iterable[int]) -> set[int]:
+        """Returns all slots of the machines of some slots; just these if there is one machine."""
+        found = set(slots)
+        others = [each for each in self.nodes.values() if each.slots]
+        for node in others if len(others) > 1 else ():
+            own = {slot.id for slot in node.slots}
+            if own & found:
+                found |= own
+        return found
 
     def list_known(self) -> Mapping[str, node_lib.KnownNode]:
         """Returns the machines that have ever called, by name."""

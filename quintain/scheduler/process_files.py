@@ -103,12 +103,15 @@ class ProcessFiles:
         with contextlib.suppress(FileNotFoundError):
             durable_files.replace(self._read_path, json.dumps(offset))
 
-    def read_lines(self, trial_id: int, offset: int) -> tuple[list[log.LogRow], int]:
+    def read_lines(
+        self, trial_id: int, offset: int, *, most_bytes: int | None = None
+    ) -> tuple[list[log.LogRow], int]:
         """Reads the lines that begin at an offset of the log.
 
         Args:
             trial_id: Trial to name in the rows.
             offset: Bytes to skip.
+            most_bytes: Bytes to read at most, more than any line has; 4 MiB if None.
 
         Returns:
             (rows, offset after them); no rows if there is nothing new.
@@ -126,10 +129,11 @@ class ProcessFiles:
                     )
                     return [], size
                 file.seek(offset)
-                data = file.read(_MOST_BYTES_AT_ONCE)
+                most_bytes = most_bytes or _MOST_BYTES_AT_ONCE
+                data = file.read(most_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return [], offset
-        is_line = b"\n" in data or len(data) < _MOST_BYTES_AT_ONCE
+        is_line = b"\n" in data or len(data) < most_bytes
         # No line is that long: a power cut has left empty blocks.
         complete = data[: data.rfind(b"\n") + 1] if is_line else data
         return list(_parse(trial_id, complete.splitlines())), offset + len(complete)

@@ -32,6 +32,9 @@ _DRAINING: Final = node_lib.NodeState.DRAINING
 _STOPPED_SECS: Final = 5.0
 """Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
 
+_FEW: Final = 50
+"""So many processes are looked at in each tick, even if all were looked at lately."""
+
 LAUNCH_PAUSE_SECS: Final = 2.0
 """Pause after a process could not be started or was lost."""
 
@@ -67,7 +70,9 @@ class Scheduling:
         self._lines: list[log.LogRow] = []
         self.known_lines = known_lines.KnownLines(core.store)
         self._last_tick = time.monotonic()
-        self._watch, self._collection = sweeps.Sweep(), sweeps.Sweep()
+        self._last_watch = self._last_tick
+        self._unwatched: list[entries.LiveRun] = []
+        self._collection = sweeps.Sweep()
 
     def tick(self) -> None:
         """Does all that can be done now, without waiting."""
@@ -93,9 +98,7 @@ class Scheduling:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
                 self._end_overdue()
-                if self._watch.is_due(len(core.runs)):
-                    with self._watch.measured():
-                        self._end_runs()
+                self._end_runs()
                 self._finish_experiments()
                 if self._collection.is_due(len(core.runs)):
                     with self._collection.measured():
@@ -224,7 +227,7 @@ class Scheduling:
         pause = 0.0
         event = live.exit_event or process_exits.describe(entry, live, ended)
         if event is not None:
-            log_policies.decide(event, entry, live, len(core.nodes.slots))
+            log_policies.decide(event, entry, live, core.nodes)
 
         def write(session: session_lib.Session) -> None:
             forget_run(core, session, live.record)
@@ -256,22 +259,27 @@ class Scheduling:
                     self._core.apply(entry, {"kind": "time_up", "reason": reason})
 
     def _end_runs(self) -> None:
+        """Looks at processes: at few of them always, at many once a second, some at a time."""
         core, now = self._core, time.monotonic()
-        for experiment_id, runs in list(core.runs_of.items()):
-            watched = [live for live in runs.values() if not live.is_killed]
+        part, self._last_watch = min(now - self._last_watch, 1.0), now
+        if not self._unwatched:
+            self._unwatched = list(core.runs.values())
+        count = max(_FEW, int(part * len(core.runs)))
+        watched = self._unwatched[-count:]
+        del self._unwatched[-count:]
+        for live in watched:
+            experiment_id, trial_id = live.record.experiment_id, live.record.trial_id
+            if live.is_killed or core.runs.get(trial_id) is not live:
+                continue
             if experiment_id not in core.entries:
-                for live in watched:
-                    self.kill(live)
+                self.kill(live)
                 continue
             with core.containing(experiment_id, "while its trials were watched"):
-                entry = core.entry(experiment_id)
-                timeout = entry.config.workload_timeout
-                for live in watched:
-                    self._end_run(entry, live, now - live.since, timeout)
+                self._end_run(live, now - live.since)
 
-    def _end_run(
-        self, entry: entries.Entry, live: entries.LiveRun, age: float, timeout: float | None
-    ) -> None:
+    def _end_run(self, live: entries.LiveRun, age: float) -> None:
+        entry = self._core.entry(live.record.experiment_id)
+        timeout = entry.config.workload_timeout
         machine = entry.machine_of(live.record.trial_id)
         if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
             self.kill(live)

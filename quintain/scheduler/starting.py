@@ -76,6 +76,7 @@ class Starting:
         if seen == self._seen:
             return []
         self._seen = None
+        was_making = self._room.is_making()
         decisions = policy.assign(groups, whole.num_slots, limits=limits)
         for experiment_id, num_slots in decisions.preempt.items():
             self._take_back(experiment_id, num_slots)
@@ -86,7 +87,8 @@ class Starting:
             core.condition.notify_all()
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
-        if not (starts or decisions.preempt or self._room.is_making()):
+        # What was reserved until now may be free for others.
+        if not (starts or decisions.preempt or was_making or self._room.is_making()):
             self._seen = seen
         return [launches for _, launches in starts]
 

@@ -285,13 +285,7 @@ class MasterServer:
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
         parts.enter_context(
-            http_server.serve(
-                app,
-                listener.socket,
-                local_listener,
-                limits=http_server.find_limits(is_remote=listener.is_remote),
-                tls=listener.tls,
-            )
+            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
         )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)

@@ -25,9 +25,6 @@ _NETWORK_SHARE: Final = 0.25
 """Part of the connections that may come over TCP; trials and commands use the Unix socket."""
 
 _CLIENT_SHARE: Final = 0.25
-_MOST_OF_CLUSTER: Final = 16_384
-_CLUSTER_SHARE: Final = 0.9
-_MACHINE_SHARE: Final = 0.5
 _START_SECS: Final = 20.0
 _STOP_SECS: Final = 10.0
 _GRACE_SECS: Final = 5
@@ -88,22 +85,6 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     return listener
 
 
-def find_limits(*, is_remote: bool) -> connections.Limits:
-    """Returns limits on connections that fit this process.
-
-    Args:
-        is_remote: Whether agents and trials of other machines connect over TCP: more than one of
-            each, which may all have one address.
-    """
-    if is_remote:
-        return connections.find_limits(
-            network_share=_CLUSTER_SHARE,
-            client_share=_MACHINE_SHARE,
-            most_connections=_MOST_OF_CLUSTER,
-        )
-    return connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE)
-
-
 @contextlib.contextmanager
 def serve(
     app: fastapi.FastAPI,
@@ -124,7 +105,7 @@ def serve(
     """
     config = connections.build_config(
         app,
-        limits or find_limits(is_remote=False),
+        limits or connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
         lifespan="off",
         # Who connects is who connects, whatever they say.

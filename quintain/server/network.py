@@ -49,9 +49,6 @@ class Listener:
     hosts: frozenset[str]
     """Names, with the port, under which other machines reach it."""
 
-    is_remote: bool = False
-    """Whether other machines reach it."""
-
     tls: ssl.SSLContext | None = None
     """How it speaks TLS, or None if it speaks plain text."""
 
@@ -96,7 +93,7 @@ def listen(
         wants_tls = network.use_tls or bool(network.certificate) or not is_local
         if not wants_tls or network.is_insecure:
             url = f"http://{_join(names[0] if names else found, port)}"
-            yield Listener(listener, url, port, _to_hosts(names, port), not is_local)
+            yield Listener(listener, url, port, _to_hosts(names, port))
             return
         certificate = (
             certificates.load(network.certificate, network.key)
@@ -110,7 +107,6 @@ def listen(
             url,
             port,
             hosts,
-            is_remote=not is_local,
             tls=certificate.context,
             fingerprint=certificate.fingerprint,
         )

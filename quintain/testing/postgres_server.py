@@ -17,8 +17,11 @@ import psycopg
 
 _ROOTS: Final = ("/usr/lib/postgresql", "/usr/local/pgsql", "/opt/homebrew/opt/postgresql")
 _USER: Final = "postgres"
+_QUICK: Final = ("fsync=off", "full_page_writes=off")
+"""A test needs no file that outlives its machine."""
+
 _SETTINGS: Final = (
-    *("fsync=off", "full_page_writes=off", "max_connections=60", "shared_buffers=32MB"),
+    *("max_connections=60", "shared_buffers=32MB"),
     *("listen_addresses=127.0.0.1", "unix_socket_directories=", "logging_collector=off"),
     # What tests make has few pages: nobody needs to tidy it up.
     *("autovacuum=off", "max_wal_size=256MB"),
@@ -51,9 +54,10 @@ class PostgresServer:
         port: Port on the loopback device, which stays the same when it is started again.
     """
 
-    def __init__(self, programs: pathlib.Path) -> None:
-        """Stores where its programs are."""
+    def __init__(self, programs: pathlib.Path, *, is_durable: bool = False) -> None:
+        """Stores where its programs are, and whether its files are to outlive the machine."""
         self._programs = programs
+        self._settings = _SETTINGS if is_durable else (*_SETTINGS, *_QUICK)
         self._owner: dict[str, Any] = {}
         if os.geteuid() == 0:
             self._owner = {"user": _USER, "group": _USER, "extra_groups": []}
@@ -86,7 +90,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Starts it, and waits until it answers."""
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        settings = [part for setting in self._settings for part in ("-c", setting)]
         data = str(self._directory / "data")
         command = [str(self._programs / "postgres"), "-D", data, "-p", str(self.port), *settings]
         deadline = time.monotonic() + _START_SECS

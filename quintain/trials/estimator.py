@@ -6,12 +6,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.trials import estimator_reducers, estimator_trial, trial_context
+from quintain.trials import (
+    estimator_reducers,
+    estimator_trial,
+    experimental_context,
+    trial_context,
+)
 
 EstimatorTrial = estimator_trial.EstimatorTrial
 EstimatorTrialContext = trial_context.TrialContext
 EstimatorContext = trial_context.TrialContext
-EstimatorExperimentalContext = trial_context.ExperimentalContext
+EstimatorExperimentalContext = experimental_context.ExperimentalContext
 MetricReducer = estimator_reducers.MetricReducer
 wrap_dataset = trial_context.wrap_dataset
 wrap_optimizer = trial_context.wrap_optimizer

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.records import trial
-from quintain.trials import distributed_context
+from quintain.trials import distributed_context, experimental_context
 
 _BATCH_SIZE_NAMES: Final = ("global_batch_size", "batch_size")
 
@@ -26,59 +26,6 @@ ValidOp = Any
 """Types that trials of PEDL name in annotations."""
 
 TENSORBOARD: Final = "tensorboard"
-
-
-class ExperimentalContext:
-    """What later versions of PEDL had under `context.experimental`."""
-
-    def __init__(self, context: "TrialContext") -> None:
-        self._context = context
-
-    def make_metric(self, metric: Any, reducer: Any, numpy_dtype: Any) -> tuple[Any, Any]:
-        """See `TrialContext.make_metric`."""
-        return self._context.make_metric(metric, reducer, numpy_dtype)
-
-    def allgather_metrics(self, metrics: Any) -> list[Any]:
-        """Returns what all processes gave."""
-        return self._context.distributed.allgather(metrics)
-
-    def cache_train_dataset(
-        self,
-        dataset_id: str,
-        dataset_version: str,
-        shuffle: bool = False,
-        skip_shuffle_at_epoch_end: bool = False,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Returns a decorator of a function that makes a dataset, which it shuffles if asked to.
-
-        Nothing is cached on disk: data are read from where they are.
-        """
-        del dataset_id, dataset_version
-
-        def decorate(make: Callable[..., Any]) -> Callable[..., Any]:
-            def made(*args: Any, **kwargs: Any) -> Any:
-                dataset = make(*args, **kwargs)
-                if not shuffle:
-                    return dataset
-                size = max(int(dataset.cardinality()), _SHUFFLE_BUFFER)
-                return dataset.shuffle(
-                    size,
-                    seed=self._context.get_trial_seed(),
-                    reshuffle_each_iteration=not skip_shuffle_at_epoch_end,
-                )
-
-            return made
-
-        return decorate
-
-    def cache_validation_dataset(
-        self, dataset_id: str, dataset_version: str, shuffle: bool = False
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Returns a decorator as `cache_train_dataset` does."""
-        return self.cache_train_dataset(dataset_id, dataset_version, shuffle, True)
-
-
-_SHUFFLE_BUFFER: Final = 10_000
 
 
 class TrialContext:
@@ -113,7 +60,7 @@ class TrialContext:
         self.spec = spec
         nodes = [each.node for each in spec.peers] or [""]
         self.distributed = distributed_context.DistributedContext(spec.rank, nodes)
-        self.experimental = ExperimentalContext(self)
+        self.experimental = experimental_context.ExperimentalContext(self)
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
         self.has_trained = False

@@ -4,7 +4,9 @@ uvicorn serves whoever connects for as long as they like. Here a connection is g
 head or the body of a request, or the reading of an answer, takes too long. And there is a limit of
 connections, for each client and in all, well below the number of files that the process may open:
 where it is reached, the one that was idle for longest makes room for the new one. Answers that
-take long, such as requests for work that wait, are not touched by any of this.
+take long, such as requests for work that wait, are not touched by any of this. Connections of
+clients that are trusted, such as the thousands of a cluster, are counted apart: they may have all
+files that are left.
 """
 
 import asyncio
@@ -57,6 +59,9 @@ class Limits:
     per_client: int
     """Connections of one address; users of a Unix socket may have all that there are."""
 
+    known: int = 0
+    """Further connections of clients that are trusted. Beyond them these count like others."""
+
     head_secs: float = 10.0
     """Seconds from the first byte of a request, or from the start, to the end of its head."""
 
@@ -73,17 +78,14 @@ class Limits:
     """Seconds that a connection is kept after a request of somebody who is."""
 
 
-def find_limits(
-    *, network_share: float, client_share: float, most_connections: int = MOST_CONNECTIONS
-) -> Limits:
+def find_limits(*, network_share: float, client_share: float) -> Limits:
     """Returns limits that leave files to open for everything else, and raises the soft limit.
 
     Args:
         network_share: Part of all connections that may come over the network.
         client_share: Part of these that one address may have.
-        most_connections: Most connections in all, if the process may open twice as many files.
     """
-    num_files = 2 * most_connections
+    num_files = 2 * MOST_CONNECTIONS
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
@@ -91,9 +93,14 @@ def find_limits(
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             soft = most
         num_files = _MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    total = min(most_connections, max(num_files // 2, 8))
+    total = min(MOST_CONNECTIONS, max(num_files // 2, 8))
     over_network = max(int(total * network_share), 4)
-    return Limits(total, over_network, max(int(over_network * client_share), 2))
+    return Limits(
+        total,
+        over_network,
+        per_client=max(int(over_network * client_share), 2),
+        known=max(num_files - 2 * total, 0),
+    )
 
 
 def build_config(app: Any, limits: Limits, **settings: Any) -> uvicorn.Config:
@@ -173,6 +180,18 @@ class HttpProtocol(h11_impl.H11Protocol):
         # Who does not read keeps an answer that goes on for ever from its end.
         self.loop.call_later(_FAREWELL_SECS, self._give_up_if_stuck)
 
+    @override
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no request, or no body of the one that is worked on: once."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Nobody listens to another answer.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def _give_up_if_stuck(self) -> None:
         if self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -183,6 +202,8 @@ class HttpProtocol(h11_impl.H11Protocol):
         self.timeout_keep_alive = cast(
             int, limits.known_secs if self.is_known else limits.stranger_secs
         )
+        if self.is_known:
+            self.ledger.trust(self)
         super().on_response_complete()
 
     @property
@@ -245,6 +266,7 @@ class _Ledger:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._clients: dict[Counted, str] = {}
+        self._known: set[Counted] = set()
         self._counts: collections.Counter[str] = collections.Counter()
         self._num_local = 0
         self._is_sweeping = False
@@ -270,8 +292,15 @@ class _Ledger:
                 connection.loop.call_later(_SWEEP_SECS, self._sweep, connection.loop)
         return has_room
 
+    def trust(self, connection: Counted) -> None:
+        """Counts a connection whose client is trusted apart, if there is room."""
+        if connection in self._clients and len(self._known) < self.limits.known:
+            self.leave(connection)
+            self._known.add(connection)
+
     def leave(self, connection: Counted) -> None:
         """Forgets a connection, if it was counted."""
+        self._known.discard(connection)
         client = self._clients.pop(connection, None)
         if client is not None:
             self._num_local -= _is_local(client)
@@ -293,9 +322,9 @@ class _Ledger:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now_secs = loop.time()
-        for connection in list(self._clients):
+        for connection in (*self._clients, *self._known):
             connection.give_up_if_slow(now_secs)
-        self._is_sweeping = bool(self._clients)
+        self._is_sweeping = bool(self._clients or self._known)
         if self._is_sweeping:
             loop.call_later(_SWEEP_SECS, self._sweep, loop)
 

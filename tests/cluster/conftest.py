@@ -25,7 +25,8 @@ class Machine:
         self.killed = []
         self.alive = {}
         self.fails_to_start = ""
-        self.forgets = False
+        self.may_start = threading.Event()
+        self.may_start.set()
 
     def write(self, launch_id, *texts):
         files = self.alive[launch_id]
@@ -46,6 +47,7 @@ class Processes:
 
     def start(self, launch):
         machine = self.machine
+        machine.may_start.wait(DEADLINE_SECS)
         if machine.fails_to_start:
             raise errors.ClusterError(machine.fails_to_start)
         files = process_files.ProcessFiles(launch.scratch_dir, launch.launch_id)
@@ -89,7 +91,6 @@ class Network:
     def __init__(self):
         self.is_down = False
         self.num_lost_answers = 0
-        self.is_master_frozen = False
 
     @contextlib.contextmanager
     def carry(self):
@@ -115,6 +116,7 @@ class DirectClient:
     def find_orders(self, session, *, after, kept, wait_secs):
         woken = threading.Event()
         master = self.cluster.master
+        self.cluster.num_asked += 1
         with self.cluster.network.carry(), master.watching(self.name, woken.set):
             found = master.find_orders(self.name, session, after=after, kept=kept)
             if found is None and woken.wait(0.2):
@@ -139,13 +141,14 @@ class Cluster:
         self.machines = {}
         self.agents = {}
         self.secs = 1000.0
+        self.num_asked = 0
         self.exits = []
         self.rows = []
         self.restart_master()
 
-    def restart_master(self):
+    def restart_master(self, **options):
         self.master = agent_launcher.AgentLauncher(
-            idle_launcher.IdleLauncher(), clock=lambda: self.secs
+            idle_launcher.IdleLauncher(), clock=lambda: self.secs, **options
         )
 
     def join(self, name="one", *, num_slots=2, labels=None, waits=True):

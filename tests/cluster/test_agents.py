@@ -152,6 +152,23 @@ def test_a_machine_that_is_silent_for_too_long_is_lost_and_its_processes_ended_l
     assert len(cluster.exits) == 1
 
 
+def test_an_agent_is_heard_while_a_process_takes_long_to_start(cluster):
+    cluster.restart_master(node_timeout_secs=0.3)
+    machine = cluster.join()
+    machine.may_start.clear()
+    cluster.launch("t7-a")
+    for _ in range(4):
+        before = cluster.num_asked
+        cluster.wait(lambda seen=before: cluster.num_asked >= seen + 2)
+        cluster.secs += 0.25
+        cluster.tick()
+    assert cluster.find_state() == "ACTIVE"
+
+    machine.may_start.set()
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    assert cluster.exits == []
+
+
 def test_a_master_that_was_stopped_gives_no_machine_up(cluster):
     cluster.join()
 
@@ -317,6 +334,33 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
     ]
     (order,) = cluster.master.find_orders("one", session, after=0, kept=0).orders
     assert order.kind is agent_protocol.OrderKind.START
+
+
+def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monkeypatch):
+    monkeypatch.setattr("quintain.cluster.held_launches._MOST_LINES_BYTES", 3000)
+    monkeypatch.setattr("quintain.cluster.held_launches._MOST_UNKEPT_BYTES", 9000)
+    sizes = []
+    receive = cluster.master.receive
+
+    def note(name, session, report):
+        sizes.append(len(json.dumps(agent_protocol.to_plain(report))))
+        receive(name, session, report)
+
+    cluster.master.receive = note
+    machine = cluster.join()
+    for number in (1, 2):
+        cluster.launch(f"t{number}-a", number)
+    cluster.wait(lambda: len(machine.alive) == 2)
+    many = [f"{number} " + "ä" * 20 for number in range(2000)]
+    machine.write("t1-a", *many)
+    machine.write("t2-a", "short")
+    machine.end("t1-a", exit_code=0)
+    machine.end("t2-a", exit_code=0)
+
+    cluster.wait_for_exits(2)
+    assert [row.text for row in cluster.rows if row.trial_id == 1] == many
+    assert cluster.exits[0][0].launch_id == "t2-a"
+    assert max(sizes) < 16_000
 
 
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):

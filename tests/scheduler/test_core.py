@@ -14,9 +14,11 @@ from quintain.scheduler import (
     entries,
     eta,
     experiment_machine,
+    lacks,
     orphans,
     process_exits,
-    scheduling,
+    room,
+    starting,
     trial_machine,
     worker_calls,
     workload_results,
@@ -43,7 +45,9 @@ PLACES = {
     "forecast": (eta, "estimate_secs"),
     "spec": (worker_calls.WorkerCalls, "_build_order"),
     "metric": (workload_results, "describe"),
-    "launch": (scheduling.Scheduling, "_prepare"),
+    "launch": (starting.Starting, "_prepare"),
+    "room": (room.Room, "find"),
+    "needs": (lacks, "find_needs"),
     "exit": (process_exits, "describe"),
     "garbage": (checkpoint_gc, "collect_ended"),
 }
@@ -130,8 +134,9 @@ def test_a_hostile_experiment_leaves_the_others_their_slots_and_results(
     alone = master.commands.create_experiment(config_text(HEALTHY), None).id
     make_workers(master).run()
     hostile = master.commands.create_experiment(
-        config_text(HEALTHY, max_restarts=0, **fields), None
+        config_text(HEALTHY, max_restarts=0, **fields), None, activate=False
     ).id
+    master.commands.apply(hostile, "activate")
     beside = master.commands.create_experiment(config_text(HEALTHY), None).id
     fake_launcher.refused = hostile if fields.get("name") == "launcher" else 0
 

@@ -139,3 +139,28 @@ def test_a_rank_that_there_is_not_is_turned_away(begin, fake_launcher):
 
     with pytest.raises(errors.GoneError):
         master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, f"{first}.r4"))
+
+
+def test_trials_of_several_processes_start_again_where_others_have_reserved(
+    make_master, fake_launcher, config_text, store
+):
+    master = make_master(num_slots=2)
+    search = {"name": "random", "max_trials": 3, "max_length": {"batches": 12}}
+    pairs = {"slots_per_trial": 2, "processes_per_trial": 2}
+    text = config_text(search, resources=pairs, max_restarts=1)
+    master.commands.create_experiment(text, None)
+    master.tick()
+    first, second = launches_of(fake_launcher)
+    for number, launch in enumerate((first, second)):
+        identity = trial.ProcessIdentity(number + 1, 1.0, launch.launch_id, "mark")
+        master.workers.start_run(first.trial_id, identity)
+
+    reason = workload.ExitedReason.ERRORED
+    master.workers.report_exit(first.trial_id, first.launch_id, reason, "a mistake")
+    master.tick()
+    fake_launcher.end(second.launch_id, exit_code=1)
+    for _ in range(3):
+        master.tick()
+
+    assert read_trial(store, first.trial_id).restarts == 1
+    assert len(fake_launcher.alive) == 2

@@ -250,3 +250,25 @@ def test_a_trial_that_waits_for_a_machine_that_left_says_so(
     master.tick()
     assert master.status().experiments[0].lack == ""
     assert fake_launcher.on("c") == [1, 2]
+
+
+def test_a_trial_is_not_started_again_on_a_machine_that_its_log_policy_excludes(
+    make_master, fake_launcher, config_text
+):
+    fake_launcher.join("a", "b")
+    master = make_master(num_slots=0)
+    master.tick()
+    policy = {"pattern": "ECC", "action": "exclude_node"}
+    single = {"name": "single", "max_length": {"batches": 12}}
+    master.commands.create_experiment(config_text(single, log_policies=[policy]), None)
+    used = []
+    for _ in range(2):
+        master.tick()
+        (launch,) = fake_launcher.alive.values()
+        used.append(launch.node)
+        fake_launcher.end(launch.launch_id, exit_code=1, last_lines=["ECC error"])
+        master.tick()
+
+    assert sorted(used) == ["a", "b"]
+    assert fake_launcher.alive == {}
+    assert master.status().experiments == ()

@@ -260,13 +260,12 @@ def test_only_the_loopback_device_is_spoken_to_in_plain_text(home, monkeypatch):
 
     monkeypatch.setattr(network_lib.address, "is_loopback", lambda host: host == "127.0.0.1")
     remote = listen(host="127.0.0.2")
-    assert (remote.url, remote.is_remote) == (f"https://127.0.0.2:{remote.port}", True)
+    assert remote.url == f"https://127.0.0.2:{remote.port}"
     assert remote.fingerprint == chosen.fingerprint != ""
     own = socket.gethostname().lower()
     assert remote.hosts == {f"127.0.0.2:{remote.port}", f"{own}:{remote.port}"}
     insecure = listen(host="127.0.0.2", is_insecure=True)
     assert (insecure.url, insecure.tls) == (f"http://127.0.0.2:{insecure.port}", None)
-    assert insecure.is_remote
     assert network_lib.list_names("0.0.0.0", "0.0.0.0") == [own]
     assert network_lib.list_names("::", "::") == [own]
     assert network_lib.list_names("Trainer", "10.0.0.7") == ["trainer", own, "10.0.0.7"]

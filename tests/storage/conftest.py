@@ -23,7 +23,7 @@ class Road:
         self._target = port
         self._listener = None
         self._ends = []
-        self._left = None
+        self._left = self._again_secs = None
         self.port = 0
         self.open()
 
@@ -36,8 +36,8 @@ class Road:
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
-    def close_after(self, num_bytes):
-        self._left = num_bytes
+    def close_after(self, num_bytes, *, again_secs=None):
+        self._left, self._again_secs = num_bytes, again_secs
 
     def close(self):
         self._left = None
@@ -65,6 +65,8 @@ class Road:
                     self._left -= len(piece)
                     if self._left < 0:
                         self.close()
+                        if self._again_secs is not None:
+                            threading.Timer(self._again_secs, self.open).start()
                         return
                 target.sendall(piece)
         except OSError:

@@ -30,7 +30,7 @@ async def app(scope, receive, send):
     if scope["path"] == "/slow":
         await asyncio.sleep(1.5)
     message = {}
-    while message.get("more_body", scope["method"] == "POST"):
+    while message.get("more_body", scope["method"] == "POST" and scope["path"] != "/refused"):
         message = await receive()
         if message["type"] == "http.disconnect":
             return
@@ -188,6 +188,19 @@ def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
         assert all(map(is_open, own))
 
 
+def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
+    address, _ = serve(known=12, head_secs=30.0)
+    known = []
+    for _ in range(12):
+        known.append(connect(address, GET % b"/known"))
+        answer = b""
+        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
+            answer += known[-1].recv(1000)
+    strangers = [connect(address, b"GET /") for _ in range(50)]
+    assert b"200 OK" in connect(address, GET % b"/").recv(1000)
+    assert all(map(is_open, (*known, *strangers[-3:])))
+
+
 def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
     address, _ = serve(head_secs=30.0)
     before = len(os.listdir("/proc/self/fd"))
@@ -206,6 +219,23 @@ def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     found = connections.find_limits(network_share=0.25, client_share=0.25)
     assert files["now"] == (5000, 5000)
     assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
+    assert found.known == 5000 - 2 * 2048
     files["now"] = (300, 300)
     found = connections.find_limits(network_share=0.25, client_share=0.25)
     assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
+    assert not found.known
+
+
+@pytest.mark.parametrize("path", [b"/", b"/slow", b"/big", b"/refused"])
+def test_a_body_that_is_none_is_answered_once(serve, connect, caplog, path):
+    address, _ = serve()
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    connected = connect(address, head)
+    time.sleep(0.1)
+    connected.sendall(b"2\r\nab\r\nzz\r\n")
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := connected.recv(2**20):
+            answer += piece
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []

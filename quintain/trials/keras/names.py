@@ -1,13 +1,13 @@
 """The names that the versions of PEDL gave to trials of Keras models, and to their context."""
 
-from quintain.trials import keras_trial, trial_context
+from quintain.trials import experimental_context, keras_trial, trial_context
 
 KerasTrial = keras_trial.KerasTrial
 KerasFunctionalTrial = keras_trial.KerasTrial
 TFKerasTrial = keras_trial.KerasTrial
 TFKerasContext = trial_context.TrialContext
 TFKerasTrialContext = trial_context.TrialContext
-TFKerasExperimentalContext = trial_context.ExperimentalContext
+TFKerasExperimentalContext = experimental_context.ExperimentalContext
 wrap_dataset = trial_context.wrap_dataset
 wrap_model = trial_context.wrap_model
 wrap_optimizer = trial_context.wrap_optimizer

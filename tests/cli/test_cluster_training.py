@@ -1,0 +1,74 @@
+import json
+
+import pytest
+
+import quintain.nlp.experiments  # noqa: F401 - registers what is trained
+from quintain import errors
+from quintain.cli import cluster_training
+from quintain.core import experiment_parser
+from quintain.records import experiment_spec
+
+
+def parse(**overrides):
+    options = experiment_parser.ParseConfigOptions(
+        experiment="translation/local",
+        set=tuple(f"{name}={value}" for name, value in overrides.items()),
+    )
+    return experiment_parser.parse(options)
+
+
+def test_a_run_is_an_experiment_of_one_trial_with_the_settings_that_were_changed():
+    changes = {"trainer.train_steps": 70, "runtime.seed": 5, "trainer.checkpoint_interval": 20}
+    config = cluster_training.build_config(parse(**changes), 4, 2)
+
+    spec = experiment_spec.parse(config)
+    assert spec.entrypoint == "experiment:translation/local"
+    assert spec.hyperparameters == {
+        "trainer.train_steps": {"type": "const", "val": 70},
+        "trainer.checkpoint_interval": {"type": "const", "val": 20},
+    }
+    assert spec.searcher.max_length == 70
+    assert spec.min_checkpoint_period == 20
+    assert spec.resources.num_processes == spec.resources.slots_per_trial == 4
+    assert spec.reproducibility.experiment_seed == 5
+    assert spec.max_restarts == 2
+
+
+def test_files_of_the_command_s_own_directory_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.tsv").write_text("")
+    parsed = parse(**{"task.train_data.input_path": "mine.tsv"})
+
+    with pytest.raises(errors.ConfigError, match=r"input_path: got 'mine.tsv'.*absolute path"):
+        cluster_training.build_config(parsed, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("note", "message"),
+    [
+        (None, "has files, but no run"),
+        ({"config": {"hyperparameters": {"a": {"val": 1}}}}, r"other settings \(a: 1 -> 2\)"),
+    ],
+)
+def test_the_directory_of_another_run_is_left_alone(tmp_path, note, message):
+    (tmp_path / "ckpt-1.index").write_text("")
+    if note is not None:
+        text = json.dumps({"experiment": 3, "time": 1.0, **note})
+        (tmp_path / cluster_training.FILE_NAME).write_text(text)
+    former = sorted(tmp_path.iterdir())
+
+    with pytest.raises(errors.ConfigError, match=message):
+        cluster_training._read_note(tmp_path, {"hyperparameters": {"a": {"val": 2}}})
+
+    assert sorted(tmp_path.iterdir()) == former
+
+
+@pytest.mark.parametrize(
+    ("mode", "model_dir", "message"),
+    [("eval", "run", "got --mode=eval"), ("train", "s3://a/b", "directory of this machine")],
+)
+def test_what_can_not_be_trained_on_a_cluster_is_refused(mode, model_dir, message):
+    settings = {"num_slots": 2, "max_restarts": 3, "is_quiet": True}
+
+    with pytest.raises(errors.ConfigError, match=message):
+        cluster_training.run(None, mode=mode, model_dir=model_dir, **settings)
