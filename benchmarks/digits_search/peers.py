@@ -1,4 +1,6 @@
-"""The search benchmark's peers: python peers.py ray|optuna TRIALS SLOTS; prints one line of JSON.
+"""The search benchmark's peers: python peers.py ray|optuna TRIALS SLOTS [RAY_ADDRESS].
+
+It prints one line of JSON. With an address, Ray Tune uses the cluster that is there.
 
 Both train the trials of `digits.py` with successive halving as their documentation shows it, one
 trial on each slot. Optuna runs one process for each slot on a storage that they share.
@@ -27,7 +29,7 @@ def train_ray(config: dict[str, Any]) -> None:
     )
 
 
-def search_ray(num_trials: int, num_slots: int) -> dict[str, Any]:
+def search_ray(num_trials: int, num_slots: int, address: str = "") -> dict[str, Any]:
     """Searches with Ray Tune's ASHA."""
     import digits
     import ray
@@ -36,10 +38,11 @@ def search_ray(num_trials: int, num_slots: int) -> dict[str, Any]:
     here = str(pathlib.Path(__file__).parent)
     start = time.perf_counter()
     ray.init(
-        num_cpus=num_slots,
-        include_dashboard=False,
         log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": here}},
+        **(
+            {"address": address} if address else {"num_cpus": num_slots, "include_dashboard": False}
+        ),
     )
     with tempfile.TemporaryDirectory() as directory:
         tuner = tune.Tuner(
@@ -148,4 +151,4 @@ if __name__ == "__main__":
         work_optuna(arguments[0], int(arguments[1]))
     else:
         search = {"ray": search_ray, "optuna": search_optuna}[name]
-        print(json.dumps(search(int(arguments[0]), int(arguments[1]))))
+        print(json.dumps(search(int(arguments[0]), int(arguments[1]), *arguments[2:])))

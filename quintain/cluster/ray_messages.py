@@ -9,7 +9,6 @@ one line of JSON; secrets travel through the pipe only, never by a command line 
 | `{"kind": "settings", ...}` | `Settings`; the first line |
 | `{"kind": "join", "home_id": ..., ...}` | whose agents, and the `Address` at which they find it |
 | `{"kind": "leave", "busy": [...]}` | all agents but these end, and give back what they hold |
-| `{"kind": "demand", "slots": n}` | slots that trials wait for |
 
 | from the watcher | |
 |---|---|

@@ -84,10 +84,6 @@ class RayProcess:
         if self._send("leave", busy=busy):
             self._left.wait(_LEAVE_SECS)
 
-    def demand(self, num_slots: int) -> None:
-        """Says for how many slots trials wait."""
-        self._send("demand", slots=num_slots)
-
     def close(self) -> None:
         """Ends the connection. The agents go on, except those of a cluster that ends with it."""
         self._closing.set()

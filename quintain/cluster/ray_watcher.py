@@ -102,12 +102,6 @@ class Watcher:
             self._ray.kill(node.handle, no_restart=True)
             node.handle, node.answer, node.left, node.is_up = None, None, True, False
 
-    def demand(self, slots: int) -> None:
-        """Tells Ray's autoscaler of slots that trials wait for."""
-        sdk = importlib.import_module("ray.autoscaler.sdk")
-        cpus = self._settings.threads_per_slot or 1
-        sdk.request_resources(bundles=[{"CPU": cpus}] * slots)
-
     def look(self) -> list[ray_messages.NodeNews]:
         """Looks after the agents, and returns the news of all nodes."""
         news = []
@@ -188,7 +182,7 @@ class Watcher:
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=self._count_cpus(node),
-            num_gpus=node.gpus if self._settings.slots is None else 0,
+            num_gpus=self._count_gpus(node),
             scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(dataclasses.asdict(self._settings), self._home_id, node.name)
 
@@ -198,10 +192,13 @@ class Watcher:
             return node.cpus
         return min(node.cpus, slots * threads)
 
+    def _count_gpus(self, node: _Node) -> float:
+        return min(node.gpus, self._settings.slots or node.gpus)
+
     def _explain_wait(self, node: _Node) -> str:
         wanted = f"{self._count_cpus(node):g} CPUs"
-        if node.gpus and self._settings.slots is None:
-            wanted += f" and {node.gpus:g} GPUs"
+        if node.gpus:
+            wanted += f" and {self._count_gpus(node):g} GPUs"
         return (
             f"Its agent waits for {wanted} of this node that other actors or tasks of Ray hold "
             "(`ray status` shows it)."
@@ -348,8 +345,6 @@ def _obey(watcher: Watcher, message: dict[str, Any], stdout: IO[str]) -> None:
         case "leave":
             watcher.leave(message["busy"])
             ray_messages.send(stdout, "left")
-        case "demand":
-            watcher.demand(message["slots"])
 
 
 def main() -> None:

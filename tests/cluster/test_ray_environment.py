@@ -20,9 +20,11 @@ def test_trials_get_what_ray_was_started_with_and_nothing_of_ray():
 
 
 def test_variables_are_those_that_a_process_was_started_with():
-    with subprocess.Popen(
-        ["cat"], env={"GREETING": "hello=\nyou"}, stdin=subprocess.PIPE
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["cat"], env={"GREETING": "hello=\nyou"}, **pipes) as process:
+        process.stdin.write(b"It runs.\n")
+        process.stdin.flush()
+        process.stdout.readline()
         found = ray_environment.read_raylet(process.pid)
         process.stdin.close()
 

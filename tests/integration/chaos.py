@@ -157,6 +157,8 @@ def main():
             if options.cluster
             else homes.Home(workdir / "chaos")
         )
+        for home in both.values():
+            parts.callback(home.end)
         damager = damage.Damage(both["chaos"], choice)
         faults = run(both, options, choice, damager, counts, start)
     report(counts, damager, faults)

@@ -205,3 +205,9 @@ class Home:
         while self.find_processes() and time.monotonic() < deadline:
             time.sleep(0.1)
         return self.find_processes()
+
+    def end(self):
+        """Kills a master that is still there, as when this program fails."""
+        if self.master is not None and self.master.poll() is None:
+            self.master.kill()
+            self.master.wait()
