@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any, Final
 from urllib import parse
 
@@ -297,22 +297,34 @@ def _explain_connection(address: str, error: BaseException) -> str:
     return f"There is no connection to the Ray cluster at {address!r}: {text}"
 
 
-def _listen(stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]") -> None:
+def _listen(
+    stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]", note_end: Callable[[], None]
+) -> None:
     for line in stream:
         heard.put(json.loads(line))
     heard.put(None)
-    # Ray may be waited for, in vain: the master has ended, and this process does, too.
+    note_end()
+
+
+def _end_soon() -> None:
+    """Ends this process, which may wait for Ray in vain: the master has ended."""
     time.sleep(_END_SECS)
     os._exit(1)
 
 
-def run(stdin: IO[str], stdout: IO[str]) -> int:
-    """Watches a cluster until `stdin` ends, and returns an exit code."""
+def run(stdin: IO[str], stdout: IO[str], note_end: Callable[[], None] = lambda: None) -> int:
+    """Watches a cluster until `stdin` ends, and returns an exit code.
+
+    Args:
+        stdin: What the master says.
+        stdout: What it is told.
+        note_end: Called by a thread when `stdin` has ended.
+    """
     content = json.loads(stdin.readline())
     del content["kind"]
     settings = ray_messages.Settings(**content)
     heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(stdin, heard), daemon=True).start()
+    threading.Thread(target=_listen, args=(stdin, heard, note_end), daemon=True).start()
     try:
         ray = connect(settings)
     except ConnectError as error:
@@ -352,7 +364,7 @@ def main() -> None:
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with contextlib.suppress(BrokenPipeError):  # The master has ended.
-        sys.exit(run(sys.stdin, messages))
+        sys.exit(run(sys.stdin, messages, _end_soon))
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ class MasterServer:
             launch_key=launch_key,
             accept_new_database=self._accept_new_database,
         )
-        self._calls = direct_calls.DirectCalls(store, self._home, self._master.status)
+        self._calls = direct_calls.DirectCalls(store, self._home, self._master.recent_status)
         # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)
@@ -281,7 +281,7 @@ class MasterServer:
         parts.enter_context(alerts.Alerts(store, self._home))
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
         parts.callback(self._tensorboards.close)
-        feed = feed_lib.Feed(store, self._master.status)
+        feed = feed_lib.Feed(store, self._master.recent_status)
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
         parts.enter_context(

@@ -980,3 +980,10 @@ def test_more_experiments_than_slots_do_not_take_them_from_each_other(
     holders = {launch.experiment_id for launch in fake_launcher.alive.values()}
     assert holders == {1, 3}
     assert len(seen) <= 4
+
+
+def test_a_status_of_many_slots_is_made_no_oftener_than_it_may_cost(make_master):
+    few, many = make_master(2), make_master(600)
+    assert few.recent_status() is not few.recent_status()
+    assert many.recent_status() is many.recent_status()
+    assert many.status() is not many.recent_status()

@@ -68,6 +68,9 @@ class QuietMaster:
             ),
         )
 
+    def recent_status(self):
+        return self.status()
+
     def _set(self, experiment_id, state):
         with self.store.transaction() as session_:
             changed = dataclasses.replace(session_.get_experiment(experiment_id), state=state)

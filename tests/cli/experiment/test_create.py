@@ -69,7 +69,7 @@ def test_a_detached_experiment_is_handed_over(quintain, calls_fake, config, mode
     assert options.pop("origin").command
     assert options == {
         "source": str(config),
-        "overrides": ("searcher.max_trials=5",),
+        "overrides": ["searcher.max_trials=5"],
         "activate": True,
     }
     ((file, *_),) = checked
