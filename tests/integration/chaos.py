@@ -9,7 +9,7 @@ database and connections are killed as well: cluster_home.py. The undisturbed on
 that both give the same on one machine and on many.
 
 With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
-`--trials` and `--population` make the searches shorter.
+`--trials`, `--population`, `--searches` and `--node_timeout` (of the cluster) make it shorter.
 
 An ASHA search of 30 trials and a PBT search of 8, of Keras models on the digits of scikit-learn,
 run on two slots: once undisturbed, once while processes are killed by SIGKILL. Both masters share
@@ -138,12 +138,14 @@ def compare(name, calm, chaos):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--searches", nargs="+", default=[*homes.SEARCHES], choices=homes.SEARCHES)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--population", type=int, default=8)
     parser.add_argument("--damage", type=int, default=0)
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--s3", action="store_true")
+    parser.add_argument("--node_timeout", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workdir", required=True)
     options = parser.parse_args()
@@ -170,9 +172,9 @@ def run(both, options, choice, damager, counts, start):
     for kind, home in both.items():
         home.start_master()
         home.wait_for_master()
-        for number, name in enumerate(homes.SEARCHES, start=1):
+        for number, name in enumerate(options.searches, start=1):
             kills, damages = (
-                (count + number - 1) // len(homes.SEARCHES) if kind == "chaos" else 0
+                (count + number - 1) // len(options.searches) if kind == "chaos" else 0
                 for count in (options.kills, options.damage)
             )
             home.create(name, options.trials, options.population)
@@ -186,7 +188,7 @@ def run(both, options, choice, damager, counts, start):
     left = {kind: home.stop() for kind, home in both.items()}
     faults += [f"{kind}: processes are left: {pids}" for kind, pids in left.items() if pids]
     best = {}
-    for number, name in enumerate(homes.SEARCHES, start=1):
+    for number, name in enumerate(options.searches, start=1):
         results = {}
         for kind, home in both.items():
             trials, best[kind, name], found, _ = read(home, number)
@@ -203,8 +205,9 @@ def run(both, options, choice, damager, counts, start):
         if name == "pbt" and best["calm", name] != best["chaos", name]:
             faults.append(f"pbt: best {best['calm', name]} and {best['chaos', name]}")
     damager.look_back()
+    numbers = range(1, len(options.searches) + 1)
     for kind, home in both.items():
-        kept = set().union(*(read(home, number)[3] for number in (1, 2)))
+        kept = set().union(*(read(home, number)[3] for number in numbers))
         there = home.list_stored()
         if kind == "chaos":
             # What is damaged stays for its user to look at.
@@ -216,7 +219,7 @@ def run(both, options, choice, damager, counts, start):
                 f"{kind}: missing: {sorted((kept | lost) - there)}, "
                 f"not known: {sorted(there - kept - lost - unreported)}"
             )
-    print(f"best: {best['chaos', 'pbt']}")
+    print(f"best: {best['chaos', options.searches[-1]]}")
     return faults
 
 

@@ -29,8 +29,9 @@ from quintain.testing import postgres_server
 
 RAY_PROGRAM = homes.ROOT / "tests" / "programs" / "ray_cluster.py"
 NODES = 3
-NODE_TIMEOUT_SECS = 15
-MOST_CUT_SECS = 20.0
+MOST_CUT = 1.3
+"""Connections are cut for so many times as long, at most, as a machine may be silent."""
+
 MARK = "CHAOS_HOME"
 BUCKET = "runs"
 _READ_SECS = 60.0
@@ -73,8 +74,11 @@ class RayCluster:
 class ClusterHome(homes.Home):
     """A home directory whose master puts trials on a Ray cluster."""
 
-    def __init__(self, path, environment, cluster, *, port, database, server, store_wire):
+    def __init__(
+        self, path, environment, cluster, *, node_timeout, port, database, server, store_wire
+    ):
         super().__init__(path)
+        self.node_timeout = node_timeout
         self.environment |= environment
         self.cluster = cluster
         self.port = port
@@ -92,7 +96,7 @@ class ClusterHome(homes.Home):
             *("--ray_slots=1", f"--ray_directory={self.path.parent / 'agents'}"),
             f"--ray_master=http://127.0.0.1:{self.wire.port}",
             f"--allowed_host=127.0.0.1:{self.wire.port}",
-            f"--node_timeout={NODE_TIMEOUT_SECS}",
+            f"--node_timeout={self.node_timeout:g}",
         ]
 
     def space(self):
@@ -153,9 +157,9 @@ class ClusterHome(homes.Home):
             case "node":
                 self._kill_node(choice)
             case "partition":
-                self.wire.cut(choice.uniform(0.0, MOST_CUT_SECS))
+                self.wire.cut(choice.uniform(0.0, MOST_CUT * self.node_timeout))
             case "storage":
-                self.store_wire.cut(choice.uniform(0.0, MOST_CUT_SECS))
+                self.store_wire.cut(choice.uniform(0.0, MOST_CUT * self.node_timeout))
             case "database":
                 self.server.kill()
                 time.sleep(choice.uniform(0.0, 2.0))
@@ -195,7 +199,7 @@ def build(path, options):
 
     Args:
         path: The home directory.
-        options: `postgresql` and `s3` say what it has.
+        options: `postgresql` and `s3` say what it has, `node_timeout` how patient it is.
     """
     with contextlib.ExitStack() as parts:
         temporary = parts.enter_context(
@@ -228,6 +232,7 @@ def build(path, options):
             path,
             environment,
             cluster,
+            node_timeout=options.node_timeout,
             port=_find_port(),
             database=database,
             server=server,

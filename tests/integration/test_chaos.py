@@ -13,15 +13,14 @@ PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp_path, is_long):
-    sizes = (30, 8, 50) if is_long else (2, 2, 4)
-    trials, population, kills = sizes
-    options = [f"--trials={trials}", f"--population={population}", f"--kills={kills}"]
+    short = ["--searches", "pbt", "--population=2", "--node_timeout=8"]
+    options, kills = ([], 50) if is_long else (short, 4)
     stores = ["--postgresql", "--s3"] if postgres_server.find_programs() else ["--s3"]
 
     done = subprocess.run(
         [
             *(sys.executable, str(PROGRAM), "--cluster", *stores, *options),
-            f"--workdir={tmp_path}",
+            *(f"--kills={kills}", f"--workdir={tmp_path}"),
         ],
         capture_output=True,
         text=True,
