@@ -137,7 +137,9 @@ def agent(
     with (
         home_lib.write_privately(),
         directory.hold(),
-        connection_lib.Connection(find_address(), find_master=find_address) as connection,
+        connection_lib.Connection(
+            find_address(), retries=agent_client.RETRIES, find_master=find_address
+        ) as connection,
     ):
         launcher = process_launcher.ProcessLauncher()
         launcher.warm_up()

@@ -346,7 +346,7 @@ class Attempts:
         if left <= 0.0:
             return False
         logger.log(
-            logging.WARNING if self._pause_secs >= 1.0 else logging.DEBUG,
+            logging.WARNING if self._is_worth_telling() else logging.DEBUG,
             "The master does not answer (%s: %s); trying again for %.0f s.",
             what,
             _explain(cause),
@@ -355,6 +355,10 @@ class Attempts:
         time.sleep(min(self._pause_secs, left))
         self._pause_secs = min(2.0 * self._pause_secs, self._retries.max_pause_secs)
         return True
+
+    def _is_worth_telling(self) -> bool:
+        # Not each of the many pauses that are as long as they get.
+        return 1.0 <= self._pause_secs < self._retries.max_pause_secs
 
     def _secs(self) -> float:
         now = time.monotonic()

@@ -1,9 +1,13 @@
 """What an agent asks the master and tells it. Every call may safely be repeated."""
 
 import urllib.parse
+from typing import Final
 
 from quintain.client import connection as connection_lib
 from quintain.cluster import agent_protocol
+
+RETRIES: Final = connection_lib.Retries(max_pause_secs=1.0)
+"""An agent is back soon after its master is."""
 
 _EXTRA_WAIT_SECS = 20.0
 """Time for an answer beyond the time that the master was asked to wait."""

@@ -121,7 +121,8 @@ class RayAgent:
         launcher = process_launcher.ProcessLauncher()
         launcher.warm_up()
         client = agent_client.AgentClient(
-            connection_lib.Connection(address), self._agent_settings.name
+            connection_lib.Connection(address, retries=agent_client.RETRIES),
+            self._agent_settings.name,
         )
         self._agent = agent_lib.NodeAgent(client, launcher, self._directory, self._agent_settings)
         if self._drain_reason:

@@ -17,8 +17,9 @@ from quintain.cluster import agent_launcher, ray_messages, ray_process
 from quintain.records import node as node_lib
 from quintain.scheduler import launcher
 
-_AGENTS_SECS: Final = 30.0
-"""For so long a master that starts waits for the agents of nodes that are there."""
+_AGENTS_SECS: Final = 10.0
+"""For so long a master that starts waits for the agents of nodes that are there. Those that it does
+not wait for join later: one that is cut off must hold up nobody."""
 
 _POLL_SECS: Final = 0.05
 

@@ -42,9 +42,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRIES: Final = connection_lib.Retries(
-    total_secs=3600.0, first_pause_secs=0.1, max_pause_secs=15.0, total_fault_secs=60.0
+    total_secs=3600.0, first_pause_secs=0.1, max_pause_secs=3.0, total_fault_secs=60.0
 )
-"""An hour is long enough to repair a machine's master, and short enough to leave no orphans."""
+"""An hour is long enough to repair a machine's master, and short enough to leave no orphans. The
+pauses stay short: a trial that sleeps on after its master is back holds up a whole search."""
 
 _WAIT_SECS: Final = 20.0
 _MEETING_PAUSE_SECS: Final = 0.1

@@ -109,8 +109,8 @@ def read(home, number):
 
 
 def compare(name, calm, chaos):
-    """Returns the differences of two searches."""
-    faults = []
+    """Returns the differences of two searches, and how many workloads both have done."""
+    faults, num_common = [], 0
     if calm.keys() != chaos.keys():
         faults.append(f"{name}: other trials: {sorted(calm.keys() ^ chaos.keys())}")
     for request_id in calm.keys() & chaos.keys():
@@ -124,6 +124,7 @@ def compare(name, calm, chaos):
             if left[field] != right[field]
         ]
         common = left["metrics"].keys() & right["metrics"].keys()
+        num_common += len(common)
         if name == "pbt" and left["metrics"].keys() != right["metrics"].keys():
             faults.append(f"{name} {request_id}: other workloads")
         faults += [
@@ -131,7 +132,7 @@ def compare(name, calm, chaos):
             for key in sorted(common)
             if left["metrics"][key] != right["metrics"][key]
         ]
-    return faults
+    return faults, num_common
 
 
 def main():
@@ -191,7 +192,14 @@ def run(both, options, choice, damager, counts, start):
             trials, best[kind, name], found, _ = read(home, number)
             results[kind] = trials
             faults += [f"{kind}: {fault}" for fault in found]
-        faults += compare(name, results["calm"], results["chaos"])
+        different, num_common = compare(name, results["calm"], results["chaos"])
+        faults += different
+        places = " and ".join(home.place for home in both.values())
+        print(
+            f"{name}: {len(results['calm'])} trials on {places}: {len(different)} differences in "
+            "names, hyperparameters, seeds and parents, and in the metrics (to the bit) of "
+            f"{num_common} workloads"
+        )
         if name == "pbt" and best["calm", name] != best["chaos", name]:
             faults.append(f"pbt: best {best['calm', name]} and {best['chaos', name]}")
     damager.look_back()

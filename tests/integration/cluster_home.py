@@ -81,6 +81,9 @@ class ClusterHome(homes.Home):
         self.database = database or self.database
         self.server = server
         self.store_wire = store_wire
+        self.place = " + ".join(
+            ["PostgreSQL" if server else "SQLite", "Ray", "S3" if store_wire else "a directory"]
+        )
         self.wire = cut_wire.CutWire(port)
 
     def master_options(self):

@@ -62,6 +62,8 @@ SEARCHES = {"asha": ASHA, "pbt": PBT}
 class Home:
     """One home directory, its master and its searches."""
 
+    place = "SQLite + local processes + a directory"
+
     def __init__(self, path):
         self.path = path
         self.path.mkdir(parents=True)
