@@ -17,6 +17,7 @@ import click
 from quintain import durable_files, errors, file_paths
 from quintain.cli import connect
 from quintain.cli.experiment import foreground, sent_code
+from quintain.client import home as home_lib
 from quintain.client import provenance
 from quintain.config import yaml_io
 from quintain.records import checkpoint_manifest, experiment_spec, states
@@ -38,9 +39,10 @@ def run(
     *,
     mode: str,
     model_dir: str,
-    num_slots: int,
+    num_slots: int | None,
     max_restarts: int,
     is_quiet: bool,
+    ray_address: str | None = None,
 ) -> int:
     """Trains an experiment on the machines of the master that runs, or goes on with it.
 
@@ -48,9 +50,10 @@ def run(
         parse_options: The flags as `ParseConfigOptions`.
         mode: Name of the mode.
         model_dir: Directory of this machine that the trained run is put into.
-        num_slots: Processes, each with a slot of its own.
+        num_slots: Processes, each with a slot of its own; None for all slots of the Ray cluster.
         max_restarts: Failures after which it is given up; a lost machine is none.
         is_quiet: Whether to show nothing.
+        ray_address: Ray cluster for which a master is started if none runs.
 
     Returns:
         The exit code.
@@ -72,6 +75,10 @@ def run(
             "master keeps them."
         )
     parsed = experiment_parser.parse(parse_options)
+    if ray_address is not None:
+        num_ray_slots = _find_ray_slots(ray_address, is_quiet=is_quiet)
+        num_slots = num_ray_slots if num_slots is None else num_slots
+    assert num_slots is not None
     config = build_config(parsed, num_slots, max_restarts)
     directory = _find_code_dir(parsed.imports)
     target = pathlib.Path(model_dir)
@@ -102,6 +109,29 @@ def run(
     elif not is_quiet:
         click.echo("The same command goes on with it.", err=True)
     return code
+
+
+def _find_ray_slots(address: str, *, is_quiet: bool) -> int:
+    """Returns how many slots a Ray cluster has, for which a master is started if none runs.
+
+    Raises:
+        ConfigError: If the master that runs has no other machines.
+        MasterUnreachableError: If none can be started for the cluster; with its last words.
+    """
+    home = home_lib.find_home()
+    if home_lib.find_master(home) is None:
+        flags = ("--launcher=ray", f"--ray_address={address}")
+        found = connect.start_in_background(home, flags=flags)
+        if not is_quiet:
+            click.echo(f"Started a master for Ray in the background (process {found.pid}).")
+    with connect.open_client(start=False) as client:
+        num_slots = sum(bool(each.node) for each in client.get_status().slots)
+    if not num_slots:
+        raise errors.ConfigError(
+            f"--ray: the master of {home.path} has no machines beside its own (`quintain node "
+            "list`). End it by `quintain master stop`, and one for Ray is started here."
+        )
+    return num_slots
 
 
 def build_config(

@@ -135,6 +135,7 @@ def start_in_background(
     num_slots: int | None = None,
     threads_per_slot: int | None = None,
     run_dirs: Sequence[str] = (),
+    flags: Sequence[str] = (),
 ) -> master_file.MasterFile:
     """Starts a master that outlives this command, and returns where it is.
 
@@ -145,11 +146,12 @@ def start_in_background(
         num_slots: Trials that run at once; what fits the machine if None.
         threads_per_slot: CPU threads of each; an equal share of all if None.
         run_dirs: Directories whose runs of `quintain train` its page shows.
+        flags: Further flags of `quintain master start`.
 
     Raises:
         MasterUnreachableError: If it ends at once, or does not answer; with its last words.
     """
-    arguments = ["--idle_timeout", str(IDLE_TIMEOUT_SECS)]
+    arguments = ["--idle_timeout", str(IDLE_TIMEOUT_SECS), *flags]
     if num_slots is not None:
         arguments += ["--slots", str(num_slots)]
     if threads_per_slot is not None:

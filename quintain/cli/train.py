@@ -74,6 +74,15 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     "slot of its own.",
 )
 @click.option(
+    "--ray",
+    "ray_address",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[ADDRESS]",
+    help="Train so on the nodes of a Ray cluster (auto: this machine's), in as many processes as "
+    "it has slots. A master is started for it in the background if none runs.",
+)
+@click.option(
     "--pretrain_steps",
     type=click.IntRange(min=1),
     metavar="N",
@@ -130,6 +139,7 @@ def train(
     local_ps: int,
     max_restarts: int,
     cluster_workers: int | None,
+    ray_address: str | None,
     pretrain_steps: int | None,
     allow_config_change: bool,
     enable_async_checkpointing: bool,
@@ -151,7 +161,7 @@ def train(
     if overfit_batches is not None:
         flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
-    if cluster_workers is not None:
+    if cluster_workers is not None or ray_address is not None:
         refused = {
             "--dry_run": dry_run,
             "--json": as_json,
@@ -165,8 +175,12 @@ def train(
         _train_on_cluster(
             [name for name, value in refused.items() if value],
             flags,
-            {"mode": mode, "model_dir": str(model_dir), "is_quiet": quiet},
-            {"num_slots": cluster_workers, "max_restarts": max_restarts},
+            mode=mode,
+            model_dir=str(model_dir),
+            is_quiet=quiet,
+            max_restarts=max_restarts,
+            ray_address=ray_address,
+            num_slots=cluster_workers,
         )
         return
     if local_workers is not None:
@@ -364,17 +378,15 @@ def _train_locally(
     context.exit(code)
 
 
-def _train_on_cluster(
-    refused: list[str], flags: dict[str, Any], run: dict[str, Any], settings: dict[str, Any]
-) -> None:
+def _train_on_cluster(refused: list[str], flags: dict[str, Any], **settings: Any) -> None:
     """Trains on the machines of a master, and exits with the exit code of the experiment."""
     if refused:
-        raise errors.ConfigError(f"--cluster_workers: got it with {', '.join(refused)}; leave out.")
+        name = "--ray" if settings["num_slots"] is None else "--cluster_workers"
+        raise errors.ConfigError(f"{name}: got it with {', '.join(refused)}; leave out.")
     from quintain.cli import cluster_training, tensorflow_import
 
     tensorflow_import.import_quietly()
-    parse_options = options.build_parse_options(**flags)
-    code = cluster_training.run(parse_options, **run, **settings)
+    code = cluster_training.run(options.build_parse_options(**flags), **settings)
     click.get_current_context().exit(code)
 
 

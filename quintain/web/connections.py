@@ -43,6 +43,7 @@ _BACKLOG: Final = 128
 _MOST_FILES: Final = 65536
 _SWEEP_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
+_BUSY_SECS: Final = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,20 +268,21 @@ class _Ledger:
         self.limits = limits
         self._clients: dict[Counted, str] = {}
         self._known: set[Counted] = set()
+        self._busy_until_secs: dict[str, float] = {}
         self._counts: collections.Counter[str] = collections.Counter()
         self._num_local = 0
         self._is_sweeping = False
 
     def admit(self, connection: Counted, client: str) -> bool:
         """Counts a connection if there is, or can be made, room for it."""
-        is_local = _is_local(client)
+        is_local, now_secs = _is_local(client), connection.loop.time()
         num_network = len(self._clients) - self._num_local
         if not is_local and self._counts[client] >= self.limits.per_client:
-            has_room = self._evict(lambda other: other == client)
+            has_room = self._evict(client, lambda other: other == client, now_secs)
         elif not is_local and num_network >= self.limits.over_network:
-            has_room = self._evict(lambda other: not _is_local(other))
+            has_room = self._evict("network", lambda other: not _is_local(other), now_secs)
         elif self._num_local >= self.limits.total - self.limits.over_network and is_local:
-            has_room = self._evict(_is_local)
+            has_room = self._evict("own", _is_local, now_secs)
         else:
             has_room = True
         if has_room:
@@ -308,20 +310,31 @@ class _Ledger:
             if not self._counts[client]:
                 del self._counts[client]
 
-    def _evict(self, matches: Callable[[str], bool]) -> bool:
+    def _evict(self, key: str, matches: Callable[[str], bool], now_secs: float) -> bool:
         """Ends the oldest idle connection of some clients; returns False if there is none.
 
-        Strangers go first: who was trusted may be about to ask again.
+        Strangers go first: who was trusted may be about to ask again. Where all are busy it is not
+        looked again at once: thousands may come back together after a restart.
         """
-        idle = [one for one, client in self._clients.items() if matches(client) and one.is_idle]
-        for connection in sorted(idle, key=lambda one: one.is_known):
-            self.leave(connection)
-            connection.transport.abort()
-            return True
-        return False
+        if now_secs < self._busy_until_secs.get(key, 0.0):
+            return False
+        idle = (one for one, client in self._clients.items() if matches(client) and one.is_idle)
+        chosen = None
+        for one in idle:
+            if not one.is_known:
+                chosen = one
+                break
+            chosen = chosen or one
+        if chosen is None:
+            self._busy_until_secs[key] = now_secs + _BUSY_SECS
+            return False
+        self.leave(chosen)
+        chosen.transport.abort()
+        return True
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now_secs = loop.time()
+        self._busy_until_secs.clear()
         for connection in (*self._clients, *self._known):
             connection.give_up_if_slow(now_secs)
         self._is_sweeping = bool(self._clients or self._known)
