@@ -345,8 +345,9 @@ class Attempts:
         left = self._retries.total_secs - self._secs()
         if left <= 0.0:
             return False
+        is_told = 1.0 <= self._pause_secs < self._retries.max_pause_secs  # Not each longest one.
         logger.log(
-            logging.WARNING if self._is_worth_telling() else logging.DEBUG,
+            logging.WARNING if is_told else logging.DEBUG,
             "The master does not answer (%s: %s); trying again for %.0f s.",
             what,
             _explain(cause),
@@ -356,14 +357,9 @@ class Attempts:
         self._pause_secs = min(2.0 * self._pause_secs, self._retries.max_pause_secs)
         return True
 
-    def _is_worth_telling(self) -> bool:
-        # Not each of the many pauses that are as long as they get.
-        return 1.0 <= self._pause_secs < self._retries.max_pause_secs
-
     def _secs(self) -> float:
         now = time.monotonic()
-        if self._first_failure is None:
-            self._first_failure = now
+        self._first_failure = self._first_failure or now
         return now - self._first_failure
 
 
