@@ -359,7 +359,7 @@ class Attempts:
 
     def _secs(self) -> float:
         now = time.monotonic()
-        self._first_failure = self._first_failure or now
+        self._first_failure = now if self._first_failure is None else self._first_failure
         return now - self._first_failure
 
 
