@@ -121,11 +121,20 @@ def find_rebinding(
             "(QUINTAIN_HOME), or another database."
         )
     kept = home_database.describe(former)
-    whose = "is empty" if named is None else f"is that of another home ({named})"
+    if named is None:
+        rest = (
+            f"is empty. Without that it goes on with {kept}; `quintain store copy "
+            f"{shlex.quote(kept)} {shlex.quote(place)}` takes its experiments over."
+        )
+    else:
+        rest = (
+            f"is that of another home ({named}), where code and checkpoints of its experiments "
+            f"are. Without that it goes on with {kept}; else name an empty database, or that home "
+            "(QUINTAIN_HOME)."
+        )
     return (
         f"{home} has its experiments in {kept}, but {place} was named ({home_database.VARIABLE} or "
-        f"--database), which {whose}. Without that it goes on with {kept}; `quintain store copy "
-        f"{shlex.quote(kept)} {shlex.quote(place)}` takes its experiments over."
+        f"--database), which {rest}"
     )
 
 

@@ -1,6 +1,7 @@
 """The process of a master: its parts, its HTTP server, and the rule that a home has only one."""
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -284,6 +285,10 @@ class MasterServer:
         feed = feed_lib.Feed(store, self._master.recent_status)
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
+        # Before the first answer: who waited with the former master's token finds the new one.
+        forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
+        parts.callback(forget)
+        master_file.write(self._home.path, self._file)
         parts.enter_context(
             http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
         )
@@ -293,8 +298,7 @@ class MasterServer:
             parts.callback(agents.release)
         launchers_lib.join(launcher, self._home, url=self._url, fingerprint=self._fingerprint)
         parts.callback(self._is_stopping.set)
-        master_file.write(self._home.path, self._file)
-        parts.callback(home_lib.remove_master, self._home, identity.pid)
+        parts.callback(forget)
 
     def _resume(self) -> None:
         """Goes on with the experiments that the master before has drained."""

@@ -121,6 +121,19 @@ def test_commands_find_the_master_as_long_as_it_runs(build, home):
     assert server.master.events == ["start", "stop"]
 
 
+def test_who_waited_for_the_master_finds_its_token_at_the_first_answer(build, home, monkeypatch):
+    serve, found = http_server.serve, []
+
+    def look(*args, **settings):
+        found.append(home_lib.find_master(home))
+        return serve(*args, **settings)
+
+    monkeypatch.setattr(http_server, "serve", look)
+
+    with build() as server:
+        assert found == [server.file]
+
+
 def test_a_second_master_is_refused_with_the_number_of_the_first(build, home):
     with build():
         with pytest.raises(errors.StateError, match=rf"already runs .*process {os.getpid()}\)"):
