@@ -21,6 +21,7 @@ from quintain.scheduler import (
     launch_tokens,
     metric_sending,
     node_commands,
+    orphans,
     recovery,
     run_files,
     scheduling,
@@ -120,6 +121,7 @@ class Master:
             ("deletions", self._run_deletions),
             ("usage", self._run_usage),
             ("metrics", self._run_metrics),
+            ("orphans", self._tell_orphans),
         ):
             thread = threading.Thread(target=work, name=f"quintain-{name}", daemon=True)
             self._threads.append(thread)
@@ -217,6 +219,15 @@ class Master:
             except Exception:
                 # They stay in the store, and are sent the next time.
                 logger.exception("Metrics of trials could not be sent.")
+
+    def _tell_orphans(self) -> None:
+        """Says once what the database does not know; it may take long, and nobody waits for it."""
+        try:
+            orphans.tell(self._core.store, self._core.home)
+        except errors.StoreAwayError:
+            return  # The store says so itself; the next master says it.
+        except Exception:
+            logger.exception("What the database does not know could not be looked for.")
 
     def _is_any_ending(self) -> bool:
         """Whether a slot becomes free at any moment: its next process should not wait."""

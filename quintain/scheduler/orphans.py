@@ -39,25 +39,56 @@ def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Or
     return [orphan for orphan, _ in _find(store, home)]
 
 
+def tell(store: reading.ReadableStore, home: pathlib.Path) -> None:
+    """Says what the database does not know: it may be an older copy.
+
+    It may take long: an object store is slow, or away.
+
+    Args:
+        store: What is known.
+        home: The home directory.
+    """
+    found = find(store, home)
+    if found:
+        logger.warning(
+            "%d directories of checkpoints (%.1f MB) are not known to the database, which may be "
+            "an older copy. Nothing is deleted; `quintain checkpoint orphans` lists them.",
+            len(found),
+            sum(each.num_bytes for each in found) / 1e6,
+        )
+
+
 def _find(store: reading.ReadableStore, home: pathlib.Path) -> list[_Found]:
     home_id = home_identity.read_id(home) or ""
     own = storages.build({}, home / "checkpoints")
     with store.reading() as session:
         records = session.list_experiments(include_archived=True)
-        known = session.list_checkpoint_uuids()
-        going = {each.name for each in session.list_deletions()}
+        known = _list_known(session)
+    # No transaction waits for it.
+    listed = [
+        (storage, entry)
+        for storage in _list_storages(own, records)
+        for entry in _list_entries(storage)
+    ]
+    found = []
+    with store.reading() as session:
+        # What was deleted, or came, while it was listed is known as well.
+        known |= _list_known(session)
         launches = {each.launch_id for each in session.list_runs()}
-        found = []
-        for storage in _list_storages(own, records):
-            for entry in _list_entries(storage):
-                if entry.name in known | going:
-                    continue
-                orphan = _describe(entry, storage, session, home_id, own)
-                is_own = storage is own or (home_id and orphan.home_id == home_id)
-                # What a process writes now, or is about to report, is no orphan.
-                if is_own and orphan.launch_id not in launches:
-                    found.append((orphan, storage))
+        for storage, entry in listed:
+            if entry.name in known:
+                continue
+            orphan = _describe(entry, storage, session, home_id, own)
+            is_own = storage is own or (home_id and orphan.home_id == home_id)
+            # What a process writes now, or is about to report, is no orphan.
+            if is_own and orphan.launch_id not in launches:
+                found.append((orphan, storage))
     return found
+
+
+def _list_known(session: reading.Reader) -> set[str]:
+    going = {each.name for each in session.list_deletions()}
+    return going.union(session.list_checkpoint_uuids())
 
 
 def _list_storages(

@@ -16,7 +16,6 @@ from quintain.scheduler import (
     entries,
     home_identity,
     model_files,
-    orphans,
     scheduling,
 )
 from quintain.scheduler import core as core_lib
@@ -63,7 +62,6 @@ def recover(
         for each in runs:
             with core.containing(each.experiment_id, "while its processes were taken over"):
                 _take_over(core, processes, launcher, each)
-        _tell_orphans(core)
         for entry in core.entries.values():
             logger.info(
                 "Experiment %d goes on: %s, %d trials.",
@@ -71,18 +69,6 @@ def recover(
                 entry.machine.state.value,
                 len(entry.machine.trials),
             )
-
-
-def _tell_orphans(core: core_lib.Core) -> None:
-    """Says what the database does not know: it may be an older copy."""
-    found = orphans.find(core.store, core.home)
-    if found:
-        logger.warning(
-            "%d directories of checkpoints (%.1f MB) are not known to the database, which may be "
-            "an older copy. Nothing is deleted; `quintain checkpoint orphans` lists them.",
-            len(found),
-            sum(each.num_bytes for each in found) / 1e6,
-        )
 
 
 def _take_over(

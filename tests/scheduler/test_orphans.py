@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import sqlite3
+import threading
 
 import pytest
 
@@ -167,7 +168,44 @@ def test_an_older_copy_of_the_database_deletes_nothing(
         path.unlink()
     pathlib.Path(home / "quintain.db").write_bytes(former)
 
-    make_workers(make_master()).run()
+    master = make_master()
+    orphans.tell(store, home)
+    make_workers(master).run()
 
     assert [path for path in before if not path.exists()] == []
     assert "2 directories of checkpoints" in caplog.text
+
+
+def test_a_master_starts_although_a_storage_does_not_answer(make_master, config_text, monkeypatch):
+    is_asked, answers = threading.Event(), threading.Event()
+
+    def find(store, home):
+        is_asked.set()
+        assert answers.wait(60)
+        return []
+
+    monkeypatch.setattr(orphans, "find", find)
+    master = make_master()
+    master.start()
+    try:
+        assert is_asked.wait(60)
+        master.commands.create_experiment(config_text(SINGLE), None)
+        assert master.status_of(1) is not None
+    finally:
+        answers.set()
+        master.stop()
+
+
+def test_what_is_deleted_while_a_storage_is_listed_is_no_orphan(master, home, monkeypatch):
+    listing = orphans._list_entries
+
+    def list_entries(storage):
+        found = listing(storage)
+        with contextlib.closing(sqlite3.connect(home / "quintain.db")) as connection:
+            assert connection.execute("DELETE FROM checkpoints").rowcount > 0
+            connection.commit()
+        return found
+
+    monkeypatch.setattr(orphans, "_list_entries", list_entries)
+
+    assert list_found(master, home) == {}
