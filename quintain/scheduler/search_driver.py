@@ -17,7 +17,6 @@ class SearchDriver:
 
     Attributes:
         trials: The trials by the names that the search method gave them, in order of creation.
-        best: The best searched metric of all trials, or None.
         num_done_batches: Batches that all trials together have trained on.
         num_errors: Trials that failed.
         first_error: Why the first of them did.
@@ -31,7 +30,8 @@ class SearchDriver:
             ConfigError: If the hyperparameters are malformed, or the method can't search them.
         """
         self.trials: dict[str, trial_machine.TrialMachine] = {}
-        self.best: float | None = None
+        self._best: float | None = None
+        self._is_best_known = True
         self.num_done_batches = 0
         self.num_errors = 0
         self.first_error = ""
@@ -47,6 +47,17 @@ class SearchDriver:
     def method(self) -> base_search.SearchMethod:
         """The search method, to be looked at."""
         return self._search.method
+
+    @property
+    def best(self) -> float | None:
+        """Best metric of all validations; not a number only if all are."""
+        if not self._is_best_known:
+            # Once for all that went back since: the machines of thousands may be lost at once.
+            self._best, self._is_best_known = None, True
+            for each in self.trials.values():
+                if each.best_metric is not None:
+                    self.note_metric(each.best_metric)
+        return self._best
 
     @property
     def is_over(self) -> bool:
@@ -171,7 +182,7 @@ class SearchDriver:
                 or self._signed(metric) <= self._signed(self.best)
             )
         if is_best:
-            self.best = metric
+            self._best = metric
         return is_best
 
     def note_roll_back(
@@ -193,10 +204,7 @@ class SearchDriver:
             return
         effects.rolled_back[trial.request_id] = kept
         self.num_done_batches -= before - trial.total_batches
-        self.best = None
-        for each in self.trials.values():
-            if each.best_metric is not None:
-                self.note_metric(each.best_metric)
+        self._is_best_known = False
 
     def note_end(self, trial: trial_machine.TrialMachine, effects: effects_lib.Effects) -> None:
         """Notes that a trial has ended; twice is no more than once."""

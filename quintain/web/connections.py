@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import functools
 import ipaddress
+import math
 import socket
 import struct
 import sys
@@ -43,7 +44,7 @@ _BACKLOG: Final = 128
 _MOST_FILES: Final = 65536
 _SWEEP_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
-_BUSY_SECS: Final = 0.05
+_HEARING_SECS: Final = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,7 +269,7 @@ class _Ledger:
         self.limits = limits
         self._clients: dict[Counted, str] = {}
         self._known: set[Counted] = set()
-        self._busy_until_secs: dict[str, float] = {}
+        self._came_secs: dict[Counted, float] = {}
         self._counts: collections.Counter[str] = collections.Counter()
         self._num_local = 0
         self._is_sweeping = False
@@ -278,15 +279,20 @@ class _Ledger:
         is_local, now_secs = _is_local(client), connection.loop.time()
         num_network = len(self._clients) - self._num_local
         if not is_local and self._counts[client] >= self.limits.per_client:
-            has_room = self._evict(client, lambda other: other == client, now_secs)
+            has_room = self._evict(lambda other: other == client)
         elif not is_local and num_network >= self.limits.over_network:
-            has_room = self._evict("network", lambda other: not _is_local(other), now_secs)
+            # Thousands may come back together after a restart: if each made an end of one that was
+            # not heard yet, none would ever be.
+            has_room = self._evict(
+                lambda other: not _is_local(other), before_secs=now_secs - _HEARING_SECS
+            )
         elif self._num_local >= self.limits.total - self.limits.over_network and is_local:
-            has_room = self._evict("own", _is_local, now_secs)
+            has_room = self._evict(_is_local)
         else:
             has_room = True
         if has_room:
             self._clients[connection] = client
+            self._came_secs[connection] = now_secs
             self._counts[client] += 1
             self._num_local += is_local
             if not self._is_sweeping:
@@ -303,6 +309,7 @@ class _Ledger:
     def leave(self, connection: Counted) -> None:
         """Forgets a connection, if it was counted."""
         self._known.discard(connection)
+        self._came_secs.pop(connection, None)
         client = self._clients.pop(connection, None)
         if client is not None:
             self._num_local -= _is_local(client)
@@ -310,23 +317,24 @@ class _Ledger:
             if not self._counts[client]:
                 del self._counts[client]
 
-    def _evict(self, key: str, matches: Callable[[str], bool], now_secs: float) -> bool:
+    def _evict(self, matches: Callable[[str], bool], *, before_secs: float = math.inf) -> bool:
         """Ends the oldest idle connection of some clients; returns False if there is none.
 
-        Strangers go first: who was trusted may be about to ask again. Where all are busy it is not
-        looked again at once: thousands may come back together after a restart.
+        Strangers go first: who was trusted may be about to ask again.
+
+        Args:
+            matches: Whether a client is one of them.
+            before_secs: When the connection has to have come at the latest.
         """
-        if now_secs < self._busy_until_secs.get(key, 0.0):
-            return False
-        idle = (one for one, client in self._clients.items() if matches(client) and one.is_idle)
         chosen = None
-        for one in idle:
-            if not one.is_known:
-                chosen = one
+        for one, client in self._clients.items():
+            if self._came_secs[one] >= before_secs:
                 break
-            chosen = chosen or one
+            if matches(client) and one.is_idle and (chosen is None or not one.is_known):
+                chosen = one
+                if not one.is_known:
+                    break
         if chosen is None:
-            self._busy_until_secs[key] = now_secs + _BUSY_SECS
             return False
         self.leave(chosen)
         chosen.transport.abort()
@@ -334,7 +342,6 @@ class _Ledger:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now_secs = loop.time()
-        self._busy_until_secs.clear()
         for connection in (*self._clients, *self._known):
             connection.give_up_if_slow(now_secs)
         self._is_sweeping = bool(self._clients or self._known)
