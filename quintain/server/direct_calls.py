@@ -3,7 +3,7 @@
 import functools
 import pathlib
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -134,16 +134,23 @@ class DirectCalls(calls.Calls):
         """
         with self._store.reading() as session:
             experiment = session.get_experiment(experiment_id)
-            if not selection.where and not selection.sort:
+            rows: Iterable[int]
+            if selection == trial_table.Selection():
                 trials = session.list_trials(experiment_id, states=tuple(state_names))
-                return list(selection.cut(trials)), len(trials)
-            table = tables.read_table(session, experiment)
+                return trials, len(trials)
+            if selection.where or selection.sort:
+                table = tables.read_table(session, experiment)
+                columns, rows = table.columns, table.select(selection.where, selection.sort)
+            else:
+                # Of many trials, only those that are asked for become records.
+                columns = session.read_trial_columns(experiment_id, ("id", "state"))
+                rows = range(len(columns["id"]))
             chosen = [
-                row
-                for row in table.select(selection.where, selection.sort)
-                if not state_names or table.columns["state"][row] in state_names
+                columns["id"][row]
+                for row in rows
+                if not state_names or columns["state"][row] in state_names
             ]
-            ids = [table.columns["id"][row] for row in selection.cut(chosen)]
+            ids = list(selection.cut(chosen))
             found = {one.id: one for one in session.list_trials(experiment_id, ids=ids)}
         return [found[trial_id] for trial_id in ids], len(chosen)
 
