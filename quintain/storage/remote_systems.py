@@ -37,6 +37,9 @@ _S3_CLIENT: Final = {
     "retries": {"total_max_attempts": 1},
 }
 
+_PROBE_SECS: Final = 30.0
+"""An empty file that takes longer will never be there."""
+
 
 def is_object_store(url: str) -> bool:
     """Whether a file system has no directories that would have to be made."""
@@ -91,7 +94,11 @@ def check(url: str, options: Mapping[str, Any], *, patience_secs: float) -> None
             system.rm_file(path)
 
     try:
-        retries.call(probe, doing=f"{url}: writing", patience_secs=patience_secs)
+        retries.call(
+            lambda: retries.call_within(probe, _PROBE_SECS),
+            doing=f"{url}: writing",
+            patience_secs=patience_secs,
+        )
     except Exception as error:
         # The clients of object stores have errors of their own.
         raise errors.ConfigError(_explain(url, options, error)) from error

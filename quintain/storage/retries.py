@@ -7,8 +7,10 @@ the same numbers, whether a storage was away or not.
 import errno
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable
+from concurrent import futures
 from typing import Final, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -104,6 +106,37 @@ def call(function: Callable[[], T], *, doing: str, patience_secs: float) -> T:
         longest = min(_FIRST_PAUSE_SECS * 2 ** min(attempt, 16), _MAX_PAUSE_SECS)
         share = 0.5 + secrets.randbelow(1000) / 2000
         time.sleep(min(longest * share, max(left, 0.0)))
+
+
+def call_within(function: Callable[[], T], secs: float) -> T:
+    """Returns what a call returns, unless that takes too long.
+
+    Clients have timeouts of their own, but not for everything: a server that takes a connection and
+    never asks for what is announced is waited for without end.
+
+    Args:
+        function: The call. One that takes too long is left to a thread that nobody waits for.
+        secs: Seconds that it may take.
+
+    Raises:
+        TimeoutError: If it takes longer.
+        Exception: What the call raised.
+    """
+    done: futures.Future[T] = futures.Future()
+
+    def run() -> None:
+        try:
+            done.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - it is raised by who waits.
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="quintain-storage", daemon=True).start()
+    try:
+        return done.result(secs)
+    except TimeoutError:
+        if done.done():
+            raise
+        raise TimeoutError(f"there was no answer within {secs:g} s") from None
 
 
 def describe(error: BaseException) -> str:
