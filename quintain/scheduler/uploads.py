@@ -172,7 +172,7 @@ class Uploads:
             self._pieces.stop(upload.directory)
             _check(upload)
             with pieces.explaining(upload.directory):
-                for path in upload.directory.rglob("*"):
+                for path in _walk(upload.directory):
                     _sync(path)
                 durable_files.sync_directory(upload.directory)
                 upload.directory.rename(root / name)
@@ -218,7 +218,7 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
 def _clear(upload: _Upload) -> dict[str, int]:
     """Takes away what can't be part of an upload; returns the bytes of each file that is there."""
     received = {}
-    for path in sorted(upload.directory.rglob("*"), reverse=True):
+    for path in _walk(upload.directory):
         name = path.relative_to(upload.directory).as_posix()
         if path.is_dir():
             continue
@@ -264,6 +264,11 @@ def _check(upload: _Upload) -> None:
         if checkpoint_manifest.hash_file(upload.directory / name) != expected:
             (upload.directory / name).unlink()
             raise errors.StateError(f"file {name}: is not what was sent; send it again.")
+
+
+def _walk(directory: pathlib.Path) -> list[pathlib.Path]:
+    """Returns all that is below a directory, the deepest first."""
+    return sorted(directory.rglob("*"), reverse=True)
 
 
 def _sync(path: pathlib.Path) -> None:

@@ -45,7 +45,7 @@ class CodeUploads:
         """Returns the name of a new one."""
         with self._lock:
             self._directory.mkdir(parents=True, exist_ok=True)
-            for path in self._directory.glob("upload-*.tar"):
+            for path in self._list():
                 if time.time() - path.stat().st_mtime > _MAX_AGE_SECS:
                     path.unlink()
             name = f"upload-{secrets.token_hex(16)}"
@@ -72,7 +72,7 @@ class CodeUploads:
             size = file.seek(0, os.SEEK_END)
             if not 0 <= offset <= size:
                 raise errors.ConfigError(f"offset: got {offset}, but {size} bytes are there.")
-            held = sum(path.stat().st_size for path in self._directory.glob("upload-*.tar"))
+            held = sum(path.stat().st_size for path in self._list())
             if held + len(piece) > MAX_BYTES:
                 raise errors.ConfigError(
                     f"data: more than {MAX_BYTES:,} bytes of code wait to be used; try again later."
@@ -109,6 +109,14 @@ class CodeUploads:
             )
         with path.open("r+b") as file:
             yield file
+
+    def _list(self) -> list[pathlib.Path]:
+        """Returns the files that `begin` has made."""
+        return [
+            path
+            for path in self._directory.iterdir()
+            if path.suffix == ".tar" and _NAME.fullmatch(path.stem)
+        ]
 
     def _find(self, name: str) -> pathlib.Path:
         return self._directory / f"{name}.tar"

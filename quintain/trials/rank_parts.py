@@ -46,12 +46,16 @@ def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> None:
     try:
         controller.save(str(directory))
         random_state.save(directory / RANDOM_FILE)
-        names = [RANDOM_FILE, *controller.part_files]
-        found = sorted({path for name in names for path in directory.glob(name)})
-        part = {path.name: path.read_bytes() for path in found}
+        part = _read(directory, [RANDOM_FILE, *controller.part_files])
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     controller.context.distributed.allgather(part)
+
+
+def _read(directory: pathlib.Path, patterns: list[str]) -> dict[str, bytes]:
+    """Returns the files of a directory that fit one of several patterns."""
+    found = sorted({path for pattern in patterns for path in directory.glob(pattern)})
+    return {path.name: path.read_bytes() for path in found}
 
 
 def find(
