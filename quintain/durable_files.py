@@ -101,6 +101,17 @@ def explain(error: BaseException) -> str | None:
     return f"{begin}. {_ADVICE[code]}." if code in _ADVICE else f"{begin}."
 
 
+def sync_tree(directory: pathlib.Path) -> None:
+    """Waits until a directory and all files below it are on the disk."""
+    for path in directory.rglob("*"):
+        if path.is_dir():
+            sync_directory(path)
+        elif not path.is_symlink():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    sync_directory(directory)
+
+
 def sync_directory(directory: str | os.PathLike[str]) -> None:
     """Forces the names in a directory to the disk, after files were made, moved or deleted."""
     descriptor = os.open(os.fspath(directory) or os.curdir, os.O_RDONLY)

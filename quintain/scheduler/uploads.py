@@ -7,7 +7,6 @@ files are there as the manifest says, it gets the name of the checkpoint.
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import shutil
 import threading
@@ -172,9 +171,7 @@ class Uploads:
             self._pieces.stop(upload.directory)
             _check(upload)
             with pieces.explaining(upload.directory):
-                for path in _walk(upload.directory):
-                    _sync(path)
-                durable_files.sync_directory(upload.directory)
+                durable_files.sync_tree(upload.directory)
                 upload.directory.rename(root / name)
                 durable_files.sync_directory(root)
                 upload.parent.rmdir()
@@ -218,11 +215,10 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
 def _clear(upload: _Upload) -> dict[str, int]:
     """Takes away what can't be part of an upload; returns the bytes of each file that is there."""
     received = {}
-    for path in _walk(upload.directory):
-        name = path.relative_to(upload.directory).as_posix()
-        if path.is_dir():
+    for name, size in checkpoint_manifest.list_files(upload.directory).items():
+        path = upload.directory / name
+        if name.endswith("/"):
             continue
-        size = path.stat().st_size
         if size > upload.sizes.get(name, -1):
             path.unlink()
         else:
@@ -264,19 +260,6 @@ def _check(upload: _Upload) -> None:
         if checkpoint_manifest.hash_file(upload.directory / name) != expected:
             (upload.directory / name).unlink()
             raise errors.StateError(f"file {name}: is not what was sent; send it again.")
-
-
-def _walk(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Returns all that is below a directory, the deepest first."""
-    return sorted(directory.rglob("*"), reverse=True)
-
-
-def _sync(path: pathlib.Path) -> None:
-    if path.is_dir():
-        durable_files.sync_directory(path)
-    else:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -69,7 +69,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     def commit(self, directory: pathlib.Path, name: str) -> None:
         try:
             with self._explaining():
-                _sync(directory)
+                durable_files.sync_tree(directory)
                 directory.rename(self._root / name)
                 durable_files.sync_directory(self._root)
         except errors.CheckpointError:
@@ -179,13 +179,3 @@ def _describe(path: pathlib.Path) -> checkpoint_storage.StoredEntry:
     )
     has_manifest = (path / checkpoint_manifest.FILE_NAME).is_file()
     return checkpoint_storage.StoredEntry(path.name, size, path.stat().st_mtime, has_manifest)
-
-
-def _sync(directory: pathlib.Path) -> None:
-    for path in directory.rglob("*"):
-        if path.is_dir():
-            durable_files.sync_directory(path)
-        else:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-    durable_files.sync_directory(directory)

@@ -118,7 +118,7 @@ class NodeCache:
         self._make_room(incoming, num_bytes)
         try:
             fill(incoming)
-            _sync(incoming)
+            durable_files.sync_tree(incoming)
             (self._path / kind).mkdir(exist_ok=True)
             incoming.rename(self._path / kind / name)
             durable_files.sync_directory(self._path / kind)
@@ -238,13 +238,3 @@ def _remove(path: pathlib.Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def _sync(directory: pathlib.Path) -> None:
-    for path in directory.rglob("*"):
-        if path.is_dir():
-            durable_files.sync_directory(path)
-        elif not path.is_symlink():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-    durable_files.sync_directory(directory)

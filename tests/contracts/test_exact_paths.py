@@ -24,10 +24,9 @@ _MAY_GLOB = {
     "trials/trial_checkpoint.py": "hashes and syncs all files below a directory taken as it is",
     "trials/trial_loader.py": "looks for Python files in a model directory",
     "cluster/agent_directory.py": "reads its own notes of launches",
-    "scheduler/uploads.py": "syncs what was sent, and measures it against what was announced",
     "storage/directory_storage.py": "lists and syncs all files below a directory taken as it is",
     "testing/postgres_server.py": "looks for the programs of a server",
-    "trials/node_cache.py": "syncs all files below a directory taken as it is",
+    "durable_files.py": "syncs all files below a directory taken as it is",
     "trials/rank_parts.py": "reads what a trial has written into an empty directory",
 }
 """Files that may call `glob` or `rglob`, and why nothing is lost by it."""
