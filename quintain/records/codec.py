@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import math
 import types
 import typing
@@ -13,6 +14,8 @@ T = TypeVar("T")
 NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The texts of numbers that are not finite."""
 
+_PLAIN: Final = frozenset({str, int, bool, types.NoneType})
+
 
 def to_plain(value: object) -> Any:
     """Returns a record, or any nest of records, as dicts, lists, numbers and texts.
@@ -21,10 +24,11 @@ def to_plain(value: object) -> Any:
         >>> to_plain({"a": (1, float("inf"))})
         {'a': [1, 'Infinity']}
     """
+    # Most of what thousands of records are made of.
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        return {name: to_plain(getattr(value, name)) for name in _list_fields(type(value))}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -34,6 +38,11 @@ def to_plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     return value
+
+
+@functools.cache
+def _list_fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def from_plain(kind: type[T], value: object) -> T:
