@@ -1,7 +1,7 @@
 """Libraries on disk that are loaded only if they are whole and nobody else can have written them.
 
-A sealed file ends with a mark and the SHA-256 of what is before it, which loaders of programs do not
-look at. It appears in its place at once, so that there is never a part of one.
+A sealed file ends with a mark and the SHA-256 of what is before it, which loaders of programs
+ignore. It appears in its place at once, so that there is never a part of one.
 """
 
 import hashlib

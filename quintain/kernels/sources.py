@@ -54,7 +54,7 @@ def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
             continue
         for name, flags in INSTRUCTION_SETS.items():
             output = f"{path.stem}.{name}.o"
-            # `exp` and the like may be vectorised without `errno`; NaN and infinity stay as they are.
+            # `exp` and the like may be vectorised without `errno`; NaN and infinity stay.
             own = ("-O3", "-fno-math-errno", "-fno-trapping-math", f"-DQUINTAIN_ISA={name}", *flags)
             units.append(Unit(path.name, output, (*_FLAGS, *own)))
     return units
