@@ -22,7 +22,7 @@ INSTRUCTION_SETS: Final = {
 """Compiler flags by the names of instruction sets, in the order of `Isa` in `csrc/isa.h`."""
 
 _FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
-_PORTABLE: Final = ("isa.cc",)
+_PORTABLE: Final = ("isa.cc", "translation.cc")
 _OPERATIONS: Final = "ops.cc"
 
 

@@ -223,17 +223,13 @@ class Search:
             )
         )
 
-    def run(self) -> list[Found]:
-        """Does steps until a sentence is done, and returns all that are; none if none was left."""
-        _check(self._functions.quintain_translation_run(self._handle))
+    def run(self, num_steps: int) -> list[Found]:
+        """Does at most so many steps, fewer where a sentence is done; returns those that are."""
+        _check(self._functions.quintain_translation_run(self._handle, num_steps))
         found = []
         while (one := self._take()) is not None:
             found.append(one)
         return found
-
-    def clear(self) -> None:
-        """Lets all sentences leave undone."""
-        self._functions.quintain_translation_clear(self._handle)
 
     def _take(self) -> Found | None:
         key = ctypes.c_int64()
@@ -265,8 +261,7 @@ def _declare(functions: Any) -> Any:
         ("search", text, [pointer] * 4),
         ("free_search", None, [pointer]),
         ("add", text, [pointer, integer, pointer, integer, integer, pointer, integer]),
-        ("run", text, [pointer]),
-        ("clear", None, [pointer]),
+        ("run", text, [pointer, integer]),
         ("take", integer, [pointer, integer, integer, *[pointer] * 4]),
     ):
         function = getattr(functions, f"quintain_translation_{name}")

@@ -80,12 +80,9 @@ QUINTAIN_API const char* quintain_translation_add(quintain::translation::Search*
       [&] { search->add(key, ids, count, max_length, prefix, prefix_count); });
 }
 
-QUINTAIN_API const char* quintain_translation_run(quintain::translation::Search* search) {
-  return quintain::translation::report([&] { search->run(); });
-}
-
-QUINTAIN_API void quintain_translation_clear(quintain::translation::Search* search) {
-  search->clear();
+QUINTAIN_API const char* quintain_translation_run(quintain::translation::Search* search,
+                                                  int64_t num_steps) {
+  return quintain::translation::report([&] { search->run(num_steps); });
 }
 
 // Takes a sentence that is done: its key, and `num_outputs` rows of at most `room` ids, each with

@@ -53,17 +53,10 @@ class Search {
     new_.push_back(std::move(sentence));
   }
 
-  // Does steps until a sentence is done or none is left.
-  void run() {
+  // Does at most so many steps; fewer if a sentence is done or none is left.
+  void run(int64_t num_steps) {
     encode();
-    while (done_.empty() && !live_.empty()) step();
-  }
-
-  // Forgets all sentences that were not done.
-  void clear() {
-    new_.clear();
-    live_.clear();
-    done_.clear();
+    for (int64_t i = 0; i < num_steps && done_.empty() && !live_.empty(); ++i) step();
   }
 
   std::deque<Sentence>& done() { return done_; }

@@ -71,10 +71,10 @@ def read(model: Any, options: decoding.DecodingOptions) -> translation.Model:
     norms.append(_read_norm(decoder.output_normalization))
     source_table, target_table = map(_read_array, (model.embedding, model.output_embedding))
     if is_int8:
-        source_table = int8_weights.quantize(source_table, 0).restore()
+        source_table = int8_weights.quantize(source_table, 0).restore().numpy()
         logits = int8_weights.quantize(target_table, 0)
-        target_table = logits.restore()
-        matrices.append(translation.Matrix(logits.values.T, "int8", scales=logits.scales[:, 0]))
+        target_table = logits.restore().numpy()
+        matrices.append(_to_matrix(logits.values.numpy().T, logits))
     else:
         matrices.append(translation.Matrix(target_table.T, "float32"))
     stacks = (encoder, decoder)
@@ -134,7 +134,13 @@ def _read_matrix(layer: Any, precision: str) -> translation.Matrix:
     if precision != "int8":
         return translation.Matrix(kernel, precision, bias)
     found = int8_weights.quantize(kernel, 1)
-    return translation.Matrix(found.values, precision, bias, found.scales[0])
+    return _to_matrix(found.values.numpy(), found, bias)
+
+
+def _to_matrix(
+    kernel: np.ndarray, found: int8_weights.Quantized, bias: np.ndarray | None = None
+) -> translation.Matrix:
+    return translation.Matrix(kernel, "int8", bias, found.scales.numpy().reshape(-1))
 
 
 def _read_norm(layer: Any) -> tuple[np.ndarray, np.ndarray]:
