@@ -176,6 +176,9 @@ def run_ctranslate2(
     spec.decoder.projection.weight = weights["embedding"]
     for side in (spec.encoder, spec.decoder):
         side.position_encodings.encodings = weights["positions"]
+        side.layer_norm = common_spec.LayerNormSpec()
+    put_norm(spec.encoder.layer_norm, "encoder.last_norm")
+    put_norm(spec.decoder.layer_norm, "decoder.last_norm")
     for kind, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         for number, layer in enumerate(side.layer):
             name = f"{kind}.{number}."

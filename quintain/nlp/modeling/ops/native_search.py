@@ -77,7 +77,6 @@ def read(model: Any, options: decoding.DecodingOptions) -> translation.Model:
         matrices.append(_to_matrix(logits.values.numpy().T, logits))
     else:
         matrices.append(translation.Matrix(target_table.T, "float32"))
-    stacks = (encoder, decoder)
     return translation.Model(
         translation.Weights(
             source_table=source_table,
