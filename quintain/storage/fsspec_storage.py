@@ -10,6 +10,7 @@ stays, by which the master finds and deletes the rest.
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
 import functools
 import json
@@ -76,21 +77,35 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     # Writing.
 
+    @property
+    @override
+    def is_remote(self) -> bool:
+        return True
+
+    @property
+    @override
+    def upload_request(self) -> Mapping[str, Any]:
+        return {
+            "url": self._url,
+            "options": self._options,
+            "writer": dataclasses.asdict(self._writer),
+            "patience_secs": self._patience_secs,
+        }
+
     @override
     def stage(self, name: str) -> pathlib.Path:
-        directory_name = checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         try:
             scratch = self._scratch or pathlib.Path(tempfile.mkdtemp(prefix="quintain-"))
-            directory = scratch / directory_name
+            directory = scratch / self._note_directory(name)
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         except OSError as error:
             raise errors.CheckpointError(f"a checkpoint could not be written: {error}.") from error
-        note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
-        self._write(directory_name, name, json.dumps(note).encode())
         return directory
 
     def _upload(self, directory: pathlib.Path, name: str) -> None:
+        note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
+        self._write(self._note_directory(name), name, json.dumps(note).encode())
         paths = set(checkpoint_manifest.list_files(directory)) - {checkpoint_manifest.FILE_NAME}
 
         def put(path: str) -> None:
@@ -139,11 +154,14 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             impatient._remove_note(name)
 
     def _remove_note(self, name: str) -> None:
-        directory_name = checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         try:
-            self._remove(self._path(directory_name, name))
+            self._remove(self._path(self._note_directory(name), name))
         except errors.CheckpointError as error:
             logger.warning("A note of a checkpoint that is complete stays for now: %s", error)
+
+    def _note_directory(self, name: str) -> str:
+        """Returns where it is noted that a checkpoint is being written."""
+        return checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
 
     def _write(self, name: str, path: str, content: bytes) -> None:
         target = self._path(name, path)
