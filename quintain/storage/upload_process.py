@@ -113,6 +113,7 @@ def _commit(request: Mapping[str, Any]) -> str:
         request["options"],
         checkpoint_storage.Writer(**request["writer"]),
         patience_secs=request["patience_secs"],
+        answer_secs=request["answer_secs"],
     )
     try:
         storage.commit(pathlib.Path(request["directory"]), request["name"])
