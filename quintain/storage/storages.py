@@ -50,7 +50,7 @@ def open_address(
     writer: checkpoint_storage.Writer = _NOBODY,
     scratch: pathlib.Path | None = None,
     patience_secs: float = _IMPATIENT_SECS,
-    answer_secs: float = _ANSWER_SECS,
+    answer_secs: float = _IMPATIENT_SECS,
 ) -> checkpoint_storage.CheckpointStorage:
     """Returns the storage of an address; nothing is read or written.
 
