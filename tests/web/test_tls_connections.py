@@ -8,9 +8,9 @@ import time
 import pytest
 
 from quintain.server import certificates, http_server
-from quintain.web import connections
+from quintain.web import connection_limits, connections
 
-LIMITS = connections.Limits(
+LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
     head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
 )  # fmt: skip
@@ -89,7 +89,7 @@ def test_who_speaks_something_else_is_told_nothing(serve, connect):
 
 
 def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
-    address = serve(connections.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
+    address = serve(connection_limits.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
     with build_client().wrap_socket(connect(address)) as known:
         for _ in range(2):
             known.sendall(GET)
