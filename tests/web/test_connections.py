@@ -44,7 +44,7 @@ async def app(scope, receive, send):
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
     """Returns a function that serves with other limits, and gives back its two addresses."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     tmp_path.chmod(0o700)
     with contextlib.ExitStack() as stack:
 

@@ -34,7 +34,7 @@ def own(tmp_path_factory):
 @pytest.fixture
 def serve(monkeypatch, own):
     """Returns a function that serves with a limit of seconds, and gives back the address."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     with contextlib.ExitStack() as stack:
 
         def start(limits=LIMITS):
