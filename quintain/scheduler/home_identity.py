@@ -176,8 +176,10 @@ def _read(home: pathlib.Path) -> tuple[list[str], str]:
         return [str(each) for each in (content["home_id"], *content.get("former_ids", ()))], ""
     except FileNotFoundError:
         return [], ""
-    except (errors.DamagedFileError, KeyError, TypeError, AttributeError) as error:
+    except errors.DamagedFileError as error:
         return [], str(error)
+    except (KeyError, TypeError, AttributeError):
+        return [], f"{home / FILE_NAME}: it holds none"
 
 
 def _explain_foreign(home: pathlib.Path, named: str | None) -> str:
