@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 _ADDRESS_FILE: Final = "ray_master.json"
 _LOOK_SECS: Final = 1.0
+_DELETION_SECS: Final = 60.0
+"""How often it is looked for directories of nodes that are gone. Ray knows of that after a while."""
+
 _NODE_ID_LABEL: Final = "ray.io/node-id"
 _GPU_TYPE_LABEL: Final = "ray.io/accelerator-type"
 
@@ -178,14 +181,16 @@ class RayAgent:
                 self._drain("Ray is about to remove the node.")
 
     def _delete_gone(self) -> None:
-        """Deletes what agents have left of nodes that are gone."""
-        try:
-            nodes = self._ray.nodes()
-        except Exception as error:  # noqa: BLE001 - Ray's errors have no common class.
-            logger.debug("Ray does not say which nodes are alive: %s", error)
-            return
-        alive = {each["NodeID"] for each in nodes if each["Alive"]}
-        ray_directories.delete_gone(self._directory, self._home_id, alive | {self._node_id})
+        """Deletes what agents leave of nodes that are gone; runs in a thread of its own."""
+        waiting = threading.Event()
+        while not waiting.wait(_DELETION_SECS):
+            try:
+                nodes = self._ray.nodes()
+            except Exception as error:  # noqa: BLE001 - Ray's errors have no common class.
+                logger.debug("Ray does not say which nodes are alive: %s", error)
+                continue
+            alive = {each["NodeID"] for each in nodes if each["Alive"]}
+            ray_directories.delete_gone(self._directory, self._home_id, alive | {self._node_id})
 
     def _drain(self, reason: str) -> None:
         if not self._drain_reason:
