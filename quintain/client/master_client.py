@@ -93,6 +93,10 @@ class MasterClient(calls.Calls):
     def get_status(self) -> master_status.MasterStatus:
         return self._get(master_status.MasterStatus, "/master/status")
 
+    def get_summary(self) -> master_status.MasterSummary:
+        """Returns the status in numbers, which is quick however many slots there are."""
+        return self._get(master_status.MasterSummary, "/master/summary")
+
     @override
     def list_experiments(
         self,

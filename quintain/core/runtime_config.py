@@ -70,6 +70,10 @@ class RuntimeConfig(base_config.Config):
     loss_scale: str | ranges.Positive | None = None
     """Loss scale under float16: `dynamic` or a fixed number. None means dynamic."""
 
+    rematerialize: bool = False
+    """Whether the backward pass computes the insides of the Transformer's blocks again instead of
+    keeping them: less memory for more time, and the same gradients."""
+
     run_eagerly: bool = False
     """Whether steps run without compilation into a graph, for debugging."""
 
@@ -182,6 +186,12 @@ class RuntimeConfig(base_config.Config):
                     f"distribution_strategy={errors.show(self.distribution_strategy)}, "
                     f"expected {errors.show(user.value)}; nothing else reads it.",
                 )
+        if self.rematerialize and (self.enable_xla or distribution is Distribution.TPU):
+            yield (
+                "rematerialize",
+                "got True with XLA, which decides by itself what it computes again; leave one of "
+                "them out.",
+            )
         if self.run_eagerly and self.enable_xla:
             yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
         if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":

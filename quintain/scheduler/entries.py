@@ -182,12 +182,19 @@ class Entry:
     def list_waiting(self, running: Container[int]) -> list[int]:
         """Returns all trials that have work to do and no process."""
         self.count_waiting(running, time.monotonic())
-        delayed = [
+        return sorted(self._waiting.union(self._list_delayed(running)))
+
+    def count_all_waiting(self, running: Container[int]) -> int:
+        """Returns how many these are, without looking at each."""
+        num_ready = self.count_waiting(running, time.monotonic())
+        return num_ready + len(set(self._list_delayed(running)) - self._waiting)
+
+    def _list_delayed(self, running: Container[int]) -> list[int]:
+        return [
             trial_id
             for _, trial_id in self._delayed
             if trial_id not in running and self.machine_of(trial_id).next_step() is not None
         ]
-        return sorted(self._waiting.union(delayed))
 
     def build_experiment_record(self) -> experiment.Experiment:
         """Returns what the store is to keep of the experiment."""

@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import functools
 import ipaddress
+import logging
 import math
 import socket
 import struct
@@ -45,6 +46,9 @@ _MOST_FILES: Final = 65536
 _SWEEP_SECS: Final = 1.0
 _FAREWELL_SECS: Final = 1.0
 _HEARING_SECS: Final = 1.0
+_TLS_HELLO: Final = b"\x16\x03"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +118,8 @@ def build_config(app: Any, limits: Limits, **settings: Any) -> uvicorn.Config:
         **settings: Further settings of uvicorn.
     """
     quiet_logs.limit("uvicorn.error")
+    quiet_logs.leave_out("uvicorn.error", "Invalid HTTP request received.")
+    quiet_logs.limit(__name__)
     quiet_logs.limit("asyncio")
     protocol = functools.partial(HttpProtocol, ledger=_Ledger(limits))
     return uvicorn.Config(
@@ -135,7 +141,7 @@ class HttpProtocol(h11_impl.H11Protocol):
         super().__init__(*args, **settings)
         self.ledger = ledger
         self._early: list[bytes] = []
-        self._is_lost = False
+        self._is_lost = self._speaks_tls = False
         self._num_resumes = 0
         self._awaited: Any = None
         self._since_secs = 0.0
@@ -162,6 +168,8 @@ class HttpProtocol(h11_impl.H11Protocol):
         if self.transport is None:
             self._early.append(data)
         else:
+            is_first = self.cycle is None and not self.conn.trailing_data[0]
+            self._speaks_tls |= is_first and data.startswith(_TLS_HELLO)
             super().data_received(data)
 
     @override
@@ -185,6 +193,13 @@ class HttpProtocol(h11_impl.H11Protocol):
     @override
     def send_400_response(self, msg: str) -> None:
         """Answers what is no request, or no body of the one that is worked on: once."""
+        peer = describe_peer(self.transport)
+        if self._speaks_tls:
+            logger.warning("%s speaks TLS, and here is plain text: ask by http://.", peer)
+        else:
+            # What was sent, which may be secret, follows after a colon.
+            fault = str(sys.exception()).partition(":")[0]
+            logger.warning("%s has sent what is no HTTP request (%s).", peer, fault)
         if self.cycle is not None and not self.cycle.response_complete:
             # Nobody listens to another answer.
             self.cycle.disconnected = True
@@ -369,3 +384,9 @@ def find_client(transport: asyncio.Transport) -> str:
         address = ipaddress.IPv6Address(peer[0].partition("%")[0])
         return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
     return str(peer[0]) if peer else "unknown"
+
+
+def describe_peer(transport: asyncio.Transport) -> str:
+    """Returns the address and the port that a connection comes from, or its user."""
+    peer = transport.get_extra_info("peername")
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else find_client(transport)

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.modeling import tf_utils
+from quintain.modeling import rematerialization, tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
@@ -200,6 +200,7 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
         block_inputs.build_attention(self.cross_attention, shape, memory_shape)
 
     @override
+    @rematerialization.recomputes
     def call(
         self,
         inputs: Any,

@@ -17,7 +17,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.modeling import tf_utils
+from quintain.modeling import rematerialization, tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
@@ -278,6 +278,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         return layer
 
     @override
+    @rematerialization.recomputes
     def call(
         self,
         inputs: Any,
