@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.kernels import attention_weights
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     block_inputs,
