@@ -70,6 +70,13 @@ def find_portable_key() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
+def find_headers_reason() -> str | None:
+    """Returns what TensorFlow's headers lack; None if they are there."""
+    headers = pathlib.Path(tf.sysconfig.get_include())
+    is_there = (headers / "tensorflow" / "core" / "framework" / "op_kernel.h").exists()
+    return None if is_there else f"TensorFlow's headers are not in {headers}"
+
+
 def build(compiler: str, directory: pathlib.Path) -> bytes:
     """Compiles everything and returns the library.
 
@@ -82,11 +89,10 @@ def build(compiler: str, directory: pathlib.Path) -> bytes:
     """
     start = time.monotonic()
     _logger.warning("Compiling native kernels once (about 10 s) ...")
-    headers = pathlib.Path(tf.sysconfig.get_include())
-    if not (headers / "tensorflow" / "core" / "framework" / "op_kernel.h").exists():
-        raise BuildError(f"TensorFlow's headers are not in {headers}")
+    if (reason := find_headers_reason()) is not None:
+        raise BuildError(reason)
     given = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith(("-I", "--"))]
-    units = sources.list_units(["-isystem", str(headers), *given])
+    units = sources.list_units(["-isystem", tf.sysconfig.get_include(), *given])
     environment = {**os.environ, "TMPDIR": str(directory), "LC_ALL": "C"}
 
     def compile_unit(unit: sources.Unit) -> None:

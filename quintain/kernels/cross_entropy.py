@@ -6,10 +6,13 @@ Shapes:
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import tensorflow as tf
 
 from quintain.kernels import library
+
+_SAME_NUMBERS: Final = ("Reshape", "Identity", "EnsureShape")
 
 
 def smoothed_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tf.Tensor:
@@ -20,7 +23,7 @@ def smoothed_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, smoothing: floa
 
     Args:
         logits: `[N, V]` float32 or bfloat16.
-        labels: `[N]` int32 in `[0, V)`; others are an error.
+        labels: `[N]` int32 in `[0, V)`; the gradient of others is an error.
         smoothing: Probability taken from the label, in `[0, 1)`.
 
     Returns:
@@ -62,10 +65,28 @@ def find_right(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
     Args:
         logits: `[N, V]` float32 or bfloat16.
-        labels: `[N]` int32 in `[0, V)`; others are an error.
+        labels: `[N]` int32.
 
     Returns:
         `[N]` float32, 1 or 0.
     """
     found = library.get().quintain_measure_logits(logits=logits, labels=labels)
     return tf.stop_gradient(found.is_right)
+
+
+def flatten(logits: tf.Tensor) -> tf.Tensor:
+    """Returns logits `[..., V]` as `[N, V]`, in bfloat16 if they were cast from it in this graph.
+
+    The cast is then not computed at all, nor that of the gradient: the kernels read bfloat16.
+    """
+    num_classes = logits.shape[-1]
+    source = logits
+    if not tf.executing_eagerly():
+        while source.op.type in _SAME_NUMBERS:
+            source = source.op.inputs[0]
+        if source.op.type == "Cast":
+            source = source.op.inputs[0]
+    is_same = num_classes is not None and source.shape.rank and source.shape[-1] == num_classes
+    if source.dtype != tf.bfloat16 or not is_same:
+        source = logits
+    return tf.reshape(source, [-1, tf.shape(logits)[-1]])

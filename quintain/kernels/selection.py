@@ -1,8 +1,8 @@
 """Where native kernels are used: in training steps on CPUs that XLA does not compile.
 
-The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native` while
-the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that what is
-saved has operations of TensorFlow only.
+The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native`
+while the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that
+what is saved has operations of TensorFlow only.
 """
 
 import contextlib

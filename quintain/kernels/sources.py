@@ -22,6 +22,7 @@ INSTRUCTION_SETS: Final = {
 """Compiler flags by the names of instruction sets, in the order of `Isa` in `csrc/isa.h`."""
 
 _FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
+_MATH: Final = ("-fno-math-errno", "-fno-trapping-math")
 _PORTABLE: Final = ("isa.cc",)
 _OPERATIONS: Final = "ops.cc"
 
@@ -39,6 +40,9 @@ class Unit:
     flags: tuple[str, ...]
     """What it is compiled with."""
 
+    instruction_set: str | None = None
+    """Key of `INSTRUCTION_SETS`, for arithmetic; None for what runs on every processor."""
+
 
 def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
     """Returns all that is compiled, what takes longest first.
@@ -54,9 +58,9 @@ def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
             continue
         for name, flags in INSTRUCTION_SETS.items():
             output = f"{path.stem}.{name}.o"
-            # `exp` and the like may be vectorised without `errno`; NaN and infinity stay as they are.
-            own = ("-O3", "-fno-math-errno", "-fno-trapping-math", f"-DQUINTAIN_ISA={name}", *flags)
-            units.append(Unit(path.name, output, (*_FLAGS, *own)))
+            # `exp` and the like may be vectorised without `errno`; NaN and infinity stay.
+            own = ("-O3", "-fno-exceptions", *_MATH, f"-DQUINTAIN_ISA={name}", *flags)
+            units.append(Unit(path.name, output, (*_FLAGS, *own), name))
     return units
 
 
