@@ -23,8 +23,8 @@ from quintain.kernels import library
 PRECISIONS: Final = ("float32", "bfloat16", "int8")
 """In the order of `Precision` in `csrc/linear.h`."""
 
-ACTIVATIONS: Final = ("linear", "relu", "gelu")
-"""In the order of `Activation` there; the last is the one by the hyperbolic tangent."""
+ACTIVATIONS: Final = ("linear", "relu")
+"""In the order of `Activation` there."""
 
 _FEWEST_IDS: Final = 128
 

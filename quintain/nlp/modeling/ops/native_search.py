@@ -6,13 +6,12 @@ import keras
 import numpy as np
 
 from quintain.kernels import library, translation
-from quintain.nlp.modeling import activations, int8_weights
+from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.ops import decoding
 
 _ACTIVATIONS: Final = {
     keras.activations.relu: "relu",
     keras.activations.linear: "linear",
-    activations.approximate_gelu: "gelu",
 }
 
 
@@ -36,7 +35,7 @@ def find_reason(model: Any, options: decoding.DecodingOptions) -> str | None:
     for stack in stacks:
         for block in stack.blocks:
             if block.feed_forward.activation not in _ACTIVATIONS:
-                return "its activation is neither relu nor gelu"
+                return "its activation is not relu"
             if block.feed_forward.intermediate_size % 4:
                 return "its inner width is no multiple of 4"
     return library.find_reason()
