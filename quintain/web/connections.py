@@ -11,6 +11,8 @@ files that are left.
 
 import asyncio
 import functools
+import logging
+import sys
 import types
 from typing import Any, Final, cast
 
@@ -29,6 +31,9 @@ _BACKLOG: Final = 128
 """Connections that are taken at once, before any of them is counted."""
 
 _FAREWELL_SECS: Final = 1.0
+_TLS_HELLO: Final = b"\x16\x03"
+
+logger = logging.getLogger(__name__)
 
 
 def build_config(app: Any, limits: connection_limits.Limits, **settings: Any) -> uvicorn.Config:
@@ -40,6 +45,8 @@ def build_config(app: Any, limits: connection_limits.Limits, **settings: Any) ->
         **settings: Further settings of uvicorn.
     """
     quiet_logs.limit("uvicorn.error")
+    quiet_logs.leave_out("uvicorn.error", "Invalid HTTP request received.")
+    quiet_logs.limit(__name__)
     quiet_logs.limit("asyncio")
     protocol = functools.partial(HttpProtocol, ledger=connection_limits.Ledger(limits))
     return uvicorn.Config(
@@ -63,14 +70,14 @@ class HttpProtocol(h11_impl.H11Protocol):
     # With these among its other attributes, each would have a table of them of its own.
     __slots__ = (
         *("ledger", "_early", "_is_lost", "_num_resumes", "_awaited", "_since_secs", "_written"),
-        *("_written_at_secs", "_num_ended", "_rests_since_secs", "_was_known"),
+        *("_written_at_secs", "_num_ended", "_rests_since_secs", "_was_known", "_speaks_tls"),
     )
 
     def __init__(self, *args: Any, ledger: connection_limits.Ledger, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.ledger = ledger
         self._early: tuple[bytes, ...] = ()
-        self._is_lost = False
+        self._is_lost = self._speaks_tls = False
         self._num_resumes = 0
         self._awaited: Any = None
         self._since_secs = 0.0
@@ -101,6 +108,8 @@ class HttpProtocol(h11_impl.H11Protocol):
         if self.transport is None:
             self._early += (data,)
         else:
+            is_first = self.cycle is None and not self.conn.trailing_data[0]
+            self._speaks_tls |= is_first and data.startswith(_TLS_HELLO)
             super().data_received(data)
 
     @override
@@ -124,6 +133,13 @@ class HttpProtocol(h11_impl.H11Protocol):
     @override
     def send_400_response(self, msg: str) -> None:
         """Answers what is no request, or no body of the one that is worked on: once."""
+        peer = describe_peer(self.transport)
+        if self._speaks_tls:
+            logger.warning("%s speaks TLS, and here is plain text: ask by http://.", peer)
+        else:
+            # What was sent, which may be secret, follows after a colon.
+            fault = str(sys.exception()).partition(":")[0]
+            logger.warning("%s has sent what is no HTTP request (%s).", peer, fault)
         if self.cycle is not None and not self.cycle.response_complete:
             # Nobody listens to another answer.
             self.cycle.disconnected = True
@@ -231,3 +247,11 @@ class _FlowControl(flow_control.FlowControl):
 
 _ENDED: Final = types.SimpleNamespace(response_complete=True, message_event=asyncio.Event())
 """The request and answer of connections that rest."""
+
+
+def describe_peer(transport: asyncio.Transport) -> str:
+    """Returns the address and the port that a connection comes from, or its user."""
+    peer = transport.get_extra_info("peername")
+    if isinstance(peer, tuple):
+        return f"{peer[0]}:{peer[1]}"
+    return connection_limits.find_client(transport)

@@ -242,6 +242,25 @@ def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
     assert len(os.listdir("/proc/self/fd")) < before + 20
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "speaks TLS, and here is plain text"),
+        (b"\0\r\n\r\n", "has sent what is no HTTP request (illegal request line)"),
+    ],
+)
+def test_the_log_names_who_sent_what_is_no_request(serve, connect, caplog, sent, told):
+    caplog.set_level(logging.WARNING)
+    monitored = logging.getLogger(connections.__name__)
+    monitored.filters.clear()
+    connected = connect(serve()[0], sent)
+    wait_until_closed(connected)
+    (record,) = caplog.records
+    assert told in record.getMessage()
+    host, port = connected.getsockname()
+    assert record.getMessage().startswith(f"{host}:{port} ")
+
+
 def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     files = {"now": (300, 5000)}
     monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
