@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from quintain import errors
 from quintain.config import base_config
+from quintain.kernels import modes
 from quintain.optimization.configs import ranges
 
 
@@ -99,6 +100,15 @@ class RuntimeConfig(base_config.Config):
     """Whether every operation gives the same result to the bit each time. Some get slower, and some
     have no such version and fail."""
 
+    kernels: str = "auto"
+    """Kernels of training steps on CPUs: `native` (compiled C++), `tensorflow`, or `auto`: native
+    ones where they can be had, which `quintain doctor` tells."""
+
+    @property
+    def kernel_mode(self) -> modes.KernelMode:
+        """What `kernels` names."""
+        return modes.KernelMode(self.kernels)
+
     @property
     def distribution(self) -> Distribution:
         """The strategy that `distribution_strategy` names.
@@ -134,6 +144,12 @@ class RuntimeConfig(base_config.Config):
                 "mixed_precision_dtype",
                 f"got {errors.show(self.mixed_precision_dtype)}, expected float32, "
                 f"bfloat16 or float16.",
+            )
+        if self.kernels not in list(modes.KernelMode):
+            yield (
+                "kernels",
+                f"got {errors.show(self.kernels)}, expected {', '.join(modes.KernelMode)}."
+                f"{errors.suggest(self.kernels, modes.KernelMode)}",
             )
         if self.gpu_thread_mode not in (None, "global", "gpu_private", "gpu_shared"):
             yield (
