@@ -105,7 +105,7 @@ def _load_prebuilt() -> Library | None:
     """Returns the kernels that came with the package, if they fit."""
     path = PREBUILT / f"{building.find_portable_key()}.so"
     try:
-        fault = sealed_files.find_fault(path)
+        fault = sealed_files.find_fault(path, is_own=False)
         if fault is None:
             return _open(path, "package")
     except FileNotFoundError:

@@ -7,7 +7,15 @@ import time
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from quintain.records import experiment, experiment_spec, run, trial, workload
+from quintain.records import (
+    checkpoint_storage_config,
+    experiment,
+    experiment_spec,
+    node,
+    run,
+    trial,
+    workload,
+)
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, lacks, launcher, pools, trial_machine
 from quintain.store import session as session_lib
@@ -125,6 +133,13 @@ class Entry:
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""
         return self.machine.trials[self.request_ids[trial_id]]
+
+    def may_upload(self, record: run.Run) -> bool:
+        """Whether a start of a trial, by one process, sends its checkpoints to another machine."""
+        if record.others:
+            return False
+        is_remote = self.config.checkpoint_storage.type in checkpoint_storage_config.REMOTE_TYPES
+        return is_remote or record.node != node.OWN
 
     def enqueue(self, trial_id: int, after: float = 0.0) -> None:
         """Notes that a trial may have work to do, or none any more.

@@ -197,7 +197,7 @@ class Master:
             # Who notes something holds the lock until it is stored.
             with self._core.condition:
                 deletions.wake.clear()
-            deletions.run()
+            deletions.run(is_last=is_last)
 
     def _run_usage(self) -> None:
         """Notes what trials use of the machine; it may take long, and nobody waits for it."""

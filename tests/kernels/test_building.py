@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from quintain.kernels import building, library, sources
+from quintain.kernels import building, library, sealed_files, sources
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +64,21 @@ def test_no_code_of_one_instruction_set_can_take_the_place_of_anothers(tmp_path)
 
     lines = [line.split(maxsplit=2) for line in symbols.splitlines()]
     assert not [line for line in lines if len(line) == 3 and line[1] in "WVu"]
+
+
+def test_uses_what_came_with_the_package_if_it_is_whole(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(library, "PREBUILT", tmp_path)
+    monkeypatch.setattr(
+        library, "_open", lambda path, origin: opened.append((path, origin)) or "it"
+    )
+    monkeypatch.setattr(library, "_load_cached", lambda: "from the cache")
+    path = tmp_path / f"{building.find_portable_key()}.so"
+
+    assert library._load_once.__wrapped__() == "from the cache"
+    sealed_files.write(path, b"a library")
+    assert library._load_once.__wrapped__() == "it"
+    path.write_bytes(b"a lib")
+    assert library._load_once.__wrapped__() == "from the cache"
+
+    assert opened == [(path, "package")]

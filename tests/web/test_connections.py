@@ -14,9 +14,9 @@ import pytest
 
 from quintain.client import unix_sockets
 from quintain.server import http_server
-from quintain.web import connections
+from quintain.web import connection_limits, connections
 
-LIMITS = connections.Limits(
+LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
     head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
 )  # fmt: skip
@@ -44,7 +44,7 @@ async def app(scope, receive, send):
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
     """Returns a function that serves with other limits, and gives back its two addresses."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     tmp_path.chmod(0o700)
     with contextlib.ExitStack() as stack:
 
@@ -235,12 +235,12 @@ def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     files = {"now": (300, 5000)}
     monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.update(now=new))
-    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
     assert files["now"] == (5000, 5000)
     assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
     assert found.known == 5000 - 2 * 2048
     files["now"] = (300, 300)
-    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
     assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
     assert not found.known
 

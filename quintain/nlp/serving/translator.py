@@ -8,10 +8,18 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.kernels import translation as kernel_translation
 from quintain.nlp.data import tokenizers
+from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.nlp.modeling.ops import beam_search, decoding, sampler
-from quintain.nlp.serving import exported_model, exporter, text_tensors, trained_run
+from quintain.nlp.modeling.ops import beam_search, decoding, native_search, sampler
+from quintain.nlp.serving import (
+    exported_model,
+    exporter,
+    search_pool,
+    text_tensors,
+    trained_run,
+)
 from quintain.nlp.tasks import translation
 
 BATCH_SIZE: Final = 64
@@ -74,6 +82,8 @@ class Translator:
         self._tokenizer = tokenizer
         self._target_tokenizer = target_tokenizer or tokenizer
         self._searches: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
+        self._pools: dict[decoding.DecodingOptions, search_pool.SearchPool | None] = {}
+        self._weights: int8_weights.Int8Model | None = None
 
     @classmethod
     def from_model_dir(
@@ -256,6 +266,16 @@ class Translator:
         found = [[Translation("", 0.0)] for _ in sentences]
         order = [place for place, text in enumerate(sentences) if text.strip()]
         order.sort(key=lambda place: -len(sources[place]))
+        pool = self._get_pool(settings)
+        if pool is not None:
+            outputs = pool.run(
+                [sources[place] for place in order],
+                [None if starts is None else starts[place] for place in order],
+                batch_size,
+            )
+            for place, ways in zip(order, self._detokenize(outputs), strict=True):
+                found[place] = ways
+            return found
         for number, places in enumerate(_cut_batches(order, sources, batch_size)):
             translations = self._translate_batch(
                 _stack([sources[place] for place in places]),
@@ -362,14 +382,41 @@ class Translator:
             for row_texts, row_scores in zip(texts, scores, strict=True)
         ]
 
+    def _get_pool(self, options: decoding.DecodingOptions) -> search_pool.SearchPool | None:
+        """Returns the native searches of some options, if they are able to do these."""
+        if isinstance(self._model, exported_model.ExportedTranslation):
+            return None
+        if options not in self._pools:
+            reason = native_search.find_reason(self._model, options)
+            pool = None if reason else search_pool.SearchPool(self._model, options)
+            self._pools[options] = pool
+        return self._pools[options]
+
+    def _detokenize(self, outputs: Sequence[kernel_translation.Found]) -> list[list[Translation]]:
+        """Returns the texts of what native searches found."""
+        rows = [ids for found in outputs for ids in found.ids]
+        if not rows:
+            return [[Translation("", float("-inf"))] for _ in outputs]
+        texts = iter(self._target_tokenizer.detokenize(_stack(rows)).numpy())
+        return [
+            [Translation(next(texts).decode(errors="replace"), score) for score in found.scores]
+            or [Translation("", float("-inf"))]
+            for found in outputs
+        ]
+
     def _get_search(self, options: decoding.DecodingOptions, *, has_prefix: bool) -> Any:
         """Returns the graph of some options; one for all shapes, so that none is traced anew."""
         key = (options, has_prefix)
         if key not in self._searches:
             ids = tf.TensorSpec([None, None], tf.int32)
+            is_export = isinstance(self._model, exported_model.ExportedTranslation)
+            weights: dict[str, Any] = {}
+            if options.precision == "int8" and not is_export:
+                self._weights = self._weights or int8_weights.Int8Model(self._model)
+                weights = {"weights": self._weights}
 
             def search(seed: tf.Tensor, source: tf.Tensor, prefix: Any = None) -> Any:
-                return self._model.decode(source, options, prefix=prefix, seed=seed)
+                return self._model.decode(source, options, prefix=prefix, seed=seed, **weights)
 
             signature = [tf.TensorSpec([2], tf.int32), ids, *([ids] if has_prefix else [])]
             self._searches[key] = tf.function(search, input_signature=signature)
