@@ -23,7 +23,7 @@ INSTRUCTION_SETS: Final = {
 
 _FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
 _MATH: Final = ("-fno-math-errno", "-fno-trapping-math")
-_PORTABLE: Final = ("isa.cc",)
+_PORTABLE: Final = ("isa.cc", "translation.cc")
 _OPERATIONS: Final = "ops.cc"
 
 

@@ -42,6 +42,8 @@ def claim(
         StateError: If checkpoints are there and the database is empty, or if it is another home's.
     """
     problem = find_mismatch(home, store)
+    if damage := _read(home)[1]:
+        logger.warning("The name of the home can't be read: %s", damage)
     with store.reading() as session:
         named = session.get_home_id()
     if problem and read_id(home) is not None and is_foreign(home, named):
@@ -164,14 +166,20 @@ def read_id(home: pathlib.Path) -> str | None:
 
 def read_ids(home: pathlib.Path) -> list[str]:
     """Returns the name that a home directory has, and then those that it had before."""
+    return _read(home)[0]
+
+
+def _read(home: pathlib.Path) -> tuple[list[str], str]:
+    """Returns the names of a home, and why they can't be read."""
     try:
         content = durable_files.read_json(home / FILE_NAME)
-        return [str(each) for each in (content["home_id"], *content.get("former_ids", ()))]
+        return [str(each) for each in (content["home_id"], *content.get("former_ids", ()))], ""
     except FileNotFoundError:
-        return []
-    except (errors.DamagedFileError, KeyError, TypeError, AttributeError) as error:
-        logger.warning("%s: the name of the home can't be read: %s", home / FILE_NAME, error)
-        return []
+        return [], ""
+    except errors.DamagedFileError as error:
+        return [], str(error)
+    except (KeyError, TypeError, AttributeError):
+        return [], f"{home / FILE_NAME}: it holds none"
 
 
 def _explain_foreign(home: pathlib.Path, named: str | None) -> str:

@@ -16,7 +16,7 @@ from typing import cast
 import uvicorn
 from typing_extensions import override
 
-from quintain.web import connections, quiet_logs
+from quintain.web import connection_limits, connections, quiet_logs
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class _Gate(asyncio.Protocol):
         transport.pause_reading()
         self.transport = transport
         self._since_secs = self.loop.time()
-        if self._protocol.ledger.admit(self, connections.find_client(transport)):
+        if self._protocol.ledger.admit(self, connection_limits.find_client(transport)):
             self._agreeing = self.loop.create_task(self._agree())
         else:
             transport.abort()

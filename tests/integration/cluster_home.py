@@ -1,4 +1,4 @@
-"""A home whose trials run on three nodes of a Ray cluster of this machine; used by chaos.py.
+"""A home whose trials run on nodes of a Ray cluster of this machine; used by chaos.py.
 
 What is killed: masters, agents, trial processes with their supervisors, nodes (each is replaced,
 and half of them take their trials with them, as a machine does), the process that watches Ray, the
@@ -27,7 +27,6 @@ from quintain.storage import fsspec_storage
 from quintain.testing import object_server, postgres_server
 
 RAY_PROGRAM = homes.ROOT / "tests" / "programs" / "ray_cluster.py"
-NODES = 3
 MOST_CUT = 1.3
 """Connections are cut for so many times as long, at most, as a machine may be silent."""
 
@@ -39,7 +38,7 @@ _READ_SECS = 60.0
 class RayCluster:
     """Nodes of Ray that come and go."""
 
-    def __init__(self, environment):
+    def __init__(self, environment, num_nodes):
         self._process = subprocess.Popen(
             [sys.executable, str(RAY_PROGRAM)],
             stdin=subprocess.PIPE,
@@ -50,7 +49,7 @@ class RayCluster:
             start_new_session=True,
         )
         self.address = json.loads(self._process.stdout.readline())["address"]
-        self.nodes = [self.do("add", cpus=1) for _ in range(NODES)]
+        self.nodes = [self.do("add", cpus=1) for _ in range(num_nodes)]
 
     def do(self, what, **content):
         self._process.stdin.write(json.dumps({"do": what, **content}) + "\n")
@@ -214,7 +213,8 @@ def build(path, options):
 
     Args:
         path: The home directory.
-        options: `postgresql` and `s3` say what it has, `node_timeout` how patient it is.
+        options: `postgresql` and `s3` say what it has, `nodes` how many machines there are, and
+            `node_timeout` how patient it is with them.
     """
     with contextlib.ExitStack() as parts:
         temporary = parts.enter_context(
@@ -244,7 +244,7 @@ def build(path, options):
             database = server.build_url(server.create_database())
             environment["QUINTAIN_DATABASE"] = database
         whole = {**os.environ, **environment, "PYTHONPATH": str(homes.ROOT)}
-        cluster = RayCluster({**whole, "TF_CPP_MIN_LOG_LEVEL": "3"})
+        cluster = RayCluster({**whole, "TF_CPP_MIN_LOG_LEVEL": "3"}, options.nodes)
         parts.callback(cluster.close)
         home = ClusterHome(
             path,

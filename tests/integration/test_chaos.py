@@ -14,7 +14,8 @@ PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 @pytest.mark.e2e
 def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp_path, is_long):
     # With this seed the object store, the master, and a node are killed.
-    short = ["--searches", "pbt", "--population=2", "--node_timeout=8", "--seed=384"]
+    short = ["--searches", "pbt", "--population=2", "--nodes=2", "--node_timeout=8"]
+    short += ["--seed=384"]
     options, kills = ([], 50) if is_long else (short, 3)
     stores = ["--postgresql"] if postgres_server.find_programs() else []
     stores += ["--s3"] if object_server.find_program() else []

@@ -190,13 +190,13 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
 
 
 def test_evaluation_and_exports_have_operations_of_tensorflow_only():
-    function = tf.function(lambda scores: cross_entropy_of(scores))
+    function = tf.function(lambda scores: _compute_loss(scores))
     graph = function.get_concrete_function(tf.TensorSpec([4, 7], tf.float32)).graph
 
     assert not [one for one in graph.get_operations() if one.type.startswith("Quintain")]
 
 
-def cross_entropy_of(scores):
+def _compute_loss(scores):
     return padded_cross_entropy.smoothed_cross_entropy(scores, tf.zeros([4], tf.int32))
 
 
@@ -206,3 +206,16 @@ def test_flatten_keeps_logits_whose_classes_are_others():
         return cross_entropy.flatten(tf.reshape(tf.cast(given, tf.float32), [4, 3]))
 
     assert flatten(tf.ones([2, 6], tf.bfloat16)).dtype == tf.float32
+
+
+def test_a_second_derivative_is_an_error_that_names_the_kernel():
+    scores = tf.ones([4, 7])
+    with tf.GradientTape() as outer:
+        outer.watch(scores)
+        with selection.training_scope(modes.KernelMode.NATIVE), tf.GradientTape() as inner:
+            inner.watch(scores)
+            loss = tf.reduce_sum(_compute_loss(scores))
+        gradient = inner.gradient(loss, scores)
+
+    with pytest.raises(LookupError, match="QuintainCrossEntropyGradient"):
+        outer.gradient(gradient, scores)

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from quintain.server import certificates, http_server
-from quintain.web import connections, tls_connections
+from quintain.web import connection_limits, connections, tls_connections
 
-LIMITS = connections.Limits(
+LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
     head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
 )  # fmt: skip
@@ -35,7 +35,7 @@ def own(tmp_path_factory):
 @pytest.fixture
 def serve(monkeypatch, own):
     """Returns a function that serves with a limit of seconds, and gives back the address."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     with contextlib.ExitStack() as stack:
 
         def start(limits=LIMITS):
@@ -97,7 +97,7 @@ def test_who_speaks_something_else_is_told_nothing(serve, connect, caplog):
 
 
 def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
-    address = serve(connections.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
+    address = serve(connection_limits.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
     with build_client().wrap_socket(connect(address)) as known:
         for _ in range(2):
             known.sendall(GET)
