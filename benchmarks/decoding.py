@@ -25,7 +25,11 @@ from typing import Any
 import peer_environments
 
 PEERS = pathlib.Path(__file__).parent / "decoding_search" / "peers.py"
-OURS = ("quintain", "quintain_bfloat16")
+OURS = {
+    "quintain": "float32",
+    "quintain_bfloat16": "bfloat16",
+    "quintain_int8": "int8",
+}
 
 
 def train(model_dir: str, pairs: str, train_steps: int) -> None:
@@ -69,6 +73,10 @@ def write_weights(model: Any, folder: pathlib.Path, longest: int) -> None:
         "feed_forward_norm": "feed_forward_norm",
     }
     for side in ("encoder", "decoder"):
+        norm = getattr(model, side).output_normalization
+        weights |= {
+            f"{side}.last_norm.{kind}": getattr(norm, kind).numpy() for kind in ("gamma", "beta")
+        }
         for number, block in enumerate(getattr(model, side).blocks):
             for name, path in layers.items():
                 layer: Any = block
@@ -130,7 +138,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--extra_length", type=int, default=50)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    peers = "hugging_face,hugging_face_early,hugging_face_bfloat16,ctranslate2,reference"
+    peers = "hugging_face,hugging_face_early,hugging_face_bfloat16,reference"
+    peers += ",ctranslate2,ctranslate2_int8"
     parser.add_argument("--peers", default=",".join([*OURS, *peers.split(",")]))
     options = parser.parse_args()
     if not os.path.exists(os.path.join(options.model_dir, "params.yaml")):
@@ -160,7 +169,7 @@ def main() -> None:
         runs: dict[str, Callable[[], Any]] = {}
         for peer in options.peers.split(","):
             if peer in OURS:
-                precision = "bfloat16" if peer.endswith("bfloat16") else "float32"
+                precision = OURS[peer]
                 ours.translate(sentences[:8], precision=precision)
                 runs[peer] = lambda precision=precision: run_ours(precision)
             else:

@@ -1,16 +1,17 @@
-"""What a master costs with 1,000 machines, beside what it costs with 10.
+"""What a master costs with 1,250 machines, 10,000 slots, beside what it costs with 10.
 
-python benchmarks/scale.py [--nodes 1000] [--slots 8] [--rate 25] [--stored 100000] [--secs 60]
+python benchmarks/scale.py [--nodes 1250] [--slots 8] [--rate 15] [--stored 100000] [--secs 20]
 
 The master is a process as users start it, with a database that knows many ended trials already.
 The machines and the processes of trials are pretended: they register, ask and answer over HTTP as
 agents and trials do, and wait where those train. How long a training takes follows from the number
-of slots, so that the same number of trials ends in a second whatever the number of machines. Then
-the figures of both runs, and their ratios:
+of slots, so that the same number of trials ends in a second whatever the number of machines; the
+search is the same, too. Then the figures of both runs, and their ratios:
 
-- seconds of the master's processor for each trial that ended, and its memory;
+- seconds of the master's processor for each trial that ended, and its memory, while nobody asks;
 - from the exit of a process to the start of the next one on its slot, as the machine sees it;
-- how long the API takes to answer what the page and the command line ask.
+- then how long the API takes to answer what the page and the command line ask, once a second, and
+  what these questions cost the master.
 """
 
 import argparse
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import page
@@ -47,6 +48,8 @@ CONFIG = {
 }
 SETTLE_SECS = 10.0
 PATHS = (
+    "/api/v1/master/summary",
+    "/api/v1/slots?limit=100",
     "/api/v1/master/status",
     "/api/v1/experiments",
     "/api/v1/experiments/2",
@@ -57,12 +60,12 @@ PATHS = (
 def main() -> None:
     """Prints the figures of both sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=1250)
     parser.add_argument("--few_nodes", type=int, default=10)
     parser.add_argument("--slots", type=int, default=8, help="of each node")
-    parser.add_argument("--rate", type=float, default=25.0, help="trials that end in a second")
+    parser.add_argument("--rate", type=float, default=15.0, help="trials that end in a second")
     parser.add_argument("--stored", type=int, default=100_000, help="ended trials in the store")
-    parser.add_argument("--secs", type=float, default=60.0, help="of each measurement")
+    parser.add_argument("--secs", type=float, default=20.0, help="of each measurement")
     options = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -130,7 +133,8 @@ async def _measure(
     found = master_file.read(home)
     assert found is not None
     asking = connection.Connection(found.address)
-    config = {**CONFIG, "searcher": {**CONFIG["searcher"], "max_trials": 10 * num_slots + 20_000}}
+    max_trials = 2 * max(options.nodes, options.few_nodes) * options.slots + 10_000
+    config = {**CONFIG, "searcher": {**CONFIG["searcher"], "max_trials": max_trials}}
     body = {"config_text": json.dumps(config)}
     await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
     begin = time.monotonic()
@@ -138,32 +142,49 @@ async def _measure(
         await asyncio.sleep(0.1)
     filled = time.monotonic() - begin
     await asyncio.sleep(SETTLE_SECS)
-    ended, cpu, begin = pretended.num_ended, read_cpu(pid), time.monotonic()
     pretended.pauses.clear()
-    answers: dict[str, list[float]] = {path: [] for path in PATHS}
-    while time.monotonic() - begin < options.secs:
-        for path in PATHS:
-            at = time.perf_counter()
-            await asyncio.to_thread(asking.request, "GET", path)
-            answers[path].append(1000 * (time.perf_counter() - at))
-        await asyncio.sleep(1.0)
-    secs, used = time.monotonic() - begin, read_cpu(pid) - cpu
-    ended = pretended.num_ended - ended
+    running, memory = pretended.num_running, read_memory(pid)
+    rate, share, unasked = await _observe(pretended, pid, asyncio.sleep(options.secs))
     result: dict[str, Any] = {
-        "trials running": pretended.num_running,
+        "trials running": running,
         "until all slots train, s": filled,
-        "trials ended in a second": ended / secs,
-        "master's processor, %": 100 * used / secs,
-        "master's processor, ms a trial": 1000 * used / max(ended, 1),
-        "memory, MiB": read_memory(pid),
+        "trials ended in a second": rate,
+        "master's processor, %": 100 * share,
+        "master's processor, ms a trial": unasked,
+        "memory, MiB": memory,
         "free slot to next start, median ms": 1000 * statistics.median(pretended.pauses or [0.0]),
         "free slot to next start, 95 % ms": 1000 * find_high(pretended.pauses or [0.0]),
     }
+    answers: dict[str, list[float]] = {path: [] for path in PATHS}
+    _, _, asked = await _observe(pretended, pid, _ask(asking, answers, options.secs))
+    result["master's processor, ms a trial, with questions"] = asked
     for path, times in answers.items():
         result[f"GET {path.removeprefix('/api/v1')}, median ms"] = statistics.median(times)
         result[f"GET {path.removeprefix('/api/v1')}, 95 % ms"] = find_high(times)
     await pretended.leave()
     return result
+
+
+async def _observe(
+    pretended: cluster.Cluster, pid: int, doing: Awaitable[None]
+) -> tuple[float, float, float]:
+    """Returns trials a second, the part of the processor, and ms of it for each trial meanwhile."""
+    ended, cpu, begin = pretended.num_ended, read_cpu(pid), time.monotonic()
+    await doing
+    secs, used = time.monotonic() - begin, read_cpu(pid) - cpu
+    ended = pretended.num_ended - ended
+    return ended / secs, used / secs, 1000 * used / max(ended, 1)
+
+
+async def _ask(asking: connection.Connection, answers: dict[str, list[float]], secs: float) -> None:
+    """Asks once a second, and notes the milliseconds that each answer takes."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < secs:
+        for path, times in answers.items():
+            at = time.perf_counter()
+            await asyncio.to_thread(asking.request, "GET", path)
+            times.append(1000 * (time.perf_counter() - at))
+        await asyncio.sleep(1.0)
 
 
 def find_high(values: list[float]) -> float:

@@ -33,6 +33,7 @@ _ADVICE: Final = {
     errno.ENOTDIR: "A file is where a directory is needed: move it away",
     errno.EISDIR: "A directory is where a file is needed: move it away",
 }
+_OF_TARGETS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
 _IN_TENSORFLOW: Final = re.compile(
     rf"\s*(?:{{{{.*?}}}} )?(?P<path>[^;\n]*); (?P<reason>{'|'.join(map(re.escape, _CODES))})\b"
@@ -90,7 +91,9 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         if error.filename is None and error.errno not in _ADVICE:
             return None
-        where, reason, code = os.fsdecode(error.filename or ""), error.strerror, error.errno
+        # Where a copy fails for want of room, it is its target that has none.
+        file = error.filename2 if error.errno in _OF_TARGETS and error.filename2 else error.filename
+        where, reason, code = os.fsdecode(file or ""), error.strerror, error.errno
     else:
         found = _IN_TENSORFLOW.match(str(getattr(error, "message", "")))
         if found is None:

@@ -30,6 +30,8 @@ def pytest_configure(config):
     config.add_cleanup(home.cleanup)
     # Trainings note their directories there.
     os.environ["QUINTAIN_HOME"] = home.name
+    # Native kernels are compiled once, also for tests that have a home directory of their own.
+    os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 
@@ -50,3 +51,10 @@ def test_names_the_file_that_is_damaged(tmp_path, content):
 
     with pytest.raises(errors.DamagedFileError, match=r"results\.json"):
         durable_files.read_json(path)
+
+
+def test_a_copy_for_which_there_is_no_room_names_its_target():
+    full = OSError(errno.ENOSPC, "No space left on device", "source", None, "target")
+    assert durable_files.explain(full).startswith("target: No space left on device. Free some")
+    denied = OSError(errno.EACCES, "Permission denied", "source", None, "target")
+    assert durable_files.explain(denied).startswith("source: Permission denied.")

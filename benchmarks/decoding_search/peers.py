@@ -145,7 +145,12 @@ def run_hugging_face(
 
 
 def run_ctranslate2(
-    weights: dict[str, Any], config: dict[str, Any], folder: str, beam_size: int, batch_size: int
+    weights: dict[str, Any],
+    config: dict[str, Any],
+    folder: str,
+    beam_size: int,
+    batch_size: int,
+    precision: str = "float32",
 ) -> Decode:
     """Returns what decodes all sources."""
     import ctranslate2
@@ -154,7 +159,7 @@ def run_ctranslate2(
 
     layers, heads = config["num_layers"], config["num_heads"]
     spec = transformer_spec.TransformerSpec.from_config(
-        (layers, layers), heads, pre_norm=False, activation=common_spec.Activation.RELU
+        (layers, layers), heads, pre_norm=True, activation=common_spec.Activation.RELU
     )
 
     def put(linear: Any, name: str) -> None:
@@ -171,6 +176,9 @@ def run_ctranslate2(
     spec.decoder.projection.weight = weights["embedding"]
     for side in (spec.encoder, spec.decoder):
         side.position_encodings.encodings = weights["positions"]
+        side.pre_norm = False  # Made with it, the sides have a last normalisation, as ours do.
+    put_norm(spec.encoder.layer_norm, "encoder.last_norm")
+    put_norm(spec.decoder.layer_norm, "decoder.last_norm")
     for kind, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         for number, layer in enumerate(side.layer):
             name = f"{kind}.{number}."
@@ -195,7 +203,7 @@ def run_ctranslate2(
     target.mkdir(exist_ok=True)
     spec.save(str(target))
     translator = ctranslate2.Translator(
-        str(target), compute_type="float32", intra_threads=int(os.environ["NUM_THREADS"])
+        str(target), compute_type=precision, intra_threads=int(os.environ["NUM_THREADS"])
     )
     numbers = {token: number for number, token in enumerate(tokens)}
 
@@ -300,6 +308,7 @@ def main() -> None:
         "hugging_face_bfloat16": lambda *args: run_hugging_face(*args, precision="bfloat16"),
         "hugging_face_early": lambda *args: run_hugging_face(*args, is_early=True),
         "ctranslate2": run_ctranslate2,
+        "ctranslate2_int8": lambda *args: run_ctranslate2(*args, precision="int8"),
         "reference": run_reference,
     }[name]
     decode = build(weights, config, folder, int(beam_size), int(batch_size))

@@ -141,7 +141,7 @@ def agent(
             find_address(), retries=agent_client.RETRIES, find_master=find_address
         ) as connection,
     ):
-        launcher = process_launcher.ProcessLauncher()
+        launcher = process_launcher.ProcessLauncher(idle_secs=agent_lib.FORK_SERVER_SECS)
         launcher.warm_up()
         made = agent_lib.NodeAgent(
             agent_client.AgentClient(connection, name), launcher, directory, settings

@@ -125,7 +125,7 @@ def _find_ray_slots(address: str, *, is_quiet: bool) -> int:
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
-        num_slots = sum(bool(each.node) for each in client.get_status().slots)
+        num_slots = client.get_summary().num_remote_slots
     if not num_slots:
         raise errors.ConfigError(
             f"--ray: the master of {home.path} has no machines beside its own (`quintain node "

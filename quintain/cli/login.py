@@ -49,6 +49,11 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
         connected = connection.Connection(address, retries=connection.Retries(total_secs=0.0))
         with master_client.MasterClient(connected) as client:
             info = client.get_info()
+    except errors.UnauthorizedError as error:
+        raise errors.ConfigError(
+            f"--token_file: the master at {address.url} does not know what {token_file!r} holds as "
+            "the token of its users; `quintain master token --user` prints it there."
+        ) from error
     except errors.MasterUnreachableError as error:
         shown = "" if address.fingerprint else tls_pools.read_fingerprint(address.url)
         if not shown:

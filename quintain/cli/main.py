@@ -26,6 +26,10 @@ COMMANDS: Final = {
     ),
     "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
     "data": ("quintain.cli.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
+    "doctor": (
+        "quintain.cli.doctor:doctor",
+        "Show what this machine has, and what keeps something from working.",
+    ),
     "experiment": (
         "quintain.cli.experiment.group:experiment",
         "Search hyperparameters: create, show and steer experiments.",

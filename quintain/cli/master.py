@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from quintain.server import daemon
 
 _STOP_POLL_SECS: Final = 0.1
+_FEW_SLOTS: Final = 64
+"""So many slots are listed; of more, it is said how many are in use."""
 
 _SLOT_COLUMNS: Final[tuple[output.Column[master_status.SlotStatus], ...]] = (
     output.Column("slot", lambda row: row.id),
@@ -42,12 +44,12 @@ _SLOT_COLUMNS: Final[tuple[output.Column[master_status.SlotStatus], ...]] = (
     output.Column("trial", lambda row: row.trial_id),
 )
 
-_EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentStatus], ...]] = (
+_EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentSummary], ...]] = (
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("state", lambda row: row.state.value),
     output.Column("progress", lambda row: row.progress, output.format_percent),
-    output.Column("running", lambda row: len(row.running_trials)),
-    output.Column("waiting", lambda row: len(row.waiting_trials)),
+    output.Column("running", lambda row: row.num_running),
+    output.Column("waiting", lambda row: row.num_waiting),
     output.Column("eta", lambda row: row.eta_secs, output.format_secs),
 )
 
@@ -195,18 +197,22 @@ def _stop_on_signals(server: "daemon.MasterServer", log_path: pathlib.Path) -> N
 
 
 @master.command(cls=FlagCommand)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--slots", "all_slots", is_flag=True, help=f"List all slots, also more than {_FEW_SLOTS}."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all slots.")
 @options.traceback_option
-def status(as_json: bool) -> None:
+def status(all_slots: bool, as_json: bool) -> None:
     """Show the running master: its slots and its experiments. Exits with 1 if none runs."""
     with connect.open_client(start=False) as client:
         info = client.get_info()
-        found = client.get_status()
-        if not as_json:
-            page_links.show(lambda: client.page.build_link().url)
-    if as_json:
-        output.print_json({"master": info, "status": found})
-        return
+        if as_json:
+            output.print_json({"master": info, "status": client.get_status()})
+            return
+        found = client.get_summary()
+        is_long = found.num_slots > _FEW_SLOTS and not all_slots
+        slots = () if is_long else client.get_status().slots
+        page_links.show(lambda: client.page.build_link().url)
     output.print_fields(
         {
             "home": info.home,
@@ -222,7 +228,11 @@ def status(as_json: bool) -> None:
         }
     )
     click.echo()
-    click.echo(output.to_table(found.slots, _SLOT_COLUMNS))
+    if is_long:
+        count = f"{found.num_busy_slots} of {found.num_slots}"
+        click.echo(f"{count} slots are in use (--slots lists them).")
+    else:
+        click.echo(output.to_table(slots, _SLOT_COLUMNS))
     if found.experiments:
         click.echo()
         click.echo(output.to_table(found.experiments, _EXPERIMENT_COLUMNS))

@@ -310,7 +310,7 @@ class Connection:
 
     def _say_lost(self, cause: Exception) -> errors.MasterUnreachableError:
         return errors.MasterUnreachableError(
-            f"No master answers at {self._address.url}: {_explain(cause)}"
+            f"No master answers at {self._address.url}: {_explain(cause, self._address.url)}"
         )
 
     def _relocate(self) -> address_lib.Address:
@@ -368,16 +368,15 @@ def _to_text(value: object) -> str:
 
 
 def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:
-    return isinstance(
-        error,
-        urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError,
-    )
+    known = urllib3.exceptions
+    return isinstance(error, known.NewConnectionError | known.ConnectTimeoutError)
 
 
-def _explain(cause: Exception) -> str:
-    # urllib3 puts the object before the message: "<...HTTPConnection object at 0x..>: Failed...",
-    # or "HTTPConnection(host='a', port=1): Failed...".
-    return _OBJECT.sub("", str(cause)) or type(cause).__name__
+def _explain(cause: Exception, url: str = "") -> str:
+    # urllib3 puts its object first: "<...HTTPConnection object at 0x..>: Failed...", for example.
+    text = _OBJECT.sub("", str(cause)) or type(cause).__name__
+    is_plain = url.startswith("http://") and "without response" in text
+    return f"{text}; if it speaks TLS, its address begins with https://" if is_plain else text
 
 
 def _read_answer(status: int, data: bytes) -> Any:

@@ -67,11 +67,7 @@ class MasterClient(calls.Calls):
         return self._get(master_status.MasterInfo, "/master")
 
     def stop_master(self, *, drain: bool = True) -> master_status.MasterInfo:
-        """Asks the master to stop, and returns at once.
-
-        Args:
-            drain: Whether trials finish their workload and save themselves first.
-        """
+        """Asks the master to stop, at once; with `drain`, once trials have saved themselves."""
         return self._post(master_status.MasterInfo, "/master/stop", {"drain": drain})
 
     @property
@@ -92,6 +88,10 @@ class MasterClient(calls.Calls):
     @override
     def get_status(self) -> master_status.MasterStatus:
         return self._get(master_status.MasterStatus, "/master/status")
+
+    def get_summary(self) -> master_status.MasterSummary:
+        """Returns the status in numbers, which is quick however many slots there are."""
+        return self._get(master_status.MasterSummary, "/master/summary")
 
     @override
     def list_experiments(

@@ -25,7 +25,15 @@ def load(path: pathlib.Path) -> str:
     Raises:
         ConfigError: If the file holds something else.
     """
-    return read(path, name=str(path)) if path.exists() else renew(path)
+    if not path.exists():
+        return renew(path)
+    try:
+        return read(path, name=path.name)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(
+            f"{error} Put a copy of it back; or make a new one by `quintain master token "
+            f"--{path.stem} --renew`, which those who have the former one need then."
+        ) from error
 
 
 def renew(path: pathlib.Path) -> str:

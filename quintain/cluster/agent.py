@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 PATIENCE_SECS: Final = 3600.0
 """An agent whose master is away for so long ends; its trials do so as well."""
 
+FORK_SERVER_SECS: Final = 600.0
+"""For so long after its last trial an agent keeps the process that trials are forked from, which
+has imported TensorFlow and takes some 600 MB."""
+
 _TICK_SECS: Final = 0.05
 _PAUSE_SECS: Final = 1.0
 """Pause after the master did not answer. The connection has tried several times itself."""

@@ -19,7 +19,7 @@ from quintain import errors
 from quintain.cluster import agent_protocol, line_queue, members
 from quintain.records import log, trial
 from quintain.records import node as node_lib
-from quintain.scheduler import launcher, usage_meter
+from quintain.scheduler import launcher
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +34,6 @@ _STOPPED_SECS: Final = 5.0
 """Between two polls passes less, unless this process was stopped, and could hear nobody."""
 
 _MOST_MEMBERS: Final = 10_000
-_AGENTS_FOR_A_SECOND: Final = 500
-"""So many agents look at their logs once a second; fewer more often, more of them less often."""
-
-_AGENTS_FOR_A_SAMPLE: Final = 10
-"""So many agents tell once a second what their processes use."""
-
-_LEAST_LOG_SECS: Final = 0.2
-
 T = TypeVar("T")
 
 
@@ -212,9 +204,7 @@ class AgentLauncher(launcher.Launcher):
         )
         return agent_protocol.Welcome(
             session=member.session,
-            wait_secs=min(self._node_timeout_secs / 3.0, agent_protocol.MAX_WAIT_SECS),
-            log_secs=max(_LEAST_LOG_SECS, len(self._members) / _AGENTS_FOR_A_SECOND),
-            usage_secs=max(usage_meter.SAMPLE_SECS, len(self._members) / _AGENTS_FOR_A_SAMPLE),
+            **members.find_paces(len(self._members), self._node_timeout_secs),
             offsets=offsets,
         )
 

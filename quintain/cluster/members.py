@@ -6,10 +6,38 @@ import dataclasses
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from quintain import errors
 from quintain.cluster import agent_protocol
 from quintain.records import node as node_lib
+from quintain.scheduler import usage_meter
+
+_AGENTS_THAT_ASK: Final = 20
+"""So many agents ask for orders in a second while there are none, as far as time allows."""
+
+_AGENTS_FOR_A_SECOND: Final = 500
+"""So many agents look at their logs once a second; fewer more often, more of them less often."""
+
+_AGENTS_FOR_A_SAMPLE: Final = 10
+"""So many agents tell once a second what their processes use."""
+
+_LEAST_LOG_SECS: Final = 0.2
+
+
+def find_paces(num_agents: int, timeout_secs: float) -> dict[str, float]:
+    """Returns the seconds of a `Welcome`: the more agents there are, the less often each calls.
+
+    Args:
+        num_agents: How many there are.
+        timeout_secs: An agent of which nothing was heard for so long is lost.
+    """
+    wait_secs = max(timeout_secs / 3.0, min(num_agents / _AGENTS_THAT_ASK, timeout_secs / 2.0))
+    return {
+        "wait_secs": min(wait_secs, agent_protocol.MAX_WAIT_SECS),
+        "log_secs": max(_LEAST_LOG_SECS, num_agents / _AGENTS_FOR_A_SECOND),
+        "usage_secs": max(usage_meter.SAMPLE_SECS, num_agents / _AGENTS_FOR_A_SAMPLE),
+    }
 
 
 @dataclasses.dataclass

@@ -12,7 +12,6 @@ import importlib
 import json
 import logging
 import os
-import pathlib
 import sys
 import threading
 from collections.abc import Mapping
@@ -23,7 +22,13 @@ from quintain import durable_files, errors
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.cluster import agent as agent_lib
-from quintain.cluster import agent_client, agent_directory, ray_environment, ray_messages
+from quintain.cluster import (
+    agent_client,
+    agent_directory,
+    ray_directories,
+    ray_environment,
+    ray_messages,
+)
 from quintain.scheduler import process_launcher
 from quintain.scheduler import slots as slots_lib
 
@@ -31,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 _ADDRESS_FILE: Final = "ray_master.json"
 _LOOK_SECS: Final = 1.0
+_DELETION_SECS: Final = 60.0
+"""How often it is looked for directories of nodes that are gone, of which Ray hears later."""
+
 _NODE_ID_LABEL: Final = "ray.io/node-id"
 _GPU_TYPE_LABEL: Final = "ray.io/accelerator-type"
 
@@ -55,7 +63,7 @@ class RayAgent:
         self._raylet = os.getppid()
         ray_environment.clean(os.environ, ray_environment.read_raylet(self._raylet))
         self._directory = agent_directory.AgentDirectory(
-            _find_directory(self._settings.directory, home_id, name)
+            ray_directories.find(self._settings.directory, home_id, name)
         )
         self._address: address_lib.Address | None = None
         self._agent: agent_lib.NodeAgent | None = None
@@ -64,7 +72,10 @@ class RayAgent:
         # It is held until the process ends, so that there never are two agents of a node.
         self._hold = contextlib.ExitStack()
         self._hold.enter_context(self._directory.hold())
-        threading.Thread(target=self._watch, name="quintain-watch", daemon=True).start()
+        self._home_id, self._node_id = home_id, self._ray.get_runtime_context().get_node_id()
+        ray_directories.mark(self._directory, home_id, self._node_id)
+        for target in (self._watch, self._delete_gone):
+            threading.Thread(target=target, name="quintain-watch", daemon=True).start()
         if (found := self._read_address()) is not None:
             self._begin(found)
 
@@ -118,7 +129,7 @@ class RayAgent:
 
     def _begin(self, address: address_lib.Address) -> None:
         self._address, self._problem = address, ""
-        launcher = process_launcher.ProcessLauncher()
+        launcher = process_launcher.ProcessLauncher(idle_secs=agent_lib.FORK_SERVER_SECS)
         launcher.warm_up()
         client = agent_client.AgentClient(
             connection_lib.Connection(address, retries=agent_client.RETRIES),
@@ -154,7 +165,6 @@ class RayAgent:
     def _watch(self) -> None:
         """Drains when Ray gives up the node; runs in a thread of its own."""
         waiting = threading.Event()
-        node_id = self._ray.get_runtime_context().get_node_id()
         state = importlib.import_module("ray._private.state").state
         while not waiting.wait(_LOOK_SECS):
             if os.getppid() != self._raylet:
@@ -167,8 +177,20 @@ class RayAgent:
             except Exception as error:  # noqa: BLE001 - Ray's errors have no common class.
                 logger.debug("Ray does not say which nodes are drained: %s", error)
                 continue
-            if node_id in draining:
+            if self._node_id in draining:
                 self._drain("Ray is about to remove the node.")
+
+    def _delete_gone(self) -> None:
+        """Deletes what agents leave of nodes that are gone; runs in a thread of its own."""
+        waiting = threading.Event()
+        while not waiting.wait(_DELETION_SECS):
+            try:
+                nodes = self._ray.nodes()
+            except Exception as error:  # noqa: BLE001 - Ray's errors have no common class.
+                logger.debug("Ray does not say which nodes are alive: %s", error)
+                continue
+            alive = {each["NodeID"] for each in nodes if each["Alive"]}
+            ray_directories.delete_gone(self._directory, self._home_id, alive | {self._node_id})
 
     def _drain(self, reason: str) -> None:
         if not self._drain_reason:
@@ -183,9 +205,3 @@ def _check_version(settings: ray_messages.Settings) -> None:
             f"Quintain {quintain.__version__} is installed there, in {sys.prefix}; the master's "
             f"is {settings.version}. Install the same version on both."
         )
-
-
-def _find_directory(directory: str, home_id: str, name: str) -> pathlib.Path:
-    if not directory:
-        return agent_directory.find_default(f"{home_id}-{name}")
-    return pathlib.Path(directory).expanduser() / home_id / name

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import queue
+import secrets
 import socket
 import sys
 import threading
@@ -37,6 +38,9 @@ _AGAIN_SECS: Final = 0.5
 
 _ANSWER_SECS: Final = 5.0
 """Seconds within which somebody must listen at the address of a cluster."""
+
+_AUTHENTICATION: Final = frozenset({"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
+"""Variables by which users say themselves how Ray asks for tokens."""
 
 _END_SECS: Final = 5.0
 """Seconds after the end of the master in which the connection may be ended in order."""
@@ -232,6 +236,9 @@ def connect(settings: ray_messages.Settings) -> Any:
         ConnectError: If it can't be.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if settings.address == ray_messages.LOCAL and not _AUTHENTICATION & os.environ.keys():
+        # Otherwise Ray would make ~/.ray/auth_token, for which other clusters then ask.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:

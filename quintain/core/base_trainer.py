@@ -18,7 +18,7 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import async_loops, replica_steps, tpu
+from quintain.core.devices import async_loops, replica_steps, step_kernels, tpu
 from quintain.core.input import input_watch
 from quintain.core.loop import (
     dataset_distribution,
@@ -293,7 +293,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         runtime = self._config.runtime
         task_train_step = self._task.train_step
         if not self._privacy.is_private:
-            task_train_step = replica_steps.compile_step(task_train_step, runtime)
+            task_train_step = step_kernels.compile_train_step(task_train_step, runtime)
 
         def step_fn(replica_inputs: Any) -> None:
             with self._privacy.watching():
@@ -401,6 +401,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._put_weights_back()
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
+        is_private = self._privacy.is_private
+        obstacle = "training is differentially private" if is_private else None
+        step_kernels.check(self._config.runtime, obstacle)
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = task_checks.build_metrics(self._task, self._model, training=True)
         self._is_train_data_built = dataset is None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from quintain import errors
 from quintain.config import base_config
+from quintain.kernels import modes
 from quintain.optimization.configs import ranges
 
 
@@ -69,6 +70,10 @@ class RuntimeConfig(base_config.Config):
     loss_scale: str | ranges.Positive | None = None
     """Loss scale under float16: `dynamic` or a fixed number. None means dynamic."""
 
+    rematerialize: bool = False
+    """Whether the backward pass computes the insides of the Transformer's blocks again instead of
+    keeping them: less memory for more time, and the same gradients."""
+
     run_eagerly: bool = False
     """Whether steps run without compilation into a graph, for debugging."""
 
@@ -94,6 +99,15 @@ class RuntimeConfig(base_config.Config):
     deterministic: bool = False
     """Whether every operation gives the same result to the bit each time. Some get slower, and some
     have no such version and fail."""
+
+    kernels: str = "auto"
+    """Kernels of training steps on CPUs: `native` (compiled C++), `tensorflow`, or `auto`: native
+    ones where they can be had, which `quintain doctor` tells."""
+
+    @property
+    def kernel_mode(self) -> modes.KernelMode:
+        """What `kernels` names."""
+        return modes.KernelMode(self.kernels)
 
     @property
     def distribution(self) -> Distribution:
@@ -131,6 +145,12 @@ class RuntimeConfig(base_config.Config):
                 f"got {errors.show(self.mixed_precision_dtype)}, expected float32, "
                 f"bfloat16 or float16.",
             )
+        if self.kernels not in list(modes.KernelMode):
+            yield (
+                "kernels",
+                f"got {errors.show(self.kernels)}, expected {', '.join(modes.KernelMode)}."
+                f"{errors.suggest(self.kernels, modes.KernelMode)}",
+            )
         if self.gpu_thread_mode not in (None, "global", "gpu_private", "gpu_shared"):
             yield (
                 "gpu_thread_mode",
@@ -166,6 +186,12 @@ class RuntimeConfig(base_config.Config):
                     f"distribution_strategy={errors.show(self.distribution_strategy)}, "
                     f"expected {errors.show(user.value)}; nothing else reads it.",
                 )
+        if self.rematerialize and (self.enable_xla or distribution is Distribution.TPU):
+            yield (
+                "rematerialize",
+                "got True with XLA, which decides by itself what it computes again; leave one of "
+                "them out.",
+            )
         if self.run_eagerly and self.enable_xla:
             yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
         if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":

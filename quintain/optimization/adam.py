@@ -9,9 +9,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.kernels import adam
 from quintain.optimization import (
     fused_optimizer,
     gradient_clipping,
+    native_adam,
     parameters,
     path_patterns,
     serializable,
@@ -99,6 +101,50 @@ class Adam(fused_optimizer.FusedOptimizer):
             for variable in self._trainable_variables
         }
         return {dtype: hyper.cast(dtype) for dtype in sorted(dtypes)}
+
+    @override
+    def _clip(self, gradients: list[Any]) -> list[Any]:
+        return gradient_clipping.multiply(*self._limit(gradients))
+
+    def _limit(self, gradients: list[Any]) -> tuple[list[Any], tf.Tensor | None]:
+        """Applies all limits but the last; returns what that one multiplies gradients by."""
+        return self._clipping.limit(gradients)
+
+    @override
+    def _update_all(self, gradients: list[Any], variables: list[Any]) -> None:
+        is_plain = self.amsgrad or self.jit_compile
+        if is_plain or not all(map(native_adam.is_usable, variables)):
+            super()._update_all(gradients, variables)
+            return
+        limited, scale = self._limit(gradients)
+        hyper = self._prepare_hyper()["float32"]
+        native_adam.update(
+            list(zip(limited, variables, strict=True)),
+            adam.Scalars(
+                rate=hyper.learning_rate
+                * tf.sqrt(1.0 - hyper.beta_2_power)
+                / (1.0 - hyper.beta_1_power),
+                beta_1=hyper.beta_1,
+                beta_2=hyper.beta_2,
+                epsilon=hyper.epsilon,
+                scale=1.0 if scale is None else scale,
+                decay=hyper.learning_rate * self._get_weight_decay(),
+            ),
+            find_slots=self._get_slots,
+            is_decaying=self._is_decaying,
+            count=self._iterations + 1,
+        )
+        for variable in variables:
+            fused_optimizer.constrain(variable)
+
+    def _get_weight_decay(self) -> float:
+        """Returns the part of the weights that is subtracted, before the learning rate."""
+        return 0.0
+
+    def _is_decaying(self, variable: keras.Variable) -> bool:
+        """Returns whether a variable is one that decays."""
+        del variable
+        return False
 
     @override
     def _update_variable(
@@ -229,16 +275,27 @@ class AdamWeightDecay(Adam):
         return not path_patterns.has_match(self.exclude_from_weight_decay, path)
 
     @override
-    def _clip(self, gradients: list[Any]) -> list[Any]:
-        if self.gradient_clip_norm:
-            gradients = gradient_clipping.clip_by_global_norm(gradients, self.gradient_clip_norm)
-        return super()._clip(gradients)
+    def _limit(self, gradients: list[Any]) -> tuple[list[Any], tf.Tensor | None]:
+        limit = self.gradient_clip_norm
+        if limit and not self._clipping.is_active:
+            return gradients, gradient_clipping.find_scale(gradients, limit)
+        if limit:
+            gradients = gradient_clipping.clip_by_global_norm(gradients, limit)
+        return super()._limit(gradients)
+
+    @override
+    def _get_weight_decay(self) -> float:
+        return self.weight_decay_rate
+
+    @override
+    def _is_decaying(self, variable: keras.Variable) -> bool:
+        return self._decays[self._get_variable_index(variable)]
 
     @override
     def _update_variable(
         self, gradient: Any, variable: keras.Variable, hyper: dict[str, _Hyper]
     ) -> None:
-        if self._decays[self._get_variable_index(variable)]:
+        if self._is_decaying(variable):
             scalars = hyper[keras.backend.standardize_dtype(variable.dtype)]
             decay = scalars.learning_rate * tf.cast(self.weight_decay_rate, variable.dtype)
             tf.raw_ops.AssignSubVariableOp(

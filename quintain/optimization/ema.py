@@ -1,7 +1,7 @@
 """Moving average of the weights, which often evaluates better than the weights themselves."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -9,7 +9,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import reference_names
-from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
+from quintain.optimization import (
+    fused_optimizer,
+    native_adam,
+    optimizer_wrapper,
+    serializable,
+)
 
 __getattr__ = reference_names.refusing(__name__)
 
@@ -168,11 +173,20 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         """Updates the weights by the wrapped optimizer, and then the averages."""
         if not self.built:
             self.build(list(trainable_variables or ()))
-        self.inner_optimizer.apply(grads, trainable_variables)
         if tf.distribute.in_cross_replica_context():
+            self.inner_optimizer.apply(grads, trainable_variables)
             tf.distribute.get_strategy().extended.call_for_each_replica(self.update_average)
-        else:
-            self.update_average()
+            return
+        left = {self._var_key(weight): average for weight, average in self._pairs()}
+        # An optimizer around another may leave the update out.
+        moved_with = isinstance(self.inner_optimizer, fused_optimizer.FusedOptimizer)
+        with (
+            native_adam.moving(native_adam.Averages(left, self._var_key, self._compute_decay))
+            if moved_with
+            else contextlib.nullcontext()
+        ):
+            self.inner_optimizer.apply(grads, trainable_variables)
+        self._move(self.iterations, left)
 
     def update_average(
         self, strategy: tf.distribute.Strategy | None = None, *, step: Any = None
@@ -184,8 +198,15 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
             step: Scalar: updates done. Defaults to `iterations`.
         """
         del strategy
-        decay = self._compute_decay(self.iterations if step is None else step)
+        step = self.iterations if step is None else step
+        self._move(step, {self._var_key(weight) for weight, _ in self._pairs()})
+
+    def _move(self, step: Any, keys: Container[Any]) -> None:
+        """Moves the averages of the weights of some keys."""
+        decay = self._compute_decay(step)
         for weight, average in self._pairs():
+            if self._var_key(weight) not in keys:
+                continue
             old = tf.convert_to_tensor(average)
             kept = tf.cast(decay, old.dtype)
             new = tf.cast(tf.convert_to_tensor(weight), old.dtype)

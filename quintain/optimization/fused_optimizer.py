@@ -267,7 +267,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
             gradients = [gradient / self.loss_scale_factor for gradient in gradients]
         gradients = self._transform(gradients, variables)
         with norms.measuring(self._norm_sums, gradients, variables):
-            self._update_all(self._clip(gradients), variables)
+            self._update_all(gradients, variables)
         # One operation: `Variable.assign_add` of Keras reads, adds and writes, and workers that
         # train asynchronously would lose counts in between.
         tf.raw_ops.AssignAddVariableOp(
@@ -275,11 +275,11 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         )
 
     def _update_all(self, gradients: list[Any], variables: list[Any]) -> None:
+        """Limits summed gradients and updates variables by them."""
         hyper = self._prepare_hyper()
-        for gradient, variable in zip(gradients, variables, strict=True):
+        for gradient, variable in zip(self._clip(gradients), variables, strict=True):
             self._run_update(gradient, variable, hyper)
-            if getattr(variable, "constraint", None) is not None:
-                write(variable, variable.constraint(tf.convert_to_tensor(variable)))
+            constrain(variable)
 
     def _transform(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
         for transformer in self._gradient_transformers:
@@ -375,6 +375,12 @@ def write(variable: keras.Variable, value: tf.Tensor) -> None:
 def subtract(variable: keras.Variable, change: tf.Tensor) -> None:
     """Subtracts from the current replica's copy of a variable."""
     tf.raw_ops.AssignSubVariableOp(resource=get_handle(variable), value=change)
+
+
+def constrain(variable: keras.Variable) -> None:
+    """Applies a variable's constraint, if it has one."""
+    if getattr(variable, "constraint", None) is not None:
+        write(variable, variable.constraint(tf.convert_to_tensor(variable)))
 
 
 def get_path(variable: keras.Variable) -> str:

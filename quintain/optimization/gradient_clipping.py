@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from quintain import errors
+from quintain.optimization import norms
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,14 +51,16 @@ class GradientClipping:
 
     def clip(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the limited gradients. Numbers that are not finite stay visible as NaN."""
+        return multiply(*self.limit(gradients))
+
+    def limit(self, gradients: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor | None]:
+        """Limits all but the norm of all together; returns what they are to be multiplied by."""
         clipped = list(gradients)
         if self.value is not None:
             clipped = [tf.clip_by_value(part, -self.value, self.value) for part in clipped]
         if self.norm is not None:
             clipped = [clip_by_global_norm([part], self.norm)[0] for part in clipped]
-        if self.global_norm is not None:
-            clipped = clip_by_global_norm(clipped, self.global_norm)
-        return clipped
+        return clipped, None if self.global_norm is None else find_scale(clipped, self.global_norm)
 
 
 def clip_by_global_norm(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
@@ -70,10 +73,18 @@ def clip_by_global_norm(gradients: Sequence[tf.Tensor], limit: float) -> list[tf
     Returns:
         The scaled gradients; all NaN if the norm is not finite, so that the fault is not hidden.
     """
-    dtype = tf.float64 if any(part.dtype == tf.float64 for part in gradients) else tf.float32
-    # `l2_loss` is half the sum of squares, in one kernel.
-    halves = [tf.cast(tf.nn.l2_loss(part), dtype) for part in gradients]
-    norm = tf.sqrt(2.0 * tf.add_n(halves))
+    return multiply(gradients, find_scale(gradients, limit))
+
+
+def find_scale(gradients: Sequence[tf.Tensor], limit: float) -> tf.Tensor:
+    """Returns what `clip_by_global_norm` multiplies gradients by, a `[]` float."""
+    norm = norms.global_norm(gradients)
     scale = limit / tf.maximum(norm, limit)
-    scale = tf.where(tf.math.is_finite(norm), scale, float("nan"))
+    return tf.where(tf.math.is_finite(norm), scale, float("nan"))
+
+
+def multiply(gradients: Sequence[tf.Tensor], scale: tf.Tensor | None) -> list[tf.Tensor]:
+    """Multiplies gradients by a scalar; None leaves them as they are."""
+    if scale is None:
+        return list(gradients)
     return [part * tf.cast(scale, part.dtype) for part in gradients]

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain.kernels import adam, selection
+
 
 class NormSums:
     """Sums of L2 norms over updates. No part of checkpoints: they are 0 between two loops."""
@@ -52,13 +54,16 @@ def measuring(
         tf.convert_to_tensor(variable) - former
         for variable, former in zip(variables, before, strict=True)
     ]
-    sums.add(global_norm(gradients), global_norm(changes))
+    sums.add(*(tf.cast(global_norm(parts), tf.float32) for parts in (gradients, changes)))
 
 
 def global_norm(parts: Sequence[Any]) -> tf.Tensor:
-    """Returns the common L2 norm of dense tensors, `[]` float32."""
+    """Returns the common L2 norm of dense tensors, `[]` float32, or float64 if one of them is."""
+    if selection.is_native() and all(part.dtype in {tf.float32, tf.bfloat16} for part in parts):
+        return tf.sqrt(2.0 * adam.sum_half_squares(parts))
+    dtype = tf.float64 if any(part.dtype == tf.float64 for part in parts) else tf.float32
     # `l2_loss` is half the sum of squares, in one kernel.
-    return tf.sqrt(2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(part), tf.float32) for part in parts]))
+    return tf.sqrt(2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(part), dtype) for part in parts]))
 
 
 def _create_sum(name: str) -> tf.Variable:

@@ -8,23 +8,28 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le
 
 from quintain import errors
 from quintain.config import base_config
 
 Count = Annotated[int, Ge(0)]
+Secs = Annotated[float, Gt(0), Le(1e9)]
 
 REMOTE_TYPES: Final = ("s3", "gs", "azure", "fsspec")
 """Kinds of storage that are no directories of this machine."""
 
+ANSWER_SECS: Final = 60.0
+"""Seconds within which an object store has to answer, if nothing else is said."""
+
+_TIMEOUTS: Final = ("retry_timeout", "answer_timeout")
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "shared_fs": ("host_path", "storage_path", "container_path"),
     "directory": ("container_path", "host_path", "storage_path"),
-    "s3": ("bucket", "prefix", "endpoint_url", "options"),
-    "gs": ("bucket", "prefix", "endpoint_url", "options"),
-    "azure": ("container", "prefix", "account_url", "options"),
-    "fsspec": ("url", "prefix", "options"),
+    "s3": ("bucket", "prefix", "endpoint_url", "options", *_TIMEOUTS),
+    "gs": ("bucket", "prefix", "endpoint_url", "options", *_TIMEOUTS),
+    "azure": ("container", "prefix", "account_url", "options", *_TIMEOUTS),
+    "fsspec": ("url", "prefix", "options", *_TIMEOUTS),
 }
 _ALL_FIELDS: Final = tuple(sorted({name for names in _FIELDS.values() for name in names}))
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
@@ -79,6 +84,14 @@ class CheckpointStorageConfig(base_config.Config):
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What fsspec's file system is made with, as `{profile: NAME}` for S3; no secrets."""
+
+    answer_timeout: Secs | None = None
+    """Seconds within which an object store has to answer a call; one that sends or gets a file has
+    a second more for each 16 KiB. None means `ANSWER_SECS`."""
+
+    retry_timeout: Secs | None = None
+    """Seconds for which a trial repeats calls that fail, before it is started again. None means
+    1800."""
 
     save_experiment_best: Count = 0
     """Best checkpoints of the whole experiment to keep at its end."""
@@ -200,6 +213,17 @@ def find_address(content: Mapping[str, Any], default: str) -> str:
         if isinstance(value, str):
             setattr(config, name, value)
     return config.address(default)
+
+
+def find_timeouts(content: Mapping[str, Any]) -> tuple[float | None, ...]:
+    """Returns `retry_timeout` and `answer_timeout`, though the config may be refused today.
+
+    Args:
+        content: The experiment's config as the store keeps it.
+    """
+    given = content.get("checkpoint_storage")
+    found = [given.get(name) if isinstance(given, Mapping) else None for name in _TIMEOUTS]
+    return tuple(float(each) if isinstance(each, int | float) else None for each in found)
 
 
 def find_former_secrets(storage: Mapping[str, Any]) -> list[str]:

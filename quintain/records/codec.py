@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import math
 import types
 import typing
@@ -13,6 +14,8 @@ T = TypeVar("T")
 NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The texts of numbers that are not finite."""
 
+_SCALARS: Final = frozenset({str, int, bool, types.NoneType})
+
 
 def to_plain(value: object) -> Any:
     """Returns a record, or any nest of records, as dicts, lists, numbers and texts.
@@ -21,18 +24,22 @@ def to_plain(value: object) -> Any:
         >>> to_plain({"a": (1, float("inf"))})
         {'a': [1, 'Infinity']}
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(name): to_plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in _list_fields(type(value))}
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(part) for name, part in value.items()}
     return value
 
 
@@ -62,7 +69,7 @@ def _read(kind: Any, value: Any) -> Any:
         options = [option for option in typing.get_args(kind) if option is not type(None)]
         return _read(options[0], value) if len(options) == 1 else value
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = _find_hints(typing.cast(type, kind))
         build: Any = kind
         return build(**{name: _read(hints.get(name, Any), part) for name, part in value.items()})
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -76,3 +83,13 @@ def _read(kind: Any, value: Any) -> Any:
     if kind is float:
         return NOT_FINITE[value] if isinstance(value, str) else float(value)
     return value
+
+
+@functools.cache
+def _list_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+@functools.cache
+def _find_hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)

@@ -75,6 +75,55 @@ class MasterStatus:
 
 
 @dataclasses.dataclass(frozen=True)
+class ExperimentSummary:
+    """How far an experiment that has not ended is, without the names of its trials."""
+
+    experiment_id: int
+    """The experiment."""
+
+    state: states.ExperimentState
+    """What it is doing."""
+
+    progress: float = 0.0
+    """Part of the search that is done, from 0 to 1."""
+
+    eta_secs: float | None = None
+    """Seconds until the search is over, as far as can be told; None where it can't."""
+
+    num_running: int = 0
+    """Trials that hold slots."""
+
+    num_waiting: int = 0
+    """Trials that have work to do and wait for slots."""
+
+    lack: str = ""
+    """What they need that no machine has. Empty if one does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterSummary:
+    """The status in numbers: as short with thousands of slots and trials as with ten."""
+
+    num_slots: int = 0
+    """All slots."""
+
+    num_remote_slots: int = 0
+    """Those of other machines than the master's."""
+
+    num_busy_slots: int = 0
+    """Those that trials hold."""
+
+    experiments: tuple[ExperimentSummary, ...] = ()
+    """All experiments that have not ended, by number."""
+
+    problem: str = ""
+    """Why no work is handed out now. Empty if there is no reason."""
+
+    slow_start: str = ""
+    """Why trials start more slowly than they could. Empty if they don't."""
+
+
+@dataclasses.dataclass(frozen=True)
 class MasterInfo:
     """Which master answers."""
 

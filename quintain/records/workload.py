@@ -43,6 +43,10 @@ class Workload:
     total_batches: int = 0
     """Batches the trial has trained on before this workload."""
 
+    following: "tuple[Workload, ...]" = ()
+    """With `CHECKPOINT`: what will be asked after it, unless the trial ends or is paused; a process
+    may do it while the checkpoint is uploaded."""
+
 
 class ExitedReason(enum.StrEnum):
     """Why a trial asks to end, or ended, before it was told to."""

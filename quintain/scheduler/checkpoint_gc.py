@@ -6,8 +6,9 @@ that the newest turns out to be damaged.
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from quintain.records import checkpoint, deletion
@@ -87,17 +88,18 @@ def collect_running(core: core_lib.Core) -> None:
     """
     if not core.grown:
         return
-    protected = core.find_protected()
+    # It looks at all trials there are; most that save themselves have nothing older to let go.
+    find_protected = functools.cache(core.find_protected)
     chosen: dict[int, list[checkpoint.Checkpoint]] = {}
     for entry in list(core.entries.values()):
         with core.containing(entry.id, "while its older checkpoints were chosen"):
-            chosen[entry.id] = _choose_grown(core, entry, protected)
+            chosen[entry.id] = _choose_grown(core, entry, find_protected)
     let_go(core, chosen)
     core.grown.clear()
 
 
 def _choose_grown(
-    core: core_lib.Core, entry: entries.Entry, protected: Collection[str]
+    core: core_lib.Core, entry: entries.Entry, find_protected: Callable[[], set[str]]
 ) -> list[checkpoint.Checkpoint]:
     """Returns checkpoints to let go of, of the trials of one experiment that saved lately."""
     storage = entry.config.checkpoint_storage
@@ -105,15 +107,17 @@ def _choose_grown(
     for trial_id in sorted(core.grown & entry.request_ids.keys()):
         with core.store.reading() as session:
             there = session.list_checkpoints(trial_id=trial_id, states=[_COMPLETED])
-        chosen += choose_deleted(
+        older = choose_deleted(
             there,
             save_experiment_best=0,
             # What is among the best of all is among as many of its trial.
             save_trial_best=max(storage.save_trial_best, storage.save_experiment_best),
             save_trial_latest=storage.save_trial_latest,
             smaller_is_better=entry.config.searcher.smaller_is_better,
-            protected={*protected, *_needed(entry, trial_id, there)},
+            protected=_needed(entry, trial_id, there),
         )
+        if older:
+            chosen += [each for each in older if each.uuid not in find_protected()]
     return chosen
 
 

@@ -71,14 +71,18 @@ class Deletions:
         self.wake.set()
         return [deletion.Deletion(0, kind, place, name, experiment_id, now) for name in names]
 
-    def run(self) -> None:
+    def run(self, *, is_last: bool = False) -> None:
         """Deletes what was noted. What can't be deleted now is tried at the next start again.
 
         Storages of other machines that do not answer are tried again with the next call.
+
+        Args:
+            is_last: Whether the master ends: those that did not answer are not waited for again.
         """
         with self._running:
             self.has_postponed = False
-            self._silent.clear()
+            if not is_last:
+                self._silent.clear()
             try:
                 with self._store.reading() as session:
                     noted = session.list_deletions()

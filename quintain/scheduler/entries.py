@@ -7,7 +7,15 @@ import time
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from quintain.records import experiment, experiment_spec, run, trial, workload
+from quintain.records import (
+    checkpoint_storage_config,
+    experiment,
+    experiment_spec,
+    node,
+    run,
+    trial,
+    workload,
+)
 from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, lacks, launcher, pools, trial_machine
 from quintain.store import session as session_lib
@@ -126,6 +134,13 @@ class Entry:
         """Returns the machine of a trial."""
         return self.machine.trials[self.request_ids[trial_id]]
 
+    def may_upload(self, record: run.Run) -> bool:
+        """Whether a start of a trial, by one process, sends its checkpoints to another machine."""
+        if record.others:
+            return False
+        is_remote = self.config.checkpoint_storage.type in checkpoint_storage_config.REMOTE_TYPES
+        return is_remote or record.node != node.OWN
+
     def enqueue(self, trial_id: int, after: float = 0.0) -> None:
         """Notes that a trial may have work to do, or none any more.
 
@@ -182,12 +197,19 @@ class Entry:
     def list_waiting(self, running: Container[int]) -> list[int]:
         """Returns all trials that have work to do and no process."""
         self.count_waiting(running, time.monotonic())
-        delayed = [
+        return sorted(self._waiting.union(self._list_delayed(running)))
+
+    def count_all_waiting(self, running: Container[int]) -> int:
+        """Returns how many these are, without looking at each."""
+        num_ready = self.count_waiting(running, time.monotonic())
+        return num_ready + len(set(self._list_delayed(running)) - self._waiting)
+
+    def _list_delayed(self, running: Container[int]) -> list[int]:
+        return [
             trial_id
             for _, trial_id in self._delayed
             if trial_id not in running and self.machine_of(trial_id).next_step() is not None
         ]
-        return sorted(self._waiting.union(delayed))
 
     def build_experiment_record(self) -> experiment.Experiment:
         """Returns what the store is to keep of the experiment."""

@@ -5,6 +5,8 @@ database, and in the manifest of each checkpoint. So a database that was lost, o
 home's, is recognised before anything is done by it.
 """
 
+import contextlib
+import json
 import logging
 import pathlib
 import shlex
@@ -34,21 +36,25 @@ def claim(
         home: The home directory.
         store: The database.
         accept_new_database: Whether the database becomes this home's even if it knows nothing of
-            the checkpoints that are there.
+            the checkpoints that are there. One that is another home's never does.
 
     Raises:
         StateError: If checkpoints are there and the database is empty, or if it is another home's.
     """
     problem = find_mismatch(home, store)
+    if damage := _read(home)[1]:
+        logger.warning("The name of the home can't be read: %s", damage)
+    with store.reading() as session:
+        named = session.get_home_id()
+    if problem and read_id(home) is not None and is_foreign(home, named):
+        raise errors.StateError(f"{problem} Nothing was started or deleted.")
     if problem and not accept_new_database:
         raise errors.StateError(
             f"{problem} Nothing was started or deleted. Stop here and put the right database in "
             "its place, if you have a copy; or go on with this one by `quintain master start "
-            "--new-database`: the checkpoints stay where they are, and `quintain checkpoint "
+            "--new_database`: the checkpoints stay where they are, and `quintain checkpoint "
             "orphans` lists them."
         )
-    with store.reading() as session:
-        named = session.get_home_id()
     if problem:
         # A name of its own, so that it is not taken for that of the checkpoints which are there.
         own = read_id(home)
@@ -57,7 +63,9 @@ def claim(
     else:
         home_id = named or read_id(home) or _new_id()
     if read_id(home) != home_id:
-        durable_files.replace(home / FILE_NAME, f'{{"home_id": "{home_id}"}}\n', mode=0o600)
+        former = [each for each in read_ids(home) if each != home_id]
+        content = json.dumps({"home_id": home_id, "former_ids": former})
+        durable_files.replace(home / FILE_NAME, f"{content}\n", mode=0o600)
     if named != home_id:
         with store.transaction() as session:
             session.set_home_id(home_id)
@@ -71,11 +79,13 @@ def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
         is_empty = not session.list_experiments(include_archived=True)
         last_id = session.get_last_experiment_id()
     own = read_id(home)
-    if named is not None and own is not None and named != own:
+    if own is not None and is_foreign(home, named):
         return (
-            f"{home}: the database is that of another home ({named}, expected {own}), or of a "
-            "time before this home got a new one."
+            f"{home}: the database is that of another home ({named}, expected {own}), where code "
+            f"and checkpoints of its experiments are. {_explain_foreign(home, named)}"
         )
+    if named is not None and own is not None and named != own:
+        return f"{home}: the database is of a time before this home got a new one."
     directory = home / "checkpoints"
     count = _count_newer(directory, own, last_id) if is_empty and directory.is_dir() else 0
     if count:
@@ -117,8 +127,7 @@ def find_rebinding(
     if former is None:
         return (
             f"{home} is a new home directory, but {place} is the database of another one ({named}),"
-            " where code and checkpoints of its experiments are. Use that directory "
-            "(QUINTAIN_HOME), or another database."
+            f" where code and checkpoints of its experiments are. {_explain_foreign(home, named)}"
         )
     kept = home_database.describe(former)
     if named is None:
@@ -129,8 +138,8 @@ def find_rebinding(
     else:
         rest = (
             f"is that of another home ({named}), where code and checkpoints of its experiments "
-            f"are. Without that it goes on with {kept}; else name an empty database, or that home "
-            "(QUINTAIN_HOME)."
+            f"are. Without that it goes on with {kept}; else name an empty database. "
+            f"{_explain_foreign(home, named)}"
         )
     return (
         f"{home} has its experiments in {kept}, but {place} was named ({home_database.VARIABLE} or "
@@ -138,16 +147,47 @@ def find_rebinding(
     )
 
 
+def is_foreign(home: pathlib.Path, named: str | None) -> bool:
+    """Returns whether a database is another home's, which this one never takes from it.
+
+    Args:
+        home: The home directory.
+        named: The home that the database names; None if it names none.
+    """
+    if named is None or named in read_ids(home):
+        return False
+    return named not in _find_writers(home / "checkpoints")
+
+
 def read_id(home: pathlib.Path) -> str | None:
     """Returns the name that a home directory has, or None if it has none that can be read."""
+    return next(iter(read_ids(home)), None)
+
+
+def read_ids(home: pathlib.Path) -> list[str]:
+    """Returns the name that a home directory has, and then those that it had before."""
+    return _read(home)[0]
+
+
+def _read(home: pathlib.Path) -> tuple[list[str], str]:
+    """Returns the names of a home, and why they can't be read."""
     try:
         content = durable_files.read_json(home / FILE_NAME)
-        return str(content["home_id"])
+        return [str(each) for each in (content["home_id"], *content.get("former_ids", ()))], ""
     except FileNotFoundError:
-        return None
-    except (errors.DamagedFileError, KeyError, TypeError) as error:
-        logger.warning("%s: the name of the home can't be read: %s", home / FILE_NAME, error)
-        return None
+        return [], ""
+    except errors.DamagedFileError as error:
+        return [], str(error)
+    except (KeyError, TypeError, AttributeError):
+        return [], f"{home / FILE_NAME}: it holds none"
+
+
+def _explain_foreign(home: pathlib.Path, named: str | None) -> str:
+    content = json.dumps({"home_id": named})
+    return (
+        "Use that home (QUINTAIN_HOME), or another database. If it is lost for good, this one "
+        f"takes its place with {content} in {home / FILE_NAME}."
+    )
 
 
 def _is_unused(former: home_database.Database | None) -> bool:
@@ -156,6 +196,15 @@ def _is_unused(former: home_database.Database | None) -> bool:
         return former is None
     with sqlite_file.open_to_read(former).reading() as session:
         return session.get_last_experiment_id() == 0
+
+
+def _find_writers(directory: pathlib.Path) -> set[str]:
+    """Returns the homes whose checkpoints are in a directory."""
+    found = set()
+    for path in directory.iterdir() if directory.is_dir() else ():
+        with contextlib.suppress(errors.CheckpointError):
+            found.add(checkpoint_manifest.read(path).home_id)
+    return found
 
 
 def _count_newer(directory: pathlib.Path, home_id: str | None, last_id: int) -> int:

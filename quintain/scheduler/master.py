@@ -6,12 +6,13 @@ former master left). All of them change experiments through `core`, in one trans
 event.
 """
 
+import contextlib
 import logging
 import pathlib
 import threading
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from quintain import errors
 from quintain.records import master_status, states
@@ -47,6 +48,8 @@ _STATUS_POLL_SECS: Final = 0.2
 
 ENDING_TICK_SECS: Final = 0.01
 """The same while one of them is about to end."""
+
+T = TypeVar("T")
 
 
 class Master:
@@ -194,7 +197,7 @@ class Master:
             # Who notes something holds the lock until it is stored.
             with self._core.condition:
                 deletions.wake.clear()
-            deletions.run()
+            deletions.run(is_last=is_last)
 
     def _run_usage(self) -> None:
         """Notes what trials use of the machine; it may take long, and nobody waits for it."""
@@ -242,12 +245,31 @@ class Master:
         It does not wait for a transaction that waits for another program: while one does, nothing
         else changes what is in memory.
         """
+        with self._looking() as problem:
+            return self._build_status(problem)
+
+    def summary(self) -> master_status.MasterSummary:
+        """Returns the same in numbers, which takes as long with thousands of slots as with ten."""
+        with self._looking() as problem:
+            slots, num_own = self._core.nodes.slots, self._core.nodes.num_own
+            return master_status.MasterSummary(
+                num_slots=len(slots),
+                num_remote_slots=len(slots) - num_own,
+                num_busy_slots=len(self._core.nodes.holders),
+                experiments=self._describe_all(self._summarise),
+                problem=problem,
+                slow_start=self._launcher.find_slowness(),
+            )
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[str]:
+        """Holds the lock if that is to be had; gives why no work is handed out."""
         core = self._core
         while not (has_lock := core.condition.acquire(timeout=_STATUS_POLL_SECS)):
             if core.store.describe_wait():
                 break
         try:
-            return self._build_status(core.store.describe_wait() or core.problem)
+            yield core.store.describe_wait() or core.problem
         finally:
             if has_lock:
                 core.condition.release()
@@ -278,16 +300,19 @@ class Master:
                     node=slot.node,
                 )
             )
-        described = []
-        for each in sorted(self._core.entries):
-            with self._core.containing(each, "while its forecast was made"):
-                described.append(self._describe(each))
         return master_status.MasterStatus(
             slots=tuple(shown_slots),
-            experiments=tuple(described),
+            experiments=self._describe_all(self._describe),
             problem=problem,
             slow_start=self._launcher.find_slowness(),
         )
+
+    def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
+        described = []
+        for each in sorted(self._core.entries):
+            with self._core.containing(each, "while its forecast was made"):
+                described.append(describe(each))
+        return tuple(described)
 
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, without its waiting trials; None if it has ended."""
@@ -313,4 +338,20 @@ class Master:
             running_trials=running,
             waiting_trials=waiting,
             lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
+        )
+
+    def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
+        core = self._core
+        entry = core.entries[experiment_id]
+        num_running = len(core.runs_of.get(experiment_id, ()))
+        is_active = entry.machine.state is states.ExperimentState.ACTIVE
+        num_waiting = entry.count_all_waiting(core.runs) if is_active else 0
+        return master_status.ExperimentSummary(
+            experiment_id=experiment_id,
+            state=entry.machine.state,
+            progress=entry.machine.progress,
+            eta_secs=eta.estimate_secs(entry, num_running) if is_active else None,
+            num_running=num_running,
+            num_waiting=num_waiting,
+            lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
         )

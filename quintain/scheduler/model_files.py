@@ -21,7 +21,7 @@ from typing import Final
 
 import pathspec
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.records import experiment_sections
 
 NAME: Final = "model_dir"
@@ -339,7 +339,8 @@ def _explaining(path: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         # The copy's disk may be full as well; that is no mistake in the directory.
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            raise errors.StoreError(f"{error.filename or path}: {error.strerror}.") from error
+            text = durable_files.explain(error) or f"{path}: {error.strerror}."
+            raise errors.StoreError(text) from error
         raise errors.ConfigError(
             f"model_dir: {str(path)!r} can't be read ({error.strerror}). If it is not needed, name "
             f"it in {IGNORE_FILES[0]}."

@@ -166,6 +166,11 @@ class NodeTable:
         logger.info("Machine %s has left.", name)
         self._unplace(node)
 
+    @property
+    def num_own(self) -> int:
+        """Slots of the master's own machine."""
+        return len(self.nodes[node_lib.OWN].slots)
+
     def _is_listed(self, name: str) -> bool:
         return not name or any(each.name == name for each in self._listed)
 

@@ -99,6 +99,8 @@ class ProcessLauncher(launcher.Launcher):
         worker: Module with the function `main`, which is the trial process.
         preloaded: Modules that a process finds imported if it is forked.
         grace_secs: Seconds between SIGTERM and SIGKILL.
+        idle_secs: Seconds after the end of the last process in which what they are forked from is
+            kept, with the memory that it takes; None to keep it.
     """
 
     def __init__(
@@ -108,10 +110,12 @@ class ProcessLauncher(launcher.Launcher):
         worker: str = WORKER,
         preloaded: Sequence[str] = PRELOADED,
         grace_secs: float = 10.0,
+        idle_secs: float | None = None,
     ) -> None:
         self._worker = worker
         self._preloaded = tuple(preloaded)
         self._grace_secs = grace_secs
+        self._idle_secs, self._busy_at = idle_secs, time.monotonic()
         self._can_fork = start_method is StartMethod.FORK and sys.platform == "linux"
         self._spawner = starters.SpawnStarter()
         self._forkers: dict[_ForkerKey, starters.ForkStarter] = {}
@@ -248,6 +252,7 @@ class ProcessLauncher(launcher.Launcher):
                             out_of_memory=found.out_of_memory and not tracked.was_killed,
                         )
                     )
+            self._close_if_idle()
             return exits
 
     def read_logs(self) -> list[log.LogRow]:
@@ -330,6 +335,14 @@ class ProcessLauncher(launcher.Launcher):
         if len(self._forkers) > _MOST_FORK_SERVERS:
             self._forkers.pop(next(iter(self._forkers))).close()
         return forker
+
+    def _close_if_idle(self) -> None:
+        now = time.monotonic()
+        if self._idle_secs is None or not all(each.is_over for each in self._tracked.values()):
+            self._busy_at = now
+        elif self._forkers and now - self._busy_at > self._idle_secs:
+            logger.info("What trials are forked from ends after %g s without any.", self._idle_secs)
+            self._close_forkers()
 
     def _close_forkers(self) -> None:
         for forker in self._forkers.values():

@@ -267,19 +267,24 @@ class Scheduling:
         count = max(_FEW, int(part * len(core.runs)))
         watched = self._unwatched[-count:]
         del self._unwatched[-count:]
+        by_experiment: dict[int, list[entries.LiveRun]] = {}
         for live in watched:
-            experiment_id, trial_id = live.record.experiment_id, live.record.trial_id
-            if live.is_killed or core.runs.get(trial_id) is not live:
-                continue
+            if not live.is_killed and core.runs.get(live.record.trial_id) is live:
+                by_experiment.setdefault(live.record.experiment_id, []).append(live)
+        for experiment_id, own in by_experiment.items():
             if experiment_id not in core.entries:
-                self.kill(live)
+                for live in own:
+                    self.kill(live)
                 continue
             with core.containing(experiment_id, "while its trials were watched"):
-                self._end_run(live, now - live.since)
+                entry = core.entry(experiment_id)
+                timeout = entry.config.workload_timeout
+                for live in own:
+                    self._end_run(entry, live, now - live.since, timeout)
 
-    def _end_run(self, live: entries.LiveRun, age: float) -> None:
-        entry = self._core.entry(live.record.experiment_id)
-        timeout = entry.config.workload_timeout
+    def _end_run(
+        self, entry: entries.Entry, live: entries.LiveRun, age: float, timeout: float | None
+    ) -> None:
         machine = entry.machine_of(live.record.trial_id)
         if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
             self.kill(live)

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from quintain import errors
 from quintain.records import checkpoint, run, trial, workload
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, rendezvous, workload_results
+from quintain.scheduler import entries, faults, following, rendezvous, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -241,6 +241,9 @@ class WorkerCalls:
         )
         if step is None:
             self._note_ending(live)
+        elif step.kind is _Kind.CHECKPOINT and is_wanted and entry.may_upload(live.record):
+            ahead = following.find_following(machine, chosen)
+            chosen = dataclasses.replace(chosen, following=ahead)
         live.outstanding, live.since = chosen, time.monotonic()
         return chosen
 

@@ -136,7 +136,7 @@ def build_app(
         workers.build_router(master.workers, is_stopping),
         agent_routes.build_router(agents, is_stopping),
         files.build_router(master.files),
-        master_routes.build_router(calls, info, stop),
+        master_routes.build_router(calls, info, stop, master.summary),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands, uploads),
         upload_routes.build_router(uploads),

@@ -128,12 +128,13 @@ def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
             found = load(str(path), "")
             if found.end_secs - time.time() > _RENEWAL_SECS:
                 return found
-            reason = f"ends on {_to_date(found.end_secs)}"
+            reason = f"It ends on {_to_date(found.end_secs)}."
         except errors.ConfigError as error:
-            reason = str(error)
+            reason = str(error).removeprefix("--certificate: ")
         logger.warning(
-            "The certificate of this master %s; it has a new one. Give agents and users its "
-            "fingerprint, which `quintain master status` shows.",
+            "%s: the certificate of this master is replaced by a new one. Give agents and users "
+            "its fingerprint, which `quintain master status` shows. (%s)",
+            path,
             reason,
         )
     durable_files.replace(path, _make(hosts), mode=0o600)

@@ -13,7 +13,7 @@ import fastapi
 
 from quintain import errors
 from quintain.client import address
-from quintain.web import connections, tls_connections
+from quintain.web import connection_limits, connections, tls_connections
 
 HOST: Final = "127.0.0.1"
 """The address that is listened on unless another one is named: only this machine reaches it."""
@@ -89,7 +89,7 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
 def serve(
     app: fastapi.FastAPI,
     *listeners: socket.socket,
-    limits: connections.Limits | None = None,
+    limits: connection_limits.Limits | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
     """Serves an app in a thread, on sockets that listen.
@@ -105,7 +105,8 @@ def serve(
     """
     config = connections.build_config(
         app,
-        limits or connections.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
+        limits
+        or connection_limits.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
         lifespan="off",
         # Who connects is who connects, whatever they say.

@@ -26,7 +26,8 @@ def open_own(
         home: The home directory.
         database: What to open.
         on_loss: Is told, from any thread, why this is not its only master any more.
-        accept_new_database: Whether the home may leave the database that it had.
+        accept_new_database: Whether the home may leave the database that it had, though never for
+            that of another home.
 
     Raises:
         StateError: If the home has another database, or the database another home.
@@ -35,6 +36,10 @@ def open_own(
     store = store_lib.open_store(database)
     try:
         problem = home_identity.find_rebinding(home.path, database, store)
+        with store.reading() as session:
+            is_foreign = home_identity.is_foreign(home.path, session.get_home_id())
+        if problem and is_foreign:
+            raise errors.StateError(f"{problem} Nothing was started.")
         if problem and not accept_new_database:
             raise errors.StateError(
                 f"{problem} Nothing was started. To leave what is there, and go on with this one: "

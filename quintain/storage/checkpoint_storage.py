@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import pathlib
 from collections.abc import Mapping
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from quintain import errors
 from quintain.records import checkpoint_manifest
@@ -57,6 +57,19 @@ class TrialStorage(abc.ABC):
     A checkpoint is written in this order: `stage` gives a local directory, the trial writes its
     files and the manifest there, `commit` makes it a checkpoint.
     """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether `commit` sends files to another machine, so that it is worth not to wait."""
+        return False
+
+    @property
+    def upload_request(self) -> Mapping[str, Any] | None:
+        """What `upload_process` needs to commit for this one; None if a thread may do it.
+
+        A thread may not if random numbers of Python are drawn for it.
+        """
+        return None
 
     @abc.abstractmethod
     def stage(self, name: str) -> pathlib.Path:

@@ -8,30 +8,29 @@ An upload that is torn has no manifest, and is no checkpoint. The note of the pr
 stays, by which the master finds and deletes the rest.
 """
 
-import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
-import functools
 import json
 import logging
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from typing_extensions import override
 
 from quintain import errors
 from quintain.records import checkpoint_manifest
-from quintain.storage import checkpoint_storage, remote_systems, retries
+from quintain.storage import checkpoint_storage, remote_calls, remote_systems
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_NUM_THREADS: Final = 8
 _CHECK_SECS: Final = 4.0
+_DISCARD_SECS: Final = 10.0
 
 
 class FsspecStorage(checkpoint_storage.CheckpointStorage):
@@ -42,7 +41,8 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         options: What fsspec's file system is made with; no secrets.
         writer: Who writes there.
         scratch: Local directory for files on their way; None for one of temporary files.
-        patience_secs: How long a storage that does not answer is waited for.
+        patience_secs: How long calls that fail are repeated.
+        answer_secs: How long one may take; see `remote_calls.RemoteCalls`.
     """
 
     def __init__(
@@ -53,12 +53,15 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         *,
         scratch: pathlib.Path | None = None,
         patience_secs: float = 20.0,
+        answer_secs: float = remote_calls.ANSWER_SECS,
     ) -> None:
         self._url = url.rstrip("/")
         self._options = dict(options)
         self._writer = writer
         self._scratch = scratch
-        self._patience_secs = patience_secs
+        self._calls = remote_calls.RemoteCalls(
+            self._url, self._options, patience_secs=patience_secs, answer_secs=answer_secs
+        )
 
     @property
     @override
@@ -76,30 +79,46 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     # Writing.
 
+    @property
+    @override
+    def is_remote(self) -> bool:
+        return True
+
+    @property
+    @override
+    def upload_request(self) -> Mapping[str, Any]:
+        return {
+            "url": self._url,
+            "options": self._options,
+            "writer": dataclasses.asdict(self._writer),
+            "patience_secs": self._calls.patience_secs,
+            "answer_secs": self._calls.answer_secs,
+        }
+
     @override
     def stage(self, name: str) -> pathlib.Path:
-        directory_name = checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         try:
             scratch = self._scratch or pathlib.Path(tempfile.mkdtemp(prefix="quintain-"))
-            directory = scratch / directory_name
+            directory = scratch / self._note_directory(name)
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         except OSError as error:
             raise errors.CheckpointError(f"a checkpoint could not be written: {error}.") from error
-        note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
-        self._write(directory_name, name, json.dumps(note).encode())
         return directory
 
     def _upload(self, directory: pathlib.Path, name: str) -> None:
-        paths = set(checkpoint_manifest.list_files(directory)) - {checkpoint_manifest.FILE_NAME}
+        note = {"home_id": self._writer.home_id, "experiment_id": self._writer.experiment_id}
+        self._write(self._note_directory(name), name, json.dumps(note).encode())
+        found = checkpoint_manifest.list_files(directory)
+        found.pop(checkpoint_manifest.FILE_NAME, None)
 
         def put(path: str) -> None:
             target = self._path(name, path)
             self._make_parent(target)
             self._system.put_file(str(directory / path), target)
 
-        files = [path for path in paths if not path.endswith("/")]
-        self._for_each(files, put, f"{self.locate(name)}: writing")
+        sizes = {path: size for path, size in found.items() if not path.endswith("/")}
+        self._calls.for_each(sizes, put, f"{self.locate(name)}: writing", sizes)
 
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:
@@ -129,7 +148,13 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
     @override
     def discard(self, directory: pathlib.Path, name: str) -> None:
         shutil.rmtree(directory, ignore_errors=True)
-        impatient = FsspecStorage(self._url, self._options, self._writer, patience_secs=0.0)
+        impatient = FsspecStorage(
+            self._url,
+            self._options,
+            self._writer,
+            patience_secs=0.0,
+            answer_secs=min(self._calls.answer_secs, _DISCARD_SECS),
+        )
         try:
             impatient.delete(name)
         except errors.CheckpointError as error:
@@ -139,11 +164,14 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             impatient._remove_note(name)
 
     def _remove_note(self, name: str) -> None:
-        directory_name = checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         try:
-            self._remove(self._path(directory_name, name))
+            self._remove(self._path(self._note_directory(name), name))
         except errors.CheckpointError as error:
             logger.warning("A note of a checkpoint that is complete stays for now: %s", error)
+
+    def _note_directory(self, name: str) -> str:
+        """Returns where it is noted that a checkpoint is being written."""
+        return checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
 
     def _write(self, name: str, path: str, content: bytes) -> None:
         target = self._path(name, path)
@@ -152,7 +180,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             self._make_parent(target)
             self._system.pipe_file(target, content)
 
-        self._call(write, f"{self.locate(name)}/{path}: writing")
+        self._calls.call(write, f"{self.locate(name)}/{path}: writing")
 
     def _make_parent(self, path: str) -> None:
         if not remote_systems.is_object_store(self._url):
@@ -190,12 +218,12 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
                     (directory / path).mkdir(exist_ok=True)
         except OSError as error:
             raise errors.CheckpointError(f"{where}: can't be copied: {error}.") from error
-        names = {path for path in (*manifest.sizes, *expected) if not path.endswith("/")}
-        self._download(name, directory, names | {checkpoint_manifest.FILE_NAME})
+        files = {path: size for path, size in expected.items() if not path.endswith("/")}
+        self._download(name, directory, {**files, checkpoint_manifest.FILE_NAME: 0})
         damage = checkpoint_manifest.find_damage(directory, expected)
         if damage is not None:
             # It may have been damaged on its way.
-            self._download(name, directory, names)
+            self._download(name, directory, files)
             damage = checkpoint_manifest.find_damage(directory, expected)
         if damage is not None:
             shutil.rmtree(directory, ignore_errors=True)
@@ -205,17 +233,19 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
     def _damaged(self, name: str, damage: str) -> errors.DamagedCheckpointError:
         return errors.DamagedCheckpointError(f"{self.locate(name)}: {damage}.", damage)
 
-    def _download(self, name: str, directory: pathlib.Path, paths: Collection[str]) -> None:
+    def _download(self, name: str, directory: pathlib.Path, sizes: Mapping[str, int]) -> None:
         def get(path: str) -> None:
             self._system.get_file(self._path(name, path), str(directory / path))
 
-        self._for_each(paths, get, f"{self.locate(name)}: reading")
+        self._calls.for_each(sizes, get, f"{self.locate(name)}: reading", sizes)
 
     @override
     def read(self, name: str, path: str) -> bytes:
         where = self._path(name, path)
         doing = f"{self.locate(name)}/{path}: reading"
-        return cast("bytes", self._call(lambda: self._system.cat_file(where), doing, is_file=True))
+        return cast(
+            "bytes", self._calls.call(lambda: self._system.cat_file(where), doing, is_file=True)
+        )
 
     @override
     def open(self, name: str, path: str) -> BinaryIO:
@@ -223,7 +253,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             raise errors.NotFoundError(f"file {path[:200]!r}: there is none of this name.")
         where = self._path(name, path)
         doing = f"{self.locate(name)}/{path}: reading"
-        return cast("BinaryIO", self._call(lambda: self._system.open(where, "rb"), doing))
+        return cast("BinaryIO", self._calls.call(lambda: self._system.open(where, "rb"), doing))
 
     @override
     def list(self) -> list[checkpoint_storage.StoredEntry]:
@@ -249,13 +279,13 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     def _find(self, name: str) -> dict[str, Mapping[str, Any]]:
         """Returns what fsspec knows of all files below a name, by their paths there."""
-        root = self._path(name) if name else self._root
+        root = self._path(name) if name else self._calls.root
 
         def find() -> dict[str, Mapping[str, Any]]:
             self._system.invalidate_cache()
             return dict(self._system.find(root, detail=True))
 
-        found = self._call(find, f"{self.locate(name)}: listing")
+        found = self._calls.call(find, f"{self.locate(name)}: listing")
         return {
             path.lstrip("/")[len(root.lstrip("/")) :].lstrip("/"): info
             for path, info in found.items()
@@ -269,11 +299,11 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         files = self._find(name)
         rest = [path for path in files if path != checkpoint_manifest.FILE_NAME]
         doing = f"{self.locate(name)}: deleting"
-        self._for_each(rest, lambda path: self._rm_file(self._path(name, path)), doing)
+        self._calls.for_each(rest, lambda path: self._rm_file(self._path(name, path)), doing)
         if checkpoint_manifest.FILE_NAME in files:
             self._remove(self._path(name, checkpoint_manifest.FILE_NAME))
         if not remote_systems.is_object_store(self._url):
-            self._call(lambda: self._rm_directory(name), doing)
+            self._calls.call(lambda: self._rm_directory(name), doing)
 
     @override
     def may_have(self, name: str) -> bool:
@@ -303,7 +333,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         return found if isinstance(found, dict) else {}
 
     def _remove(self, path: str) -> None:
-        self._call(lambda: self._rm_file(path), f"{path}: deleting")
+        self._calls.call(lambda: self._rm_file(path), f"{path}: deleting")
 
     def _rm_file(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -315,62 +345,12 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     # How it is done.
 
-    @functools.cached_property
-    def _opened(self) -> tuple[Any, str]:
-        return remote_systems.open_system(self._url, self._options)
-
     @property
     def _system(self) -> Any:
-        return self._opened[0]
-
-    @property
-    def _root(self) -> str:
-        return self._opened[1].rstrip("/")
+        return self._calls.system
 
     def _path(self, *names: str) -> str:
-        return "/".join([self._root, *names])
-
-    def _call(self, function: Callable[[], T], doing: str, *, is_file: bool = False) -> T:
-        with self._explaining(doing, is_file=is_file):
-            return retries.call(function, doing=doing, patience_secs=self._patience_secs)
-
-    def _for_each(
-        self, paths: Collection[str], function: Callable[[str], None], doing: str
-    ) -> None:
-        if not paths:
-            return
-        with concurrent.futures.ThreadPoolExecutor(min(_NUM_THREADS, len(paths))) as pool:
-            jobs = [
-                pool.submit(
-                    retries.call,
-                    functools.partial(function, path),
-                    doing=f"{doing} {path}",
-                    patience_secs=self._patience_secs,
-                )
-                for path in sorted(paths)
-            ]
-            with self._explaining(doing):
-                try:
-                    for job in jobs:
-                        job.result()
-                finally:
-                    pool.shutdown(wait=True, cancel_futures=True)
-
-    @contextlib.contextmanager
-    def _explaining(self, doing: str, *, is_file: bool = False) -> Iterator[None]:
-        try:
-            yield
-        except errors.QuintainError as error:
-            if isinstance(error, errors.ConfigError):
-                raise errors.CheckpointError(str(error)) from error
-            raise
-        except FileNotFoundError as error:
-            if is_file:
-                raise errors.NotFoundError(f"{doing}: there is none of this name.") from error
-            raise errors.CheckpointError(f"{doing}: {retries.describe(error)}.") from error
-        except Exception as error:
-            # The clients of object stores have errors of their own.
-            raise errors.CheckpointError(f"{doing}: {retries.describe(error)}.") from error
+        return "/".join([self._calls.root, *names])
 
 
 def _is_inside(path: str) -> bool:

@@ -61,6 +61,10 @@ _REMOTE_MODULES: Final = (
 )
 
 
+class NoAnswerError(TimeoutError):
+    """A call took longer than it may."""
+
+
 def is_about_credentials(error: BaseException) -> bool:
     """Whether a storage does not accept who asks, by the names of its client's errors."""
     names = {each.__name__ for each in type(error).__mro__}
@@ -119,7 +123,7 @@ def call_within(function: Callable[[], T], secs: float) -> T:
         secs: Seconds that it may take.
 
     Raises:
-        TimeoutError: If it takes longer.
+        NoAnswerError: If it takes longer.
         Exception: What the call raised.
     """
     done: futures.Future[T] = futures.Future()
@@ -131,12 +135,9 @@ def call_within(function: Callable[[], T], secs: float) -> T:
             done.set_exception(error)
 
     threading.Thread(target=run, name="quintain-storage", daemon=True).start()
-    try:
-        return done.result(secs)
-    except TimeoutError:
-        if done.done():
-            raise
-        raise TimeoutError(f"there was no answer within {secs:g} s") from None
+    if not futures.wait([done], secs).done:
+        raise NoAnswerError(f"there was no answer within {secs:g} s")
+    return done.result()
 
 
 def describe(error: BaseException) -> str:

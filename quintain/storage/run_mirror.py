@@ -9,9 +9,7 @@ generation names is written before. So whoever reads finds one generation whole,
 was torn; what none names goes after it.
 """
 
-import concurrent.futures
 import dataclasses
-import functools
 import hashlib
 import json
 import os
@@ -23,14 +21,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.storage import remote_systems, retries
+from quintain.storage import remote_calls, remote_systems
 
 FILE_NAME: Final = ".quintain-run.json"
 """Name of the description of a generation."""
 
 _FORMAT: Final = 1
 _OTHER: Final = ".quintain-run"
-_NUM_THREADS: Final = 8
 _PIECE_BYTES: Final = 2**20
 _NEVER_CHANGED: Final = re.compile(r"\.data-\d+-of-\d+$")
 _LEFT_OUT: Final = re.compile(r"_temp(/|$)|\.incomplete|\.tempstate\d*$|\.lock$")
@@ -71,20 +68,18 @@ class RunMirror:
 
     Args:
         url: Where it is.
-        patience_secs: How long a store that does not answer is waited for.
+        patience_secs: How long calls that fail are repeated.
         options: What fsspec's file system is made with.
 
     Attributes:
-        patience_secs: How long a store that does not answer is waited for.
+        calls: Calls the store.
     """
 
     def __init__(
         self, url: str, *, patience_secs: float = 30.0, options: Mapping[str, Any] | None = None
     ) -> None:
         self.url = url.rstrip("/")
-        self.patience_secs = patience_secs
-        self._system, root = remote_systems.open_system(self.url, options or {})
-        self._root = root.rstrip("/")
+        self.calls = remote_calls.RemoteCalls(self.url, options or {}, patience_secs=patience_secs)
         self._writer = uuid.uuid4().hex
         self._hashes: dict[tuple[int, int, int], str] = {}
         self._last = Generation()
@@ -122,7 +117,7 @@ class RunMirror:
             target.parent.mkdir(parents=True, exist_ok=True)
             one = found.files[path]
             for _ in range(2):  # It may have been torn on its way.
-                self._system.get_file(self._path(one.key), str(target))
+                self.calls.system.get_file(self._path(one.key), str(target))
                 if target.stat().st_size == one.num_bytes and (
                     not one.sha256 or self._hash(target) == one.sha256
                 ):
@@ -132,7 +127,8 @@ class RunMirror:
                 f"{target.stat().st_size} bytes, expected {one.num_bytes}."
             )
 
-        self._for_each(found.files, get, "reading")
+        sizes = {path: one.num_bytes for path, one in found.files.items()}
+        self.calls.for_each(found.files, get, f"{self.url}: reading", sizes)
         return len(found.files)
 
     def claim(self) -> None:
@@ -195,42 +191,43 @@ class RunMirror:
         def put(path: str) -> None:
             target = self._path(keys[path])
             if not remote_systems.is_object_store(self.url):
-                self._system.makedirs(target.rpartition("/")[0], exist_ok=True)
-            self._system.put_file(str(directory / path), target)
-            self._system.invalidate_cache()
+                self.calls.system.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self.calls.system.put_file(str(directory / path), target)
+            self.calls.system.invalidate_cache()
             size = (directory / path).stat().st_size
-            if self._system.size(target) != size:
+            if self.calls.system.size(target) != size:
                 raise TimeoutError(f"{keys[path]} was not written whole")
 
-        self._for_each(keys, put, "writing")
+        sizes = {path: (directory / path).stat().st_size for path in keys}
+        self.calls.for_each(keys, put, f"{self.url}: writing", sizes)
 
     def _describe(self, files: Mapping[str, StoredFile]) -> None:
         """Writes the description of a generation, which makes it the last one."""
         generation = Generation(self._last.number + 1, self._writer, dict(files))
         content = json.dumps({"format": _FORMAT, **dataclasses.asdict(generation)}, indent=1)
         path = self._path(FILE_NAME)
-        self._call(lambda: self._system.pipe_file(path, content.encode()), "writing")
+        self._call(lambda: self.calls.system.pipe_file(path, content.encode()), "writing")
         self._last = generation
 
     def _remove(self, keys: Collection[str]) -> None:
         def remove(key: str) -> None:
             try:
-                self._system.rm_file(self._path(key))
+                self.calls.system.rm_file(self._path(key))
             except FileNotFoundError:
                 return
 
-        self._for_each(keys, remove, "deleting")
+        self.calls.for_each(keys, remove, f"{self.url}: deleting")
 
     def _read_description(self) -> bytes | None:
         try:
-            return bytes(self._system.cat_file(self._path(FILE_NAME)))
+            return bytes(self.calls.system.cat_file(self._path(FILE_NAME)))
         except FileNotFoundError:
             return None
 
     def _list(self) -> dict[str, int]:
-        self._system.invalidate_cache()
-        root = self._root.lstrip("/")
-        found = self._system.find(self._root, detail=True)
+        self.calls.system.invalidate_cache()
+        root = self.calls.root.lstrip("/")
+        found = self.calls.system.find(self.calls.root, detail=True)
         paths = {path.lstrip("/")[len(root) :].lstrip("/"): info for path, info in found.items()}
         return {
             path: int(info.get("size") or 0)
@@ -239,7 +236,7 @@ class RunMirror:
         }
 
     def _path(self, key: str) -> str:
-        return f"{self._root}/{key}"
+        return f"{self.calls.root}/{key}"
 
     def _hash(self, path: pathlib.Path) -> str:
         facts = path.stat()
@@ -253,32 +250,7 @@ class RunMirror:
         return self._hashes[key]
 
     def _call(self, function: Callable[[], Any], doing: str) -> Any:
-        try:
-            where = f"{self.url}: {doing}"
-            return retries.call(function, doing=where, patience_secs=self.patience_secs)
-        except errors.QuintainError:
-            raise
-        except Exception as error:
-            # The clients of object stores have errors of their own.
-            raise errors.CheckpointError(
-                f"{self.url}: {doing}: {retries.describe(error)}."
-            ) from error
-
-    def _for_each(
-        self, paths: Collection[str], function: Callable[[str], None], doing: str
-    ) -> None:
-        if not paths:
-            return
-        with concurrent.futures.ThreadPoolExecutor(min(_NUM_THREADS, len(paths))) as pool:
-            jobs = [
-                pool.submit(self._call, functools.partial(function, path), f"{doing} {path}")
-                for path in sorted(paths)
-            ]
-            try:
-                for job in jobs:
-                    job.result()
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        return self.calls.call(function, f"{self.url}: {doing}")
 
 
 def _parse(content: bytes) -> Generation:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain import errors, process_end
-from quintain.storage import remote_systems, run_mirror
+from quintain.storage import remote_calls, remote_systems, run_mirror
 
 FINISH: Final = "finish\n"
 """What the standard input says when the run is over."""
@@ -30,6 +30,8 @@ READ: Final = "read"
 _POLL_SECS: Final = 0.5
 _CHECK_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 1800.0
+_RETRY_VARIABLE: Final = "QUINTAIN_RETRY_TIMEOUT"
+_ANSWER_VARIABLE: Final = "QUINTAIN_ANSWER_TIMEOUT"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,9 +50,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if what == TRAIN:
             remote_systems.check(url, {}, patience_secs=_CHECK_SECS)
+        patience_secs = remote_calls.read_secs(_RETRY_VARIABLE, _PATIENCE_SECS)
         mirror = run_mirror.RunMirror(url)
+        mirror.calls.answer_secs = remote_calls.read_secs(
+            _ANSWER_VARIABLE, remote_calls.ANSWER_SECS
+        )
         _tell(files=mirror.pull(directory))
         if what == TRAIN:
+            mirror.calls.patience_secs = patience_secs
             _upload(mirror, directory, snapshot)
     except errors.QuintainError as error:
         _tell(error=str(error), is_bad_input=isinstance(error, errors.ConfigError))
@@ -69,7 +76,6 @@ def _tell(**content: Any) -> None:
 
 
 def _upload(mirror: run_mirror.RunMirror, directory: pathlib.Path, snapshot: pathlib.Path) -> None:
-    mirror.patience_secs = _PATIENCE_SECS
     mirror.claim()
     uploaded = run_mirror.read_states(directory)
     while not select.select([sys.stdin], [], [], _POLL_SECS)[0]:

@@ -11,6 +11,8 @@ from quintain.storage import checkpoint_storage, directory_storage
 _PATIENT_SECS: Final = 1800.0
 """How long a trial waits for a storage: long enough to repair it, as computed work is at stake."""
 
+_ANSWER_SECS: Final = checkpoint_storage_config.ANSWER_SECS
+
 _NOBODY: Final = checkpoint_storage.Writer()
 _IMPATIENT_SECS: Final = 10.0
 
@@ -32,8 +34,14 @@ def build(
             files.
     """
     address = checkpoint_storage_config.find_address(content, str(own_directory))
-    patience_secs = _PATIENT_SECS if writer.launch_id else _IMPATIENT_SECS
-    return open_address(address, writer=writer, scratch=scratch, patience_secs=patience_secs)
+    retry_secs, answer_secs = checkpoint_storage_config.find_timeouts(content)
+    return open_address(
+        address,
+        writer=writer,
+        scratch=scratch,
+        patience_secs=(retry_secs or _PATIENT_SECS) if writer.launch_id else _IMPATIENT_SECS,
+        answer_secs=answer_secs or _ANSWER_SECS,
+    )
 
 
 def open_address(
@@ -42,6 +50,7 @@ def open_address(
     writer: checkpoint_storage.Writer = _NOBODY,
     scratch: pathlib.Path | None = None,
     patience_secs: float = _IMPATIENT_SECS,
+    answer_secs: float = _IMPATIENT_SECS,
 ) -> checkpoint_storage.CheckpointStorage:
     """Returns the storage of an address; nothing is read or written.
 
@@ -50,7 +59,8 @@ def open_address(
         writer: Who writes there.
         scratch: Where files are staged that go elsewhere; None for the directory of temporary
             files.
-        patience_secs: How long a storage of another machine is waited for if it does not answer.
+        patience_secs: How long calls of a storage of another machine that fail are repeated.
+        answer_secs: How long one may take, beside what a file takes.
     """
     if not is_remote(address):
         return directory_storage.DirectoryStorage(pathlib.Path(address), writer)
@@ -59,7 +69,12 @@ def open_address(
 
     found = json.loads(address)
     return fsspec_storage.FsspecStorage(
-        found["url"], found["options"], writer, scratch=scratch, patience_secs=patience_secs
+        found["url"],
+        found["options"],
+        writer,
+        scratch=scratch,
+        patience_secs=patience_secs,
+        answer_secs=answer_secs,
     )
 
 

@@ -17,6 +17,8 @@ _WHERE_PASSWORDS_STAND: Final = (
 )
 _ADVICE: Final[tuple[tuple[str, str], ...]] = (
     ("28P01", f"the user name or the password is wrong. {_WHERE_PASSWORDS_STAND}"),
+    ("28:role", "the server knows no such user. Make it there by `createuser NAME`, or correct the "
+     "name in the address"),
     ("28", f"the server does not let this user in. {_WHERE_PASSWORDS_STAND}; pg_hba.conf on the "
      "server says who may come from where"),
     ("3D000", "there is no such database. Make it on the server by `createdb NAME`, or correct the "
@@ -41,6 +43,7 @@ _TEXTS: Final[tuple[tuple[str, str], ...]] = (
     ("no password supplied", "28"),
     ("no pg_hba.conf entry", "28"),
     ("authentication failed", "28"),
+    ('role "', "28:role"),
     ("does not exist", "3D000"),
     ("too many clients", "53300"),
     ("remaining connection slots", "53300"),

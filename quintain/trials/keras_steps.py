@@ -22,6 +22,7 @@ class Steps:
         self._model = model
         self._replicas = replicas
         self._is_eager = model.run_eagerly
+        self._jit_compile = jit_compile
         self.metric_names: list[str] | None = None
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="random_step")
         """Counts training steps; random operations without a seed of their own depend on it."""
@@ -157,9 +158,12 @@ class Steps:
         return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
 
     def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
+        # A function in a function is traced twice; only XLA needs the step to be one.
+        test = self._test if self._jit_compile else self._test_step
+
         def body(count: tf.Tensor, element: Any) -> tuple[tf.Tensor, Any]:
             batch = element.get_value()
-            self._test(batch)
+            test(batch)
             return count + keras_data.count_in_graph(batch), iterator.get_next_as_optional()
 
         count, _ = tf.while_loop(

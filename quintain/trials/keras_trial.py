@@ -286,7 +286,7 @@ class KerasTrialController(base_trial.TrialController):
             "callbacks": callback_state.save(self._callbacks.callbacks, folder / _CALLBACKS_FILE),
         }
         values = self._list_values()
-        tf.train.Checkpoint(**values).write(str(folder / "variables"))
+        keras_variables.write(str(folder / "variables"), values)
         self._train_data.save(folder)
         self._replicas.save_seeds(folder, values["random"])
         (folder / _STATE_FILE).write_text(json.dumps(state))

@@ -1,4 +1,9 @@
-"""The variables of a Keras model and its optimizer in a checkpoint of a trial."""
+"""The variables of a Keras model and its optimizer in a checkpoint of a trial.
+
+The files are a checkpoint of TensorFlow's, with the names that `tf.train.Checkpoint` would give to
+lists of variables. Its own object builds and traces functions first, which takes longer than all
+values of a small model take to write.
+"""
 
 import math
 import os
@@ -10,16 +15,32 @@ from quintain import errors
 from quintain.orbit import literal_paths
 
 
+def write(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
+    """Writes the values of all variables.
+
+    Args:
+        prefix: Path of the files, without their endings.
+        values: Lists of variables, each with a name.
+    """
+    named = _name_all(values)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(named),
+        shape_and_slices=[""] * len(named),
+        tensors=[variable.read_value() for variable in named.values()],
+    )
+
+
 def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
     """Assigns what a checkpoint holds.
 
     Raises:
-        CheckpointError: If numbers or shapes of variables differ.
+        CheckpointError: If numbers, shapes or types of variables differ.
     """
     if not os.path.exists(f"{prefix}.index"):
         raise errors.CheckpointError(f"{prefix}.index: there is no such file.")
-    reader = tf.train.load_checkpoint(literal_paths.checkpoint(prefix))
-    shapes = reader.get_variable_to_shape_map()
+    reader = literal_paths.read(prefix)
+    shapes, types = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     for part, variables in values.items():
         stored = sorted(name for name in shapes if name.startswith(f"{part}/"))
         if len(stored) != len(variables):
@@ -28,12 +49,29 @@ def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
                 f"{len(variables)}. Is the model another one than when it was saved?"
             )
         for number, variable in enumerate(variables):
-            shape = shapes[f"{part}/{number}/.ATTRIBUTES/VARIABLE_VALUE"]
+            shape, dtype = shapes[_name(part, number)], types[_name(part, number)]
             if list(shape) != variable.shape.as_list():
                 raise errors.CheckpointError(
                     f"{prefix}: variable {number} of the {part} ({variable.name}) has the shape "
                     f"{shape}, the trial's {variable.shape.as_list()}; "
                     f"{math.prod(shape)} values do not fit."
                 )
-    status = tf.train.Checkpoint(**values).read(literal_paths.checkpoint(prefix))
-    status.assert_existing_objects_matched().expect_partial()
+            if dtype != variable.dtype:
+                raise errors.CheckpointError(
+                    f"{prefix}: variable {number} of the {part} ({variable.name}) is of type "
+                    f"{dtype.name}, the trial's of type {variable.dtype.name}."
+                )
+    for name, variable in _name_all(values).items():
+        variable.assign(reader.get_tensor(name))
+
+
+def _name_all(values: Mapping[str, list[tf.Variable]]) -> dict[str, tf.Variable]:
+    return {
+        _name(part, number): variable
+        for part, variables in values.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def _name(part: str, number: int) -> str:
+    return f"{part}/{number}/.ATTRIBUTES/VARIABLE_VALUE"

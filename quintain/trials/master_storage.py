@@ -31,6 +31,11 @@ class MasterStorage(checkpoint_storage.TrialStorage):
         self._calls = calls
         self._scratch_dir = scratch_dir
 
+    @property
+    @override
+    def is_remote(self) -> bool:
+        return True
+
     @override
     def stage(self, name: str) -> pathlib.Path:
         directory = self._scratch_dir / checkpoint_manifest.unfinished_name(name)

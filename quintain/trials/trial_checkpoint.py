@@ -6,11 +6,13 @@
        ...                what the kind of trial writes
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import random
 import uuid
+from collections.abc import Iterator
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, trial, workload
@@ -18,27 +20,37 @@ from quintain.storage import checkpoint_storage, directory_storage
 from quintain.trials import base_trial, random_state, rank_parts
 
 
-def save(
+@dataclasses.dataclass(frozen=True)
+class Staged:
+    """The files of a checkpoint on this machine, which become one when they are committed."""
+
+    directory: pathlib.Path
+    """Where they are."""
+
+    stored: workload.StoredCheckpoint
+    """What it becomes."""
+
+
+def stage(
     controller: base_trial.TrialController,
     spec: trial.TrialSpec,
     total_batches: int,
-    storage: checkpoint_storage.TrialStorage | None = None,
-) -> workload.StoredCheckpoint:
-    """Writes a checkpoint; it appears under its name when it is complete.
+    storage: checkpoint_storage.TrialStorage,
+) -> Staged:
+    """Writes the files of a checkpoint.
 
     Args:
         controller: What is saved.
         spec: The trial.
         total_batches: Batches that it has trained on.
-        storage: Where it is kept; the directory that the trial names if None.
+        storage: Where it is to be kept.
 
     Raises:
-        CheckpointError: If it can't be written; nothing is left then.
+        CheckpointError: If they can't be written; nothing is left then.
     """
     name = str(uuid.uuid4())
-    storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
     directory = storage.stage(name)
-    try:
+    with _leaving_nothing(storage, directory, name):
         rank_parts.save(controller, directory)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
@@ -56,10 +68,49 @@ def save(
         text = json.dumps(dataclasses.asdict(manifest), indent=2, default=str)
         (directory / checkpoint_manifest.FILE_NAME).write_text(text, encoding="utf-8")
         files = checkpoint_manifest.list_files(directory)
-        drawn = random.getstate()
-        storage.commit(directory, name)
-        # Clients of object stores draw from it when they wait; a restored trial would not have.
-        random.setstate(drawn)
+    return Staged(directory, workload.StoredCheckpoint(uuid=name, files=files))
+
+
+def commit(staged: Staged, storage: checkpoint_storage.TrialStorage) -> workload.StoredCheckpoint:
+    """Makes files a checkpoint, which appears under its name when it is complete.
+
+    Args:
+        staged: What `stage` returned.
+        storage: Where it is kept.
+
+    Raises:
+        CheckpointError: If it can't be written; nothing is left then.
+    """
+    with _leaving_nothing(storage, staged.directory, staged.stored.uuid):
+        storage.commit(staged.directory, staged.stored.uuid)
+    return staged.stored
+
+
+def save(
+    controller: base_trial.TrialController,
+    spec: trial.TrialSpec,
+    total_batches: int,
+    storage: checkpoint_storage.TrialStorage | None = None,
+) -> workload.StoredCheckpoint:
+    """Writes a checkpoint, and waits until it is one; see `stage` and `commit`.
+
+    Without a storage it is kept in the directory that the trial names.
+    """
+    storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
+    staged = stage(controller, spec, total_batches, storage)
+    drawn = random.getstate()
+    stored = commit(staged, storage)
+    # Clients of object stores draw from it when they wait; a restored trial would not have.
+    random.setstate(drawn)
+    return stored
+
+
+@contextlib.contextmanager
+def _leaving_nothing(
+    storage: checkpoint_storage.TrialStorage, directory: pathlib.Path, name: str
+) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         storage.discard(directory, name)
         raise errors.CheckpointError(
@@ -68,7 +119,6 @@ def save(
     except BaseException:
         storage.discard(directory, name)
         raise
-    return workload.StoredCheckpoint(uuid=name, files=files)
 
 
 def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:

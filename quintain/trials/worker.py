@@ -32,7 +32,14 @@ from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.client import file_calls, worker_client
-from quintain.records import codec, exit_codes, process_identity, trial, workload
+from quintain.records import (
+    checkpoint_storage_config,
+    codec,
+    exit_codes,
+    process_identity,
+    trial,
+    workload,
+)
 from quintain.records import run as run_lib
 from quintain.storage import checkpoint_storage
 from quintain.trials import members, trial_files, workload_loop, workload_source
@@ -50,6 +57,9 @@ pauses stay short: a trial that sleeps on after its master is back holds up a wh
 _WAIT_SECS: Final = 20.0
 _MEETING_PAUSE_SECS: Final = 0.1
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+# The first of its kind imports and builds what checks it: once, in the process that is copied.
+checkpoint_storage_config.CheckpointStorageConfig()
 
 
 def main(environment: Mapping[str, str] | None = None) -> int:

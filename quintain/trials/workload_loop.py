@@ -22,6 +22,7 @@ from quintain.trials import (
     trial_checkpoint,
     trial_context,
     trial_loader,
+    uploads_beside,
     workload_metrics,
     workload_source,
 )
@@ -195,6 +196,8 @@ class _Loop:
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
         self._profile = batch_profile.BatchProfile(controller.context)
         self._total_batches = 0
+        self._beside = uploads_beside.UploadsBeside(source, self._perform)
+        self._staged: uploads_beside.Upload | None = None
 
     def run(self) -> None:
         """Does workloads until one says to terminate."""
@@ -204,21 +207,32 @@ class _Loop:
             self._controller.context.initial_batch = self._total_batches
         elif self._searched:
             self._require_searched_metric()
-        context = self._controller.context
-        while True:
+        with contextlib.closing(self._beside):
             task = self._source.next_workload()
-            start, start_secs = time.time(), time.monotonic()
-            if task.kind is workload.WorkloadKind.TERMINATE:
-                self._source.report(workload.WorkloadResult(task, start, start))
-                return
-            result = workload.WorkloadResult(task, start, start, **self._do(task))
-            if any(context.distributed.allgather(context.get_stop_requested())):
-                result = dataclasses.replace(
-                    result, exited_reason=workload.ExitedReason.USER_CANCELED
-                )
-            # What it took counts for forecasts, and must not change if the clock is set meanwhile.
-            end = start + time.monotonic() - start_secs
-            self._source.report(dataclasses.replace(result, end_time=end))
+            while task.kind is not workload.WorkloadKind.TERMINATE:
+                result = self._beside.take(task) or self._perform(task)
+                task = self._report(result)
+        start = time.time()
+        self._source.report(workload.WorkloadResult(task, start, start))
+
+    def _perform(self, task: workload.Workload) -> workload.WorkloadResult:
+        """Does a workload; one that saves may leave the upload to `_report`."""
+        start, start_secs = time.time(), time.monotonic()
+        asked = dataclasses.replace(task, following=())
+        result = workload.WorkloadResult(asked, start, start, **self._do(task))
+        context = self._controller.context
+        if any(context.distributed.allgather(context.get_stop_requested())):
+            result = dataclasses.replace(result, exited_reason=workload.ExitedReason.USER_CANCELED)
+        # What it took counts for forecasts, and must not change if the clock is set meanwhile.
+        return dataclasses.replace(result, end_time=start + time.monotonic() - start_secs)
+
+    def _report(self, result: workload.WorkloadResult) -> workload.Workload:
+        """Tells what came out, and returns what is next."""
+        staged, self._staged = self._staged, None
+        if staged is not None:
+            return self._beside.upload(result, staged)
+        self._source.report(result)
+        return self._source.next_workload()
 
     def _require_searched_metric(self) -> None:
         measured = self._controller.list_validation_metrics()
@@ -242,11 +256,15 @@ class _Loop:
                 rank_parts.send(self._controller, self._spec)
                 return {}
             case _:
-                storage = self._source.open_storage(self._spec)
-                stored = trial_checkpoint.save(
-                    self._controller, self._spec, self._total_batches, storage
-                )
-                return {"checkpoint": stored}
+                return {"checkpoint": self._save(task)}
+
+    def _save(self, task: workload.Workload) -> workload.StoredCheckpoint:
+        storage = self._source.open_storage(self._spec)
+        if not (storage.is_remote and task.following):
+            return trial_checkpoint.save(self._controller, self._spec, self._total_batches, storage)
+        staged = trial_checkpoint.stage(self._controller, self._spec, self._total_batches, storage)
+        self._staged = uploads_beside.Upload(staged, storage, task.following)
+        return staged.stored
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:
         result = self._profile.train(self._controller, task.total_batches, task.num_batches)

@@ -50,3 +50,25 @@ def limit(name: str) -> None:
     found = logging.getLogger(name)
     if not any(isinstance(each, RateLimit) for each in found.filters):
         found.addFilter(RateLimit())
+
+
+def leave_out(name: str, message: str) -> None:
+    """Keeps a logger from saying what is said better elsewhere.
+
+    Args:
+        name: Name of the logger.
+        message: What it is not to say, as the code that says it has it.
+    """
+    found = logging.getLogger(name)
+    if not any(isinstance(each, _LeftOut) and each.message == message for each in found.filters):
+        found.addFilter(_LeftOut(message))
+
+
+class _LeftOut(logging.Filter):
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != self.message

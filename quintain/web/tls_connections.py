@@ -7,15 +7,18 @@ counts as one that owes its request; see `connections`.
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import uvicorn
 from typing_extensions import override
 
-from quintain.web import connections
+from quintain.web import connection_limits, connections, quiet_logs
+
+logger = logging.getLogger(__name__)
 
 
 def build_context(certificate: str, key: str) -> ssl.SSLContext:
@@ -55,6 +58,7 @@ class Server(uvicorn.Server):
         listeners: Sequence[socket.socket] = (),
     ) -> None:
         super().__init__(config)
+        quiet_logs.limit(__name__)
         self._context = context
         self._listeners = listeners
 
@@ -99,7 +103,7 @@ class _Gate(asyncio.Protocol):
         transport.pause_reading()
         self.transport = transport
         self._since_secs = self.loop.time()
-        if self._protocol.ledger.admit(self, connections.find_client(transport)):
+        if self._protocol.ledger.admit(self, connection_limits.find_client(transport)):
             self._agreeing = self.loop.create_task(self._agree())
         else:
             transport.abort()
@@ -114,7 +118,7 @@ class _Gate(asyncio.Protocol):
         ledger = self._protocol.ledger
         try:
             # Those who are not wanted, or speak something else, are told nothing.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), self._noting():
                 secured = await self.loop.start_tls(
                     self.transport,
                     self._protocol,
@@ -127,3 +131,15 @@ class _Gate(asyncio.Protocol):
                     self._protocol.begin(secured)
         finally:
             ledger.leave(self)
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        peer = connections.describe_peer(self.transport)
+        try:
+            yield
+        except ssl.SSLError as error:
+            if error.reason == "HTTP_REQUEST":
+                logger.warning("%s speaks plain text, and here is TLS: ask by https://.", peer)
+            else:
+                logger.warning("%s and this server agree on no TLS (%s).", peer, error.reason)
+            raise

@@ -136,6 +136,12 @@ class FakeCalls(calls.Calls):
             (master_status.ExperimentStatus(2, ACTIVE, 0.25, 90.0, (9,), (10,)),),
         )
 
+    def get_summary(self):
+        return master_status.MasterSummary(
+            1, num_busy_slots=1,
+            experiments=(master_status.ExperimentSummary(2, ACTIVE, 0.25, 90.0, 1, 1),),
+        )  # fmt: skip
+
     def list_experiments(self, *, include_archived=False, state_names=(), labels=()):
         return [
             one

@@ -1,12 +1,13 @@
 """Commands of one home directory that ask the master of another one over TLS."""
 
 import json
+import pathlib
 
 import pytest
 
 from quintain.cli import main
 from quintain.client import home as home_lib
-from quintain.client import logins
+from quintain.client import logins, token_files
 from quintain.scheduler import slots
 from quintain.server import daemon
 from quintain.server import network as network_lib
@@ -63,6 +64,22 @@ def test_all_commands_ask_the_master_that_one_is_logged_in_to(quintain, server, 
     assert quintain("logout")[0] == 0
     assert quintain("master", "status")[0] == 1
     assert "not logged in" in quintain("logout")[2]
+
+
+def test_a_token_of_nobody_and_that_of_agents_are_refused_with_what_to_give(
+    quintain, server, there, tmp_path
+):
+    (tmp_path / "wrong").write_text("user-" + 44 * "x")
+    own = home_lib.Home(pathlib.Path(server.file.address.url[5:]).parent)
+    token_files.write(tmp_path / "agents", token_files.load(own.agent_token))
+    for name in ("wrong", "agents"):
+        code, _, stderr = quintain(
+            *("login", server.url, "--token-file", tmp_path / name),
+            *("--fingerprint", server.fingerprint),
+        )
+        assert code == 2
+        assert "holds as the token of its users; `quintain master token --user`" in stderr
+    assert not home_lib.find_home().path.joinpath("login.json").exists()
 
 
 def test_variables_do_it_for_a_shell(quintain, server, there, monkeypatch):

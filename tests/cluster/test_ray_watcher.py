@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import socket
+import sys
 import types
 
 import pytest
@@ -201,6 +203,25 @@ def test_an_address_without_a_cluster_is_told_at_once(address, message):
 
     assert code == 1
     assert message in json.loads(told.getvalue())["message"]
+
+
+@pytest.mark.parametrize(
+    ("address", "variables", "is_made"),
+    [("local", {}, True), ("local", {"RAY_AUTH_MODE": "disabled"}, False), ("auto", {}, False)],
+)
+def test_a_cluster_of_its_own_has_a_token_of_its_own(monkeypatch, address, variables, is_made):
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    seen = {}
+    fake = types.SimpleNamespace(init=lambda **_: seen.update(os.environ))
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(os, "environ", {**os.environ, **variables})
+
+    ray_watcher.connect(ray_messages.Settings(address=address))
+
+    # Ray writes none to the home of the user where it finds one.
+    assert len(seen.get("RAY_AUTH_TOKEN", "")) == 64 * is_made
+    assert seen.get("RAY_AUTH_MODE") == ("token" if is_made else variables.get("RAY_AUTH_MODE"))
 
 
 def test_a_missing_package_is_told(monkeypatch):

@@ -25,3 +25,15 @@ def test_an_off_that_yaml_took_for_false_is_explained():
 
     with pytest.raises(errors.ConfigError, match=r"runtime\.distribution_strategy: .*Quote 'off'"):
         _ = config.distribution
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"enable_xla": True}, {"distribution_strategy": "tpu", "tpu": "local"}],
+    ids=["xla", "tpu"],
+)
+def test_xla_is_not_told_what_to_compute_again(other):
+    config = runtime_config.RuntimeConfig(rematerialize=True, **other)
+
+    with pytest.raises(errors.ConfigError, match=r"rematerialize: got True with XLA"):
+        config.validate()

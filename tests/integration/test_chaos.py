@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from quintain.testing import postgres_server
+from quintain.testing import object_server, postgres_server
 
 PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 
@@ -13,9 +13,12 @@ PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp_path, is_long):
-    short = ["--searches", "pbt", "--population=2", "--node_timeout=8"]
+    # With this seed the object store, the master, and a node are killed.
+    short = ["--searches", "pbt", "--population=2", "--nodes=2", "--node_timeout=8"]
+    short += ["--seed=384"]
     options, kills = ([], 50) if is_long else (short, 3)
-    stores = ["--postgresql", "--s3"] if postgres_server.find_programs() else ["--s3"]
+    stores = ["--postgresql"] if postgres_server.find_programs() else []
+    stores += ["--s3"] if object_server.find_program() else []
 
     done = subprocess.run(
         [
@@ -29,6 +32,7 @@ def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp
     outcome = json.loads((done.stdout.splitlines() or ["{}"])[-1])
     assert outcome.get("faults") == [], done.stdout + done.stderr
     assert outcome["killed"] >= kills - 1
+    assert outcome["kinds"].get("objects", 0) >= ("--s3" in stores)
 
 
 @pytest.mark.slow

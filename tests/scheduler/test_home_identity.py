@@ -71,7 +71,7 @@ def test_an_empty_database_beside_checkpoints_is_refused_until_a_user_wants_it(h
     former = home_identity.claim(home, open_store())
     save(home, home_id=former)
     lost = open_store("new.db")
-    with pytest.raises(errors.StateError, match=r"1 checkpoints are in .*--new-database"):
+    with pytest.raises(errors.StateError, match=r"1 checkpoints are in .*--new_database"):
         home_identity.claim(home, lost)
     with lost.reading() as session:
         assert session.get_home_id() is None
@@ -79,7 +79,7 @@ def test_an_empty_database_beside_checkpoints_is_refused_until_a_user_wants_it(h
     assert home_identity.claim(home, lost, accept_new_database=True) != former
     # From now on it is this home's, and the old one is not.
     assert home_identity.claim(home, lost)
-    with pytest.raises(errors.StateError, match="another home"):
+    with pytest.raises(errors.StateError, match="before this home"):
         home_identity.claim(home, open_store())
 
 
@@ -108,7 +108,22 @@ def test_the_database_of_another_home_is_refused(home, open_store, tmp_path):
         session.set_home_id("theirs")
     with pytest.raises(errors.StateError, match=r"another home \(theirs"):
         home_identity.claim(home, other)
-    assert home_identity.claim(home, other, accept_new_database=True) == "theirs"
+    with pytest.raises(errors.StateError, match="Use that home") as refused:
+        home_identity.claim(home, other, accept_new_database=True)
+    assert "--new_database" not in str(refused.value)
+    assert home_identity.read_id(home) != "theirs"
+
+
+def test_a_home_goes_back_to_the_database_that_it_had_before(home, open_store):
+    first, second = open_store(), open_store("new.db")
+    former = home_identity.claim(home, first)
+    save(home, home_id=former)
+    home_identity.claim(home, second, accept_new_database=True)
+
+    with pytest.raises(errors.StateError, match="before this home got a new one"):
+        home_identity.claim(home, first)
+    assert home_identity.claim(home, first, accept_new_database=True) == former
+    assert home_identity.claim(home, second, accept_new_database=True) != former
 
 
 def test_a_home_with_experiments_does_not_begin_with_an_empty_database(home, open_store):

@@ -982,6 +982,21 @@ def test_more_experiments_than_slots_do_not_take_them_from_each_other(
     assert len(seen) <= 4
 
 
+def test_the_summary_counts_what_the_status_lists(make_master, make_workers, config_text):
+    master = make_master(num_slots=2)
+    search = {"name": "random", "max_length": 4000, "max_trials": 8}
+    create(master, config_text, search)
+    make_workers(master).run_round()
+
+    found, listed = master.summary(), master.status()
+
+    assert (found.num_slots, found.num_busy_slots, found.num_remote_slots) == (2, 2, 0)
+    (one,), (of,) = found.experiments, listed.experiments
+    assert (one.num_running, one.num_waiting) == (2, 6)
+    assert (len(of.running_trials), len(of.waiting_trials)) == (2, 6)
+    assert (one.experiment_id, one.state, one.progress) == (1, of.state, of.progress)
+
+
 def test_a_status_of_many_slots_is_made_no_oftener_than_it_may_cost(make_master):
     few, many = make_master(2), make_master(600)
     assert few.recent_status() is not few.recent_status()

@@ -203,6 +203,23 @@ def test_servers_that_were_not_used_for_long_are_closed(harness):
     harness.wait_for_exit(launcher, 5)
 
 
+def test_a_server_is_closed_a_while_after_the_last_process_and_started_again(harness):
+    launcher = harness.make(idle_secs=0.2)
+    harness.start(launcher, "wait")
+    (forker,) = launcher._forkers.values()
+    launcher._busy_at -= 99.0
+    assert launcher.poll() == []
+    assert launcher._forkers
+    launcher.kill("7-1")
+    harness.wait_for_exit(launcher)
+    launcher._busy_at -= 99.0
+    launcher.poll()
+    assert not launcher._forkers
+    assert forker._server is None
+    harness.start(launcher, "", launch_id="7-2")
+    assert harness.wait_for_exit(launcher).launch_id == "7-2"
+
+
 def test_a_fork_server_that_died_is_started_again_and_its_processes_go_on(harness, caplog):
     launcher = harness.make()
     harness.start(launcher, "wait")

@@ -50,6 +50,9 @@ class FakeMaster:
         self.changed = threading.Condition()
         self.num_waiting = 0
 
+    def summary(self):
+        return master_status.MasterSummary(num_slots=1, num_busy_slots=1)
+
     def status(self):
         return master_status.MasterStatus(
             (master_status.SlotStatus(0, "cpu", num_threads=2, trial_id=1, experiment_id=1),),

@@ -159,6 +159,8 @@ def test_a_damaged_checkpoint_is_answered_with_what_to_go_on_from(http, master):
 
 def test_slots_and_the_master_are_shown(http):
     assert http("GET", "/api/v1/slots").json[0]["trial_id"] == 1
+    assert http("GET", "/api/v1/slots?after=0&limit=1").json == []
+    assert http("GET", "/api/v1/master/summary").json["num_busy_slots"] == 1
     assert http("GET", "/api/v1/master").json["version"] == "1.2.3"
     assert http("GET", "/api/v1/master/status").json["experiments"][0]["eta_secs"] == 10.0
 

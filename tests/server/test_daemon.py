@@ -68,6 +68,9 @@ class QuietMaster:
             ),
         )
 
+    def summary(self):
+        return master_status.MasterSummary()
+
     def recent_status(self):
         return self.status()
 

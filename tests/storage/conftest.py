@@ -4,6 +4,7 @@ import json
 import pathlib
 import socket
 import threading
+import time
 import types
 import uuid
 
@@ -17,9 +18,13 @@ WRITER = checkpoint_storage.Writer(HOME, 3, "t7-0123")
 
 
 class Road:
-    """A way to a server, which can be blocked after some bytes, and opened again."""
+    """A way to a server, which can be blocked after some bytes, and opened again.
 
-    def __init__(self, port):
+    Requests that write take `put_secs` longer.
+    """
+
+    def __init__(self, port, put_secs=0.0):
+        self._put_secs = put_secs
         self._target = port
         self._listener = None
         self._ends = []
@@ -61,6 +66,8 @@ class Road:
     def _pump(self, source, target, is_sent):
         try:
             while piece := source.recv(4096):
+                if is_sent and piece.startswith(b"PUT "):
+                    time.sleep(self._put_secs)
                 if is_sent and self._left is not None:
                     self._left -= len(piece)
                     if self._left < 0:

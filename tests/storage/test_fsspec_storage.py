@@ -163,4 +163,4 @@ def test_unknown_scheme_is_named():
 def test_check_leaves_nothing(storage):
     storage.check()
 
-    assert fsspec.filesystem("memory").find(storage._root) == []
+    assert fsspec.filesystem("memory").find(storage._calls.root) == []

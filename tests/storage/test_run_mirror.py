@@ -73,7 +73,7 @@ def test_torn_upload_leaves_one_generation_whole(
         return call
 
     for name in ("put_file", "pipe_file", "rm_file"):
-        monkeypatch.setattr(mirror._system, name, cut(getattr(mirror._system, name)))
+        monkeypatch.setattr(mirror.calls.system, name, cut(getattr(mirror.calls.system, name)))
 
     try:
         mirror.push(run)
@@ -93,22 +93,22 @@ def test_changed_files_are_back_at_their_places_at_the_end(mirror, run, url, tmp
     mirror.push(run)
     mirror.settle(run)
 
-    files = mirror._system.find(mirror._root)
-    found = {path[len(mirror._root) + 1 :] for path in files} - {run_mirror.FILE_NAME}
+    files = mirror.calls.system.find(mirror.calls.root)
+    found = {path[len(mirror.calls.root) + 1 :] for path in files} - {run_mirror.FILE_NAME}
     assert found == set(contents(run))
-    assert mirror._system.cat_file(mirror._path("checkpoint")) == b"ckpt-20"
+    assert mirror.calls.system.cat_file(mirror._path("checkpoint")) == b"ckpt-20"
     assert read(url, tmp_path) == contents(run)
 
 
 def test_files_that_came_by_other_ways_are_a_run_too(mirror, run, url, tmp_path):
-    mirror._system.put_file(str(run / "checkpoint"), mirror._path("checkpoint"))
+    mirror.calls.system.put_file(str(run / "checkpoint"), mirror._path("checkpoint"))
 
     assert read(url, tmp_path) == {"checkpoint": "ckpt-10"}
 
 
 def test_file_that_is_not_what_was_written_is_not_taken(mirror, run, url, tmp_path):
     mirror.push(run)
-    mirror._system.pipe_file(mirror._path("ckpt-10.index"), b"99")
+    mirror.calls.system.pipe_file(mirror._path("ckpt-10.index"), b"99")
 
     with pytest.raises(errors.CheckpointError, match=r"ckpt-10\.index: is not what was written"):
         read(url, tmp_path)
@@ -125,7 +125,7 @@ def test_file_that_is_not_what_was_written_is_not_taken(mirror, run, url, tmp_pa
     ],
 )
 def test_description_that_is_damaged_is_refused(mirror, url, tmp_path, content):
-    mirror._system.pipe_file(mirror._path(run_mirror.FILE_NAME), content)
+    mirror.calls.system.pipe_file(mirror._path(run_mirror.FILE_NAME), content)
 
     with pytest.raises(errors.CheckpointError, match="can't be understood"):
         read(url, tmp_path)

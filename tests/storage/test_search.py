@@ -13,6 +13,7 @@ from quintain.storage import fsspec_storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
+DRAWING_TRIAL = pathlib.Path(__file__).parent / "drawing_trial"
 TOY = pathlib.Path(__file__).parents[1] / "e2e" / "toy_trial"
 CONFIG = """
 name: toy
@@ -75,6 +76,49 @@ def test_search_outlives_its_object_store(quintain, given, s3, s3_port, tmp_path
     secrets = [b"not-to-be-seen" in each.read_bytes() for each in find_files(tmp_path)]
     assert secrets
     assert not any(secrets)
+    road.close()
+
+
+DRAWING = """
+name: drawing
+entrypoint: model_def:Drawing
+data: {{marks: "{marks}", killed_at: {killed_at}}}
+hyperparameters: {{rate: 0.5}}
+scheduling_unit: 5
+min_checkpoint_period: {{batches: 10}}
+max_restarts: 9
+searcher: {{name: single, metric: error, max_length: {{batches: 30}}}}
+reproducibility: {{experiment_seed: 7}}
+checkpoint_storage: {storage}
+"""
+
+
+def test_trial_killed_while_it_trains_beside_its_uploads_measures_the_same(
+    quintain, given, s3, s3_port, tmp_path
+):
+    road = given.Road(s3_port, put_secs=0.4)
+    prefix = uuid.uuid4().hex
+    remote = f'{{type: s3, bucket: runs, prefix: {prefix}, endpoint_url: "{road.url}"}}'
+    (tmp_path / "marks").mkdir()
+
+    def measure(number, storage, killed_at):
+        path = tmp_path / f"{number}.yaml"
+        fields = {"marks": tmp_path / "marks", "killed_at": killed_at, "storage": storage}
+        path.write_text(DRAWING.format(**fields))
+        shown = quintain("experiment", "create", path, DRAWING_TRIAL, "--slots", 1)
+        assert f"Experiment {number} is COMPLETED" in shown
+        rows = json.loads(quintain("trial", "metrics", number, "--json"))
+        return [(row["group"], row["total_batches"], row["metrics"]) for row in rows]
+
+    expected = measure(1, "{save_trial_latest: 1}", [])
+    # An upload takes over a second, a batch none: these are trained while one runs.
+    found = measure(2, remote, [11, 18])
+
+    assert found == expected
+    assert sorted(each.name for each in (tmp_path / "marks").iterdir()) == ["11", "18"]
+    storage = fsspec_storage.FsspecStorage(f"s3://runs/{prefix}", s3)
+    [kept] = storage.list()
+    assert storage.find_damage(kept.name, {}) is None
     road.close()
 
 

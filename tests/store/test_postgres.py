@@ -173,6 +173,7 @@ def test_who_may_only_read_can_show_and_is_told_what_a_master_needs(postgres_ser
     ("change", "message"),
     [
         (lambda url: url.rpartition("/")[0] + "/nobodys", "no such database.*createdb"),
+        (lambda url: url.replace("postgres@", "nobody@"), "no such user.*createuser"),
         (lambda url: url.replace("postgres@", "postgres:wrong-secret@") + "?port=1", "not there"),
         (lambda url: url.replace("postgresql+psycopg", "mysql"), "begins with 'mysql://'"),
         (lambda url: "postgresql://me:wrong-secret@x@host/db", "%40"),

@@ -3,20 +3,22 @@
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import logging
 import os
 import resource
 import select
 import socket
 import time
+import weakref
 
 import pytest
 
 from quintain.client import unix_sockets
 from quintain.server import http_server
-from quintain.web import connections
+from quintain.web import connection_limits, connections
 
-LIMITS = connections.Limits(
+LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
     head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
 )  # fmt: skip
@@ -44,16 +46,16 @@ async def app(scope, receive, send):
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
     """Returns a function that serves with other limits, and gives back its two addresses."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     tmp_path.chmod(0o700)
     with contextlib.ExitStack() as stack:
 
-        def start(**changes):
+        def start(answer=app, **changes):
             listener = stack.enter_context(contextlib.closing(http_server.listen(0, 0)))
             path = tmp_path / "s"
             local = stack.enter_context(contextlib.closing(unix_sockets.listen(path)))
             limits = dataclasses.replace(LIMITS, **changes)
-            stack.enter_context(http_server.serve(app, listener, local, limits=limits))
+            stack.enter_context(http_server.serve(answer, listener, local, limits=limits))
             return listener.getsockname(), path
 
         yield start
@@ -111,6 +113,34 @@ def wait_until_closed(connected, secs=10.0):
 def test_who_does_not_go_on_is_given_up(serve, connect, begun):
     address, _ = serve()
     assert wait_until_closed(connect(address, begun)) >= 0.2
+
+
+def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again(serve, connect):
+    class Seen(dict):
+        """The state of a request, which shows whether somebody still knows it."""
+
+        __hash__ = object.__hash__
+
+    known = weakref.WeakSet()
+
+    async def noting(scope, receive, send):
+        scope["state"] = Seen(scope["state"])
+        known.add(scope["state"])
+        await app(scope, receive, send)
+
+    address, _ = serve(answer=noting)
+    asked = connect(address)
+    for _ in range(3):
+        asked.sendall(GET % b"/known")
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += asked.recv(2**16)
+        assert answer.startswith(b"HTTP/1.1 200")
+        deadline_secs = time.monotonic() + 10
+        while known and time.monotonic() < deadline_secs:
+            gc.collect()
+            time.sleep(0.01)
+        assert not known
 
 
 def test_bytes_that_trickle_do_not_win_time(serve, connect):
@@ -212,16 +242,35 @@ def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
     assert len(os.listdir("/proc/self/fd")) < before + 20
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "speaks TLS, and here is plain text"),
+        (b"\0\r\n\r\n", "has sent what is no HTTP request (illegal request line)"),
+    ],
+)
+def test_the_log_names_who_sent_what_is_no_request(serve, connect, caplog, sent, told):
+    caplog.set_level(logging.WARNING)
+    monitored = logging.getLogger(connections.__name__)
+    monitored.filters.clear()
+    connected = connect(serve()[0], sent)
+    wait_until_closed(connected)
+    (record,) = caplog.records
+    assert told in record.getMessage()
+    host, port = connected.getsockname()
+    assert record.getMessage().startswith(f"{host}:{port} ")
+
+
 def test_limits_stay_well_below_the_number_of_files(monkeypatch):
     files = {"now": (300, 5000)}
     monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.update(now=new))
-    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
     assert files["now"] == (5000, 5000)
     assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
     assert found.known == 5000 - 2 * 2048
     files["now"] = (300, 300)
-    found = connections.find_limits(network_share=0.25, client_share=0.25)
+    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
     assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
     assert not found.known
 

@@ -1,6 +1,7 @@
 """Real sockets that speak TLS, or do not, against a server with small limits."""
 
 import contextlib
+import logging
 import socket
 import ssl
 import time
@@ -8,9 +9,9 @@ import time
 import pytest
 
 from quintain.server import certificates, http_server
-from quintain.web import connections
+from quintain.web import connection_limits, connections, tls_connections
 
-LIMITS = connections.Limits(
+LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
     head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
 )  # fmt: skip
@@ -34,7 +35,7 @@ def own(tmp_path_factory):
 @pytest.fixture
 def serve(monkeypatch, own):
     """Returns a function that serves with a limit of seconds, and gives back the address."""
-    monkeypatch.setattr(connections, "_SWEEP_SECS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     with contextlib.ExitStack() as stack:
 
         def start(limits=LIMITS):
@@ -77,8 +78,10 @@ def test_who_does_not_agree_on_a_key_is_given_up(serve, connect, begun):
     assert 0.2 <= wait_until_closed(connect(serve(), begun)) < 10
 
 
-def test_who_speaks_something_else_is_told_nothing(serve, connect):
+def test_who_speaks_something_else_is_told_nothing(serve, connect, caplog):
+    caplog.set_level(logging.WARNING)
     address = serve()
+    logging.getLogger(tls_connections.__name__).filters.clear()
     for data in (GET, b"\xff" * 500, b"\x16\x03\x01\xff\xff" + b"a" * 70_000):
         connected, answer = connect(address), b""
         with contextlib.suppress(ConnectionError):
@@ -86,10 +89,15 @@ def test_who_speaks_something_else_is_told_nothing(serve, connect):
             while piece := connected.recv(2**16):
                 answer += piece
         assert b"HTTP" not in answer
+    plain, *others = [each.getMessage() for each in caplog.records]
+    assert plain.startswith("127.0.0.1:")
+    assert "speaks plain text, and here is TLS" in plain
+    assert others
+    assert all("agree on no TLS" in each for each in others)
 
 
 def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
-    address = serve(connections.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
+    address = serve(connection_limits.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
     with build_client().wrap_socket(connect(address)) as known:
         for _ in range(2):
             known.sendall(GET)

@@ -227,7 +227,7 @@ def _count_slots() -> int:
         from quintain.cli import connect
 
         with connect.open_client(start=False) as client:
-            return len(client.get_status().slots)
+            return client.get_summary().num_slots
     from quintain.scheduler import slots
 
     return len(slots.find_slots())

@@ -1,6 +1,8 @@
 """How the steps of a task run on one replica: compiled by XLA or not, with which options."""
 
 import contextvars
+import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -8,15 +10,20 @@ import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import tpu
+from quintain.modeling import rematerialization
+
+_LOGGER = logging.getLogger(__name__)
 
 _is_compiled: contextvars.ContextVar[bool] = contextvars.ContextVar("is_compiled", default=False)
 
 
 def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Callable[..., Any]:
-    """Returns a task's step as `runtime.enable_xla` asks: compiled by XLA, or as it is.
+    """Returns a task's step as `runtime` asks: compiled by XLA, or keeping less, or as it is.
 
     TPUs compile everything anyway.
     """
+    if runtime.rematerialize:
+        return _rematerialize(step_fn)
     is_tpu = runtime.distribution is cfg.Distribution.TPU
     if not runtime.enable_xla and not is_tpu:
         return step_fn
@@ -32,6 +39,23 @@ def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Cal
         return traced_step_fn
     compiled: Callable[..., Any] = tf.function(traced_step_fn, jit_compile=True)
     return compiled
+
+
+def _rematerialize(step_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a step that computes layers again, and that warns if there is none in training."""
+
+    @functools.wraps(step_fn)
+    def run_step(*args: Any, **kwargs: Any) -> Any:
+        with rematerialization.enabled() as recomputed:
+            outputs = step_fn(*args, **kwargs)
+        if "optimizer" in kwargs and not recomputed.num_layers:
+            _LOGGER.warning(
+                "runtime.rematerialize: has no effect, since the training step runs none of the "
+                "Transformer's blocks (TransformerEncoderBlock, TransformerDecoderBlock)."
+            )
+        return outputs
+
+    return run_step
 
 
 def is_compiled() -> bool:

@@ -15,6 +15,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core.devices import (
     async_loops,
     replica_steps,
+    step_kernels,
 )
 from quintain.core.loop import (
     dataset_distribution,
@@ -74,6 +75,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         self._state = trainer_state.TrainerState(
             self, config or cfg.TrainerConfig(), self._runtime, count_used=self._count_used
         )
+        step_kernels.check(self._runtime)
         self._training_losses = {
             name: keras.metrics.Mean(LOSS_NAME, dtype="float32")
             for name in (multitask_lib.TOTAL_LOSS, *multi_task.tasks)
@@ -157,7 +159,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         Args:
             iterator_map: Iterator of the training data of every task.
         """
-        joint_train_step = replica_steps.compile_step(
+        joint_train_step = step_kernels.compile_train_step(
             self._multi_task.joint_train_step, self._runtime
         )
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import replica_steps
+from quintain.core.devices import step_kernels
 from quintain.core.loop import dataset_distribution
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
@@ -114,7 +114,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         """Returns a function that trains on the next batch of one task."""
         task = self._multi_task.tasks[name]
         model = base_model.get_sub_model(self._model, name)
-        train_step = replica_steps.compile_step(task.train_step, self._runtime)
+        train_step = step_kernels.compile_train_step(task.train_step, self._runtime)
 
         def step_fn(inputs: Any) -> None:
             with base_trainer.wait_for(inputs):

@@ -147,13 +147,18 @@ def check_optimizer(
     """Checks that nothing comes between clipping and noise.
 
     Raises:
-        ConfigError: With dynamic loss scaling or accumulation of gradients.
+        ConfigError: With dynamic loss scaling, accumulation of gradients or rematerialization.
     """
     num_batches = optimizer_config.gradient_accumulation_steps
     if num_batches > 1:
         raise errors.ConfigError(
             f"trainer.optimizer_config.gradient_accumulation_steps: got {num_batches} with "
             f"{_FIELD}. Raise the batch size instead; {_FIELD}.microbatch_size bounds the memory."
+        )
+    if runtime_config is not None and runtime_config.rematerialize:
+        raise errors.ConfigError(
+            f"runtime.rematerialize: got True with {_FIELD}, whose gradients are those of single "
+            f"examples. Leave it out; {_FIELD}.microbatch_size bounds the memory."
         )
     if runtime_config is None or runtime_config.mixed_precision_dtype != "float16":
         return

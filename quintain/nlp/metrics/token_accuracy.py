@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.kernels import cross_entropy, selection
 from quintain.nlp.metrics import token_mean
 
 
@@ -34,6 +35,9 @@ class TokenAccuracy(token_mean.TokenMean):
     @override
     def measure(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """Returns 1 where the likeliest token, the first of several, is the right one, else 0."""
+        if selection.is_native():
+            labels = tf.cast(tf.reshape(y_true, [-1]), tf.int32)  # [B * T]
+            return cross_entropy.find_right(cross_entropy.flatten(y_pred), labels)
         flat = tf.reshape(y_pred, [-1, tf.shape(y_pred)[-1]])  # [B * T, V]
         likeliest = tf.argmax(flat, axis=-1, output_type=tf.int32)  # [B * T]
         is_right = tf.equal(likeliest, tf.cast(tf.reshape(y_true, [-1]), tf.int32))  # [B * T]

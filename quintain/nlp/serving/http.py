@@ -12,7 +12,7 @@ import uvicorn
 from typing_extensions import override
 
 from quintain import errors
-from quintain.web import connections
+from quintain.web import connection_limits, connections
 
 _BACKLOG: Final = 256
 _CLIENT_SHARE: Final = 0.5
@@ -84,7 +84,7 @@ def serve(app: fastapi.FastAPI, listener: socket.socket, *, grace_secs: float = 
     """
     config = connections.build_config(
         app,
-        connections.find_limits(network_share=1.0, client_share=_CLIENT_SHARE),
+        connection_limits.find_limits(network_share=1.0, client_share=_CLIENT_SHARE),
         log_level=logging.WARNING,
         timeout_graceful_shutdown=math.ceil(grace_secs),
     )

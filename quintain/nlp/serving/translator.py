@@ -8,21 +8,28 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.kernels import modes
+from quintain.kernels import translation as kernel_translation
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling.models import seq2seq_transformer
 from quintain.nlp.modeling.ops import beam_search, decoding, sampler
-from quintain.nlp.serving import exported_model, exporter, text_tensors, trained_run
+from quintain.nlp.serving import (
+    exported_model,
+    exporter,
+    searches,
+    source_batches,
+    text_tensors,
+    trained_run,
+)
 from quintain.nlp.tasks import translation
 
 BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
 
+_stack = source_batches.stack
+
 MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
 """Most tokens of a sentence unless the caller says otherwise: memory grows by the square."""
-
-_MAX_BATCH_TOKENS: Final = 16_384
-"""Most source tokens translated together, padding included."""
-_PAD_ID: Final = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +69,8 @@ class Translator:
         model: seq2seq_transformer.Seq2SeqTransformer,
         tokenizer: tokenizers.SentencePieceTokenizer,
         target_tokenizer: tokenizers.SentencePieceTokenizer | None = None,
+        *,
+        kernels: modes.KernelMode = modes.KernelMode.AUTO,
     ) -> None:
         """Stores the parts.
 
@@ -69,11 +78,12 @@ class Translator:
             model: The model.
             tokenizer: The tokenizer that the model was trained with.
             target_tokenizer: That of the target, if it has another.
+            kernels: Whether native code may be used; where it can't be, it is not.
         """
         self._model = model
         self._tokenizer = tokenizer
         self._target_tokenizer = target_tokenizer or tokenizer
-        self._searches: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
+        self._searches = searches.Searches(model, kernels)
 
     @classmethod
     def from_model_dir(
@@ -102,7 +112,7 @@ class Translator:
         kinds, overrides = (translation.TranslationConfig,), {"model": search}
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides=overrides)
         task: Any = run.task
-        return cls(run.model, task.tokenizer, task.target_tokenizer)
+        return cls(run.model, task.tokenizer, task.target_tokenizer, kernels=run.kernels)
 
     @classmethod
     def from_export(cls, directory: str) -> "Translator":
@@ -256,7 +266,17 @@ class Translator:
         found = [[Translation("", 0.0)] for _ in sentences]
         order = [place for place, text in enumerate(sentences) if text.strip()]
         order.sort(key=lambda place: -len(sources[place]))
-        for number, places in enumerate(_cut_batches(order, sources, batch_size)):
+        pool = self._searches.find_pool(settings)
+        if pool is not None and order:
+            outputs = pool.run(
+                [sources[place] for place in order],
+                [None if starts is None else starts[place] for place in order],
+                batch_size,
+            )
+            for place, ways in zip(order, self._detokenize(outputs), strict=True):
+                found[place] = ways
+            return found
+        for number, places in enumerate(source_batches.cut(order, sources, batch_size)):
             translations = self._translate_batch(
                 _stack([sources[place] for place in places]),
                 None if starts is None else _stack([starts[place] for place in places]),
@@ -346,7 +366,7 @@ class Translator:
         options: decoding.DecodingOptions,
         seed: int | None,
     ) -> list[list[Translation]]:
-        search = self._get_search(options, has_prefix=prefix is not None)
+        search = self._searches.get_graph(options, has_prefix=prefix is not None)
         arguments = [inputs] if prefix is None else [inputs, prefix]
         found = search(sampler.build_seed(seed), *arguments)
         ids, scores = found["outputs"], found["scores"].numpy()  # [B, N, L], [B, N]
@@ -362,35 +382,14 @@ class Translator:
             for row_texts, row_scores in zip(texts, scores, strict=True)
         ]
 
-    def _get_search(self, options: decoding.DecodingOptions, *, has_prefix: bool) -> Any:
-        """Returns the graph of some options; one for all shapes, so that none is traced anew."""
-        key = (options, has_prefix)
-        if key not in self._searches:
-            ids = tf.TensorSpec([None, None], tf.int32)
-
-            def search(seed: tf.Tensor, source: tf.Tensor, prefix: Any = None) -> Any:
-                return self._model.decode(source, options, prefix=prefix, seed=seed)
-
-            signature = [tf.TensorSpec([2], tf.int32), ids, *([ids] if has_prefix else [])]
-            self._searches[key] = tf.function(search, input_signature=signature)
-        return self._searches[key]
-
-
-def _cut_batches(
-    order: Sequence[int], sources: Sequence[np.ndarray], batch_size: int
-) -> Iterator[Sequence[int]]:
-    """Yields places in batches, given the longest first; fewer together where they are long."""
-    start = 0
-    while start < len(order):
-        length = len(sources[order[start]])
-        size = max(1, min(batch_size, _MAX_BATCH_TOKENS // length))
-        yield order[start : start + size]
-        start += size
-
-
-def _stack(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns rows of ids as `[B, S]` int32, padded with 0."""
-    stacked = np.full([len(rows), max(map(len, rows))], _PAD_ID, np.int32)
-    for place, row in enumerate(rows):
-        stacked[place, : len(row)] = row
-    return stacked
+    def _detokenize(self, outputs: Sequence[kernel_translation.Found]) -> list[list[Translation]]:
+        """Returns the texts of what native searches found."""
+        rows = [ids for found in outputs for ids in found.ids]
+        if not rows:
+            return [[Translation("", float("-inf"))] for _ in outputs]
+        texts = iter(self._target_tokenizer.detokenize(_stack(rows)).numpy())
+        return [
+            [Translation(next(texts).decode(errors="replace"), score) for score in found.scores]
+            or [Translation("", float("-inf"))]
+            for found in outputs
+        ]

@@ -19,6 +19,7 @@ from quintain import errors
 from quintain.core import base_task, export_base
 from quintain.core import config_definitions as cfg
 from quintain.nlp.data import tokenizers
+from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import vocabulary
 
@@ -58,6 +59,7 @@ class TextTranslation(export_base.ExportModule):
         super().__init__(task.task_config, model)
         self.options = options
         self.max_source_length = max_source_length
+        self.weights: int8_weights.Int8Model | None = None
         self.tokenizer: tokenizers.SentencePieceTokenizer = task.tokenizer
         self.target_tokenizer: tokenizers.SentencePieceTokenizer = task.target_tokenizer
 
@@ -74,7 +76,7 @@ class TextTranslation(export_base.ExportModule):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="inputs")])
     def serve_tokens(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Translates ids `[B, S]`, padded with 0: `outputs` `[B, N, L]` and `scores` `[B, N]`."""
-        return self.model.decode(inputs, self.options)
+        return self._decode(inputs)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="inputs")])
     def serve_n_best(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -90,7 +92,7 @@ class TextTranslation(export_base.ExportModule):
         )
         check = tf.debugging.Assert(longest <= self.max_source_length, [message, longest])
         with tf.control_dependencies([check]):
-            found = self.model.decode(ids.to_tensor(), self.options)
+            found = self._decode(ids.to_tensor())
         shape = tf.shape(found["outputs"])  # [B, N, L]
         texts = self.detokenize(tf.reshape(found["outputs"], [shape[0] * shape[1], shape[2]]))
         is_blank = tf.strings.length(tf.strings.strip(inputs))[:, tf.newaxis] == 0
@@ -110,8 +112,17 @@ class TextTranslation(export_base.ExportModule):
         """Translates one string: `outputs`, a string, and `scores`, a number."""
         return {name: value[0] for name, value in self.serve(inputs[tf.newaxis]).items()}
 
+    def _decode(self, ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.model.decode(ids, self.options, weights=self.weights)
+
     @override
     def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
+        if self.options.precision == "int8":
+            self.weights = int8_weights.Int8Model(self.model)
+            # The SavedModel is to hold these in place of the model's own.
+            model = self.model
+            del self.model
+            object.__setattr__(self, "model", model)
         return {
             signature: self.find_function(name).get_concrete_function()
             for name, signature in function_keys.items()

@@ -1,7 +1,9 @@
 """`/master` and `/slots`: who answers, and what runs where."""
 
+import bisect
 import dataclasses
 from collections.abc import Callable
+from typing import Annotated
 
 import fastapi
 
@@ -24,6 +26,7 @@ def build_router(
     calls: direct_calls.DirectCalls,
     info: master_status.MasterInfo,
     stop: Callable[[bool], None],
+    find_summary: Callable[[], master_status.MasterSummary],
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/master` and `/slots`.
 
@@ -31,6 +34,7 @@ def build_router(
         calls: What answers.
         info: Which master this is.
         stop: Asks the process to stop and returns at once; the argument says whether to drain.
+        find_summary: Returns the status in numbers.
     """
     router = fastapi.APIRouter(tags=["master"])
 
@@ -41,8 +45,13 @@ def build_router(
 
     @router.get("/master/status", response_model=master_status.MasterStatus)
     def get_status() -> fastapi.Response:
-        """Says what runs where."""
+        """Says what runs where: all slots, and all trials that run or wait."""
         return responses.to_response(calls.get_status())
+
+    @router.get("/master/summary", response_model=master_status.MasterSummary)
+    def get_summary() -> fastapi.Response:
+        """Says the same in numbers, which is quick however many there are."""
+        return responses.to_response(find_summary())
 
     @router.post("/master/stop", response_model=master_status.MasterInfo, status_code=202)
     def stop_master(how: Stop) -> fastapi.Response:
@@ -51,8 +60,12 @@ def build_router(
         return responses.to_response(info, 202)
 
     @router.get("/slots", response_model=list[master_status.SlotStatus])
-    def list_slots() -> fastapi.Response:
-        """Lists slots and who holds them."""
-        return responses.to_response(calls.get_status().slots)
+    def list_slots(
+        after: int = -1, limit: Annotated[int | None, fastapi.Query(ge=1)] = None
+    ) -> fastapi.Response:
+        """Lists slots and who holds them, by number: those after one, and at most so many."""
+        slots = calls.get_status().slots
+        begin = bisect.bisect_right(slots, after, key=lambda one: one.id)
+        return responses.to_response(slots[begin : None if limit is None else begin + limit])
 
     return router

@@ -67,3 +67,14 @@ def test_training_and_evaluation_are_really_compiled(train, line_params, monkeyp
     train(False, task)
     with pytest.raises(tf.errors.InvalidArgumentError, match="AsString"):
         train(True, task)
+
+
+def test_a_step_without_blocks_to_compute_again_is_told_of(caplog):
+    runtime = cfg.RuntimeConfig(rematerialize=True)
+    step = replica_steps.compile_step(lambda x, optimizer=None: x + 1.0, runtime)
+
+    assert step(1.0) == 2.0  # An evaluation has no optimizer.
+    assert not caplog.messages
+    step(1.0, optimizer="adam")
+
+    assert "runtime.rematerialize: has no effect" in caplog.text

@@ -192,6 +192,7 @@ def test_task_whose_create_optimizer_takes_no_dp_config_is_refused(line_params, 
     ("overrides", "message"),
     [
         ({"trainer": {"optimizer_config": {"gradient_accumulation_steps": 2}}}, "microbatch_size"),
+        ({"runtime": {"rematerialize": True}}, "rematerialize: got True with"),
         ({"runtime": {"mixed_precision_dtype": "float16"}}, "Give a fixed number, or use bfloat16"),
         (make_private({"num_examples": None}), "num_examples: got None"),
         (make_private({"noise_multiplier": 1.0, "num_examples": 7}), "got 7, expected at least"),

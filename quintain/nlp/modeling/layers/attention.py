@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.kernels import attention_weights
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     block_inputs,
@@ -200,13 +201,22 @@ class _Attention(keras.layers.Layer):
             queries: `[B, H, Q, D / H]`.
             keys: `[B, H, K, D / H]`.
             values: `[B, H, K, D / H]`.
-            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing.
+            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing. It has no
+                gradient.
             training: Whether to drop weights.
 
         Returns:
             `[B, H, Q, D / H]`.
         """
         scale = (self.width // self.num_heads) ** -0.5
+        if dropout.can_be_native(queries) and (bias is None or bias.shape.rank == 4):
+            weights = attention_weights.weigh(
+                tf.matmul(queries, keys, transpose_b=True),
+                None if bias is None else tf.cast(bias, queries.dtype),
+                scale=scale,
+                draw=self.dropout.draw(training),
+            )
+            return tf.matmul(weights, values)
         scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
         if bias is not None:
             scores += bias

@@ -7,6 +7,8 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.kernels import dropout as kernel
+from quintain.kernels import selection
 
 _LARGEST_DEVIATION: Final = 0.02
 """How far, as a share of the rate, the share really dropped may be from it."""
@@ -55,22 +57,56 @@ class Dropout(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Returns `inputs`, with zeros when `training`."""
-        if not training or self.seed_generator is None:
+        return self._drop(inputs, self.draw(training))
+
+    def add(self, residual: tf.Tensor, inputs: tf.Tensor, training: bool | None) -> tf.Tensor:
+        """Returns `residual + dropout(inputs)`, of the residual's type."""
+        draw = self.draw(training)
+        if draw is not None and can_be_native(inputs, residual):
+            return kernel.drop(inputs, draw, residual)
+        return residual + tf.cast(self._drop(inputs, draw), residual.dtype)
+
+    def _drop(self, inputs: tf.Tensor, draw: kernel.Draw | None) -> tf.Tensor:
+        if draw is None:
             return inputs
+        if can_be_native(inputs):
+            return kernel.drop(inputs, draw)
+        return self.drop_plainly(inputs, draw.seed)
+
+    def draw(self, training: bool | None) -> kernel.Draw | None:
+        """Returns what the next dropout draws, which moves the generator on; None for nothing."""
+        if not training or self.seed_generator is None:
+            return None
+        return self.make_draw(self.seed_generator.next())
+
+    def make_draw(self, seed: tf.Tensor) -> kernel.Draw:
+        """Returns what a dropout draws from a seed."""
+        return kernel.Draw(
+            level_bytes=self.bits_type.size,
+            first_kept=self.num_dropped - self._num_levels // 2,
+            scale=self._num_levels / (self._num_levels - self.num_dropped),
+            seed=seed,
+        )
+
+    def drop_plainly(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Drops numbers out by TensorFlow's operations."""
+        draw = self.make_draw(seed)
         per_draw = 4 // self.bits_type.size
         size = tf.size(inputs)
         draws = tf.random.stateless_uniform(
-            [(size + per_draw - 1) // per_draw],
-            self.seed_generator.next(),
-            minval=None,
-            maxval=None,
-            dtype=tf.int32,
+            [(size + per_draw - 1) // per_draw], seed, minval=None, maxval=None, dtype=tf.int32
         )
         levels = tf.reshape(tf.bitcast(draws, self.bits_type), [-1])[:size]  # one for each number
-        first_kept = tf.constant(self.num_dropped - self._num_levels // 2, self.bits_type)
+        first_kept = tf.constant(draw.first_kept, self.bits_type)
         is_kept = tf.cast(tf.reshape(levels >= first_kept, tf.shape(inputs)), inputs.dtype)
-        scale = self._num_levels / (self._num_levels - self.num_dropped)
-        return _scale(inputs, is_kept * tf.cast(scale, inputs.dtype))
+        return _scale(inputs, is_kept * tf.cast(draw.scale, inputs.dtype))
+
+
+def can_be_native(*tensors: tf.Tensor | None) -> bool:
+    """Returns whether native kernels are wanted, and take tensors of these types."""
+    return selection.is_native() and all(
+        tensor is None or tensor.dtype in (tf.float32, tf.bfloat16) for tensor in tensors
+    )
 
 
 @tf.custom_gradient

@@ -7,12 +7,16 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from quintain.kernels import dropout as dropout_kernel
+from quintain.kernels import feed_forward as kernel
+from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import dropout, projection
 
 
@@ -60,5 +64,22 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Maps `[..., D]` to `[..., D]`, and `[N, D]` to `[N, D]`."""
+        if self._can_fuse(inputs):
+            compute = functools.partial(
+                kernel.expand,
+                is_gelu=self.activation is activations.approximate_gelu,
+                draw=self.dropout.draw(training) or dropout_kernel.Draw(),
+            )
+            return self.contract(self.expand(inputs, compute=compute))
         intermediate = apply_activation(self.activation, self.expand(inputs))
         return self.contract(self.dropout(intermediate, training=training))
+
+    def _can_fuse(self, inputs: tf.Tensor) -> bool:
+        """Returns whether a native kernel computes what follows the first product."""
+        fused = (keras.activations.relu, activations.approximate_gelu)
+        return (
+            dropout.can_be_native(inputs)
+            and self.activation in fused
+            and self.expand.use_bias
+            and self.expand.activity_regularizer is None
+        )

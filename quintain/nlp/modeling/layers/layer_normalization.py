@@ -11,6 +11,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from quintain.kernels import residual_norm
+from quintain.nlp.modeling.layers import dropout
+
 
 class LayerNormalization(keras.layers.Layer):
     """Normalises the last dimension to mean 0 and variance 1, then scales and shifts it.
@@ -35,11 +38,29 @@ class LayerNormalization(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises `[..., D]`."""
-        gamma = tf.cast(tf.convert_to_tensor(self.gamma), tf.float32)
-        beta = tf.cast(tf.convert_to_tensor(self.beta), tf.float32)
-        flat = tf.reshape(tf.cast(inputs, tf.float32), [-1, inputs.shape[-1]])  # [N, D]
-        outputs = tf.cast(_normalise(flat, gamma, beta, self.epsilon), self.compute_dtype)
-        return tf.reshape(outputs, tf.shape(inputs))
+        return self.normalise(inputs)
+
+    def normalise(self, inputs: tf.Tensor, dtype: Any = None) -> tf.Tensor:
+        """Normalises `[..., D]`; to a type of its own, or None for the policy's compute type."""
+        dtype = tf.as_dtype(dtype or self.compute_dtype)
+        gamma, beta = self.read_weights()
+        if dropout.can_be_native(inputs) and dtype in (tf.float32, tf.bfloat16):
+            return residual_norm.normalise(inputs, gamma, beta, epsilon=self.epsilon, dtype=dtype)
+        return normalise_plainly(inputs, gamma, beta, epsilon=self.epsilon, dtype=dtype)
+
+    def read_weights(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns scale and shift, `[D]` float32 each."""
+        gamma, beta = (tf.convert_to_tensor(weight) for weight in (self.gamma, self.beta))
+        return tf.cast(gamma, tf.float32), tf.cast(beta, tf.float32)
+
+
+def normalise_plainly(
+    inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, *, epsilon: float, dtype: tf.DType
+) -> tf.Tensor:
+    """Normalises `[..., D]` by TensorFlow's operations; arguments as for `residual_norm`."""
+    flat = tf.reshape(tf.cast(inputs, tf.float32), [-1, inputs.shape[-1]])  # [N, D]
+    outputs = tf.cast(_normalise(flat, gamma, beta, epsilon), dtype)
+    return tf.reshape(outputs, tf.shape(inputs))
 
 
 def standardise(inputs: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:

@@ -13,8 +13,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from quintain.kernels import feed_forward
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import layer_arguments
+from quintain.nlp.modeling.layers import dropout, layer_arguments
 
 
 class Projection(keras.layers.Layer):
@@ -88,12 +89,19 @@ class Projection(keras.layers.Layer):
         )
         return tf.concat([tf.reshape(draw, part) for draw in draws], axis=1)
 
-    def call(self, inputs: tf.Tensor, parts: tuple[int, int] | None = None) -> tf.Tensor:
+    def call(
+        self,
+        inputs: tf.Tensor,
+        parts: tuple[int, int] | None = None,
+        compute: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         """Projects `[..., D]` to `[..., num_parts * width]`, or `[N, D]` likewise.
 
         Args:
             inputs: What is projected.
             parts: The first of the parts that are wanted, and the first after them; None for all.
+            compute: Computes the outputs and what follows from inputs `[N, D]`, kernel and bias;
+                None for the outputs alone.
         """
         kernel = tf.convert_to_tensor(self.kernel)
         bias = None if self.bias is None else tf.convert_to_tensor(self.bias)
@@ -102,7 +110,10 @@ class Projection(keras.layers.Layer):
             kernel = kernel[:, first:end]
             bias = None if bias is None else bias[first:end]
         flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N, D]
-        outputs = tf.matmul(flat, kernel) if bias is None else _multiply_and_add(flat, kernel, bias)
+        if bias is None:
+            outputs = tf.matmul(flat, kernel)
+        else:
+            outputs = (compute or _multiply_and_add)(flat, kernel, bias)
         if inputs.shape.rank == 2:
             return outputs
         return tf.reshape(outputs, [*tf.unstack(tf.shape(inputs))[:-1], kernel.shape[-1]])
@@ -114,15 +125,22 @@ def _multiply_and_add(
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
     """Returns `inputs @ kernel + bias`, for `[N, D]` inputs.
 
-    Sums the bias's gradient as a matrix product, which is faster on CPUs than a reduction.
+    Without native kernels the bias's gradient is summed as a matrix product, which is faster on
+    CPUs than a reduction.
     """
+    is_native = dropout.can_be_native(inputs)
+
+    def sum_rows(upstream: tf.Tensor) -> tf.Tensor:
+        if is_native:
+            return feed_forward.sum_rows(upstream)
+        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)  # [1, N]
+        return tf.squeeze(tf.matmul(ones, upstream), 0)
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)  # [1, N]
         return (
             tf.matmul(upstream, kernel, transpose_b=True),  # [N, D]
             tf.matmul(inputs, upstream, transpose_a=True),  # [D, width]
-            tf.squeeze(tf.matmul(ones, upstream), 0),  # [width]
+            sum_rows(upstream),  # [width]
         )
 
     return tf.nn.bias_add(tf.matmul(inputs, kernel), bias), backward

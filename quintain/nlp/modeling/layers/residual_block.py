@@ -11,7 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.nlp.modeling.layers import layer_arguments
+from quintain.kernels import residual_norm
+from quintain.nlp.modeling.layers import dropout, layer_arguments
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
@@ -41,7 +42,11 @@ class ResidualBlock(keras.layers.Layer):
 
     def enter(self, x: tf.Tensor, norm: Any) -> tf.Tensor:
         """Returns the input of a sub-layer."""
-        return norm(x) if self.norm_first else x
+        if not self.norm_first:
+            return x
+        if self._can_fuse(norm, x):
+            return norm.normalise(x, self.compute_dtype)  # Which the sub-layer would cast it to.
+        return norm(x)
 
     def leave(
         self,
@@ -51,15 +56,61 @@ class ResidualBlock(keras.layers.Layer):
         training: bool | None,
     ) -> tf.Tensor:
         """Adds a sub-layer's output to its input; to nothing if that is None."""
-        output = self.dropout(output, training=training)
-        total = output if x is None else x + tf.cast(output, x.dtype)
+        if not self.norm_first and x is not None and self._can_fuse(norm, x, output):
+            options = self._fuse(x, norm, training, norm.compute_dtype)
+            return residual_norm.normalise(output, **options)
+        if x is None:
+            total = self.dropout(output, training=training)
+        else:
+            total = self.dropout.add(x, output, training)
         return total if self.norm_first else norm(total)
 
-    def add_feed_forward(self, x: tf.Tensor, training: bool | None) -> tf.Tensor:
-        """Runs the feed-forward part, the last of each block."""
+    def go_on(
+        self, x: tf.Tensor | None, output: tf.Tensor, norms: tuple[Any, Any], training: bool | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Leaves a sub-layer and enters the next.
+
+        Args:
+            x: The first's input; None to add its output to nothing.
+            output: The first's output.
+            norms: The normalisations of both.
+            training: Whether to apply dropout.
+
+        Returns:
+            What the next adds its output to, and its input.
+        """
+        norm, next_norm = norms
+        if self.norm_first and x is not None and self._can_fuse(next_norm, x, output):
+            options = self._fuse(x, next_norm, training, self.compute_dtype)
+            return residual_norm.add_and_normalise(output, **options)
+        x = self.leave(x, output, norm, training)
+        return x, self.enter(x, next_norm)
+
+    def _can_fuse(self, norm: Any, *tensors: tf.Tensor) -> bool:
+        """Returns whether a normalisation can be computed with what comes before it."""
+        return isinstance(norm, LayerNormalization) and dropout.can_be_native(*tensors)
+
+    def _fuse(
+        self, x: tf.Tensor, norm: LayerNormalization, training: bool | None, dtype: Any
+    ) -> dict[str, Any]:
+        """Returns how dropout, the sum with `x` and a normalisation are computed at once."""
+        gamma, beta = norm.read_weights()
+        return {
+            "gamma": gamma,
+            "beta": beta,
+            "epsilon": norm.epsilon,
+            "dtype": tf.as_dtype(dtype),
+            "residual": x,
+            "draw": self.dropout.draw(training),
+        }
+
+    def add_feed_forward(
+        self, x: tf.Tensor, training: bool | None, entered: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Runs the feed-forward part, the last of each block; its input may be there already."""
         norm = self.feed_forward_norm
-        output = self.feed_forward(self.enter(x, norm), training=training)
-        return self.leave(x, output, norm, training)
+        entered = self.enter(x, norm) if entered is None else entered
+        return self.leave(x, self.feed_forward(entered, training=training), norm, training)
 
     @property
     def _attention_layer(self) -> keras.layers.Layer:

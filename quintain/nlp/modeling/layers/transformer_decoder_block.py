@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.modeling import tf_utils
+from quintain.modeling import rematerialization, tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
@@ -200,6 +200,7 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
         block_inputs.build_attention(self.cross_attention, shape, memory_shape)
 
     @override
+    @rematerialization.recomputes
     def call(
         self,
         inputs: Any,
@@ -238,9 +239,8 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
         output, cache = self._attend_to_itself(
             self.enter(x, norm), mask, cache, decode_loop_step, training, rows
         )
-        x = self.leave(x, output, norm, training)
-        norm = self.cross_attention_norm
-        entered = self.enter(x, norm)
+        next_norm = self.cross_attention_norm
+        x, entered = self.go_on(x, output, (norm, next_norm), training)
         if isinstance(self.cross_attention, attention.CrossAttention):
             output = self.cross_attention(
                 entered,
@@ -254,8 +254,8 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
             output = self.cross_attention(
                 query=entered, value=memory, attention_mask=memory_mask, **more
             )
-        x = self.leave(x, output, norm, training)
-        return self.add_feed_forward(x, training), cache
+        x, entered = self.go_on(x, output, (next_norm, self.feed_forward_norm), training)
+        return self.add_feed_forward(x, training, entered), cache
 
     def _attend_to_itself(
         self, x: tf.Tensor, mask: Any, cache: Any, step: Any, training: Any, rows: Any

@@ -17,7 +17,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.modeling import tf_utils
+from quintain.modeling import rematerialization, tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
     block_inputs,
@@ -278,6 +278,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         return layer
 
     @override
+    @rematerialization.recomputes
     def call(
         self,
         inputs: Any,
@@ -319,8 +320,13 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         if chosen is not None:
             x, (entered, mask) = x[:, chosen], block_inputs.choose(entered, mask, chosen)
         output, scores = self._attend(entered, attended, mask, training, rows)
-        x = self.leave(x if self.given.use_query_residual else None, output, norm, training)
-        x = self.add_feed_forward(x, training)
+        x, entered = self.go_on(
+            x if self.given.use_query_residual else None,
+            output,
+            (norm, self.feed_forward_norm),
+            training,
+        )
+        x = self.add_feed_forward(x, training, entered)
         return (x, scores) if self.given.return_attention_scores else x
 
     def _attend(

@@ -9,6 +9,7 @@ Shapes:
     V  vocabulary size
 """
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +19,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructor_config, int8_weights, layers
 from quintain.nlp.modeling.layers import dropout, packed_rows
 from quintain.nlp.modeling.models import transformer_stacks
 from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
@@ -278,6 +279,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         *,
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
+        weights: int8_weights.Int8Model | None = None,
     ) -> dict[str, tf.Tensor]:
         """Finds outputs for sources.
 
@@ -286,15 +288,22 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
             options: How to; None for the model's own settings.
             prefix: `[B, P]` ids padded with 0: what outputs start with. None for nothing.
             seed: `[2]` integers: equal ones draw the same samples from the same batch.
+            weights: This model's, rounded before, where `options` ask for int8; None rounds them
+                now.
 
         Returns:
             `outputs`, `[B, N, L]` int32 ids padded with 0, and `scores`, `[B, N]` float32, best
             first, N being `options.num_outputs`. Where fewer were found, the last scores are at
             most `beam_search.WORST_SCORE`.
         """
-        is_token = self._find_tokens({"inputs": source})
-        memory = self._encode({"inputs": source}, is_token)
-        return self._decode(is_token, memory, options or self.decoding, prefix, seed)
+        options = options or self.decoding
+        scope: Any = contextlib.nullcontext()
+        if options.precision == "int8":
+            scope = (weights or int8_weights.Int8Model(self)).scope()
+        with scope:
+            is_token = self._find_tokens({"inputs": source})
+            memory = self._encode({"inputs": source}, is_token)
+            return self._decode(is_token, memory, options, prefix, seed)
 
     def _search(self, is_token: tf.Tensor, memory: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the best output `[B, L]` of each source, and its score `[B]`."""
@@ -315,7 +324,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
             else step_decoder.StepDecoder
         )
         loop = options.build_loop(
-            predictor_cls(self, options.precision),
+            predictor_cls(self, None if options.precision == "int8" else options.precision),
             eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
             max_length=self._limit_lengths(is_token, prefix),
             has_fixed_shapes=self.padded_decode,

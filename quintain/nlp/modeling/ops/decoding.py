@@ -46,8 +46,9 @@ class DecodingOptions:
     top_p: float = 1.0
     """Probability of the most probable tokens to draw from, after `top_k`; 1 is all."""
 
-    precision: Literal["float32", "bfloat16"] | None = None
-    """Float type of the decoder's layers; None is the model's own. Scores are float32."""
+    precision: Literal["float32", "bfloat16", "int8"] | None = None
+    """Type of the decoder's layers; None is the model's own. `int8` rounds all matrices, those of
+    the encoder too, to integers with a scale for each channel. Scores are float32."""
 
     def __post_init__(self) -> None:
         """Checks the numbers.
@@ -81,8 +82,8 @@ class DecodingOptions:
                 )
         elif not self.sampling_temperature >= 0:
             raise _out_of_range("sampling_temperature", self.sampling_temperature, "a number >= 0")
-        if self.precision not in (None, "float32", "bfloat16"):
-            raise _out_of_range("precision", self.precision, "'float32' or 'bfloat16'")
+        if self.precision not in (None, "float32", "bfloat16", "int8"):
+            raise _out_of_range("precision", self.precision, "'float32', 'bfloat16' or 'int8'")
 
     @property
     def num_candidates(self) -> int:

@@ -1,0 +1,38 @@
+// Sums of rows, the same for every number of threads.
+
+#ifndef QUINTAIN_KERNELS_BLOCK_SUMS_H_
+#define QUINTAIN_KERNELS_BLOCK_SUMS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace quintain {
+
+constexpr int64_t kBlockRows = 64;  // rows that are summed first
+
+// Sums of rows by blocks, added up in the order of the blocks.
+class BlockSums {
+ public:
+  BlockSums(int64_t num_rows, int64_t width)
+      : width_(width), sums_(((num_rows + kBlockRows - 1) / kBlockRows) * width) {}
+
+  float* block(int64_t number) { return sums_.data() + number * width_; }
+
+  // Writes the total, with `store(number, sum)`.
+  template <typename Store>
+  void AddUp(Store store) const {
+    std::vector<float> totals(width_);
+    for (size_t start = 0; start < sums_.size(); start += width_) {
+      for (int64_t i = 0; i < width_; ++i) totals[i] += sums_[start + i];
+    }
+    for (int64_t i = 0; i < width_; ++i) store(i, totals[i]);
+  }
+
+ private:
+  int64_t width_;
+  std::vector<float> sums_;
+};
+
+}  // namespace quintain
+
+#endif  // QUINTAIN_KERNELS_BLOCK_SUMS_H_

@@ -1,0 +1,38 @@
+// Compiled for any processor: it finds out what this one can do.
+
+#include "isa.h"
+
+#include <atomic>
+
+namespace quintain {
+namespace {
+
+std::atomic<int> limit{static_cast<int>(Isa::kAvx512Bf16)};
+
+}  // namespace
+
+Isa FindIsa() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::kNone;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
+    return Isa::kAvx2;
+  }
+  const bool is_newest =
+      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+  return is_newest ? Isa::kAvx512Bf16 : Isa::kAvx512;
+}
+
+Isa UsedIsa() {
+  static const Isa found = FindIsa();
+  const int limited = limit.load(std::memory_order_relaxed);
+  return static_cast<int>(found) < limited ? found : static_cast<Isa>(limited);
+}
+
+}  // namespace quintain
+
+extern "C" int quintain_limit_isa(int isa) {
+  const int newest = static_cast<int>(quintain::Isa::kAvx512Bf16);
+  quintain::limit.store(isa < 1 ? 1 : isa > newest ? newest : isa, std::memory_order_relaxed);
+  return static_cast<int>(quintain::UsedIsa());
+}

@@ -1,0 +1,38 @@
+// Work shared among TensorFlow's own threads, always with the same result.
+
+#ifndef QUINTAIN_KERNELS_THREADS_H_
+#define QUINTAIN_KERNELS_THREADS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/util/work_sharder.h"
+
+namespace quintain {
+
+// Calls `work(begin, end)` for parts of `[0, num_rows)`; `cost` is about the nanoseconds of a row.
+// How it is split depends on the number of threads, so each row's result must not depend on others.
+template <typename Work>
+void ForRows(tensorflow::OpKernelContext* context, int64_t num_rows, int64_t cost, Work work) {
+  auto& threads = *context->device()->tensorflow_cpu_worker_threads();
+  tensorflow::Shard(threads.num_threads, threads.workers, num_rows, cost, work);
+}
+
+// Calls `work(block, begin, end)` for blocks of `block_rows` rows, whatever the number of threads:
+// sums over a block, added up in the order of the blocks, are the same from run to run.
+template <typename Work>
+void ForBlocks(tensorflow::OpKernelContext* context, int64_t num_rows, int64_t block_rows,
+               int64_t cost, Work work) {
+  const int64_t num_blocks = (num_rows + block_rows - 1) / block_rows;
+  ForRows(context, num_blocks, cost * block_rows, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * block_rows;
+      work(block, begin, std::min(begin + block_rows, num_rows));
+    }
+  });
+}
+
+}  // namespace quintain
+
+#endif  // QUINTAIN_KERNELS_THREADS_H_

@@ -1,0 +1,93 @@
+"""Where native kernels are used: in training steps on CPUs that XLA does not compile.
+
+The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native`
+while the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that
+what is saved has operations of TensorFlow only.
+"""
+
+import contextlib
+import contextvars
+import logging
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.kernels import library
+from quintain.kernels.modes import KernelMode
+
+_logger = logging.getLogger(__name__)
+_is_native: contextvars.ContextVar[bool] = contextvars.ContextVar("is_native", default=False)
+
+
+def is_native() -> bool:
+    """Returns whether what is traced now, or runs now, is to use native kernels."""
+    return _is_native.get()
+
+
+@contextlib.contextmanager
+def training_scope(mode: KernelMode, obstacle: str | None = None) -> Iterator[None]:
+    """Lets the training step inside use native kernels, if `find_reason` has nothing against it."""
+    token = _is_native.set(find_reason(mode, obstacle) is None)
+    try:
+        yield
+    finally:
+        _is_native.reset(token)
+
+
+@contextlib.contextmanager
+def plain_scope() -> Iterator[None]:
+    """Keeps native kernels out of what is inside, such as what is differentiated twice."""
+    token = _is_native.set(False)
+    try:
+        yield
+    finally:
+        _is_native.reset(token)
+
+
+def find_reason(mode: KernelMode, obstacle: str | None = None) -> str | None:
+    """Returns why training steps use TensorFlow's kernels; None if they use native ones.
+
+    Args:
+        mode: What `runtime.kernels` asks for.
+        obstacle: What keeps these steps from using native ones, if anything does.
+    """
+    if mode is KernelMode.TENSORFLOW:
+        return "runtime.kernels is 'tensorflow'"
+    if obstacle is not None:
+        return obstacle
+    for kind in ("GPU", "TPU"):
+        if _trains_on(kind):
+            return f"steps run on a {kind}"
+    return library.find_reason()
+
+
+def check(mode: KernelMode, obstacle: str | None = None) -> None:
+    """Loads what a run needs, and says so.
+
+    Args:
+        mode: What `runtime.kernels` asks for.
+        obstacle: What keeps its steps from using native kernels, if anything does.
+
+    Raises:
+        ConfigError: If it asks for native kernels where there can't be any.
+    """
+    reason = find_reason(mode, obstacle)
+    if reason is None:
+        loaded = library.load()
+        _logger.info("Native kernels: on (%s, %s).", loaded.instruction_set, loaded.origin)
+    elif mode is KernelMode.NATIVE:
+        raise errors.ConfigError(
+            f"runtime.kernels: got 'native', but there can't be native kernels here: {reason}. Set "
+            "it to 'auto' to train with TensorFlow's; `quintain doctor` shows what is there."
+        )
+    else:
+        _logger.info("Native kernels: off (%s).", reason)
+
+
+def _trains_on(kind: str) -> bool:
+    """Returns whether the current strategy's replicas are on devices of a kind."""
+    if not tf.distribute.has_strategy():
+        return bool(tf.config.list_logical_devices(kind))
+    devices = tf.distribute.get_strategy().extended.worker_devices
+    return any(f"{kind}:" in device.upper() for device in devices)

@@ -1,0 +1,75 @@
+"""The C++ files of the kernels, and how the compiler is called for them."""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Sequence
+from typing import Final
+
+DIRECTORY: Final = pathlib.Path(__file__).parent / "csrc"
+
+INSTRUCTION_SETS: Final = {
+    "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "avx512": (
+        *("-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+        "-mprefer-vector-width=512",
+    ),
+    "avx512_bf16": (
+        *("-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+        *("-mprefer-vector-width=512", "-mavx512bf16", "-mavx512vnni"),
+    ),
+}
+"""Compiler flags by the names of instruction sets, in the order of `Isa` in `csrc/isa.h`."""
+
+_FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
+_MATH: Final = ("-fno-math-errno", "-fno-trapping-math")
+_PORTABLE: Final = ("isa.cc", "translation.cc")
+_OPERATIONS: Final = "ops.cc"
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """One call of the compiler."""
+
+    source: str
+    """Name of the file in `DIRECTORY`."""
+
+    output: str
+    """Name of the object it gives."""
+
+    flags: tuple[str, ...]
+    """What it is compiled with."""
+
+    instruction_set: str | None = None
+    """Key of `INSTRUCTION_SETS`, for arithmetic; None for what runs on every processor."""
+
+
+def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
+    """Returns all that is compiled, what takes longest first.
+
+    Args:
+        tensorflow_flags: Where TensorFlow's headers are, and what they need.
+    """
+    portable = ("-DQUINTAIN_ISA=portable",)
+    units = [Unit(_OPERATIONS, "ops.o", (*_FLAGS, "-O2", *portable, *tensorflow_flags))]
+    units += [Unit(name, f"{name}.o", (*_FLAGS, "-O2", *portable)) for name in _PORTABLE]
+    for path in sorted(DIRECTORY.glob("*.cc")):
+        if path.name in (_OPERATIONS, *_PORTABLE):
+            continue
+        for name, flags in INSTRUCTION_SETS.items():
+            output = f"{path.stem}.{name}.o"
+            # `exp` and the like may be vectorised without `errno`; NaN and infinity stay.
+            own = ("-O3", "-fno-exceptions", *_MATH, f"-DQUINTAIN_ISA={name}", *flags)
+            units.append(Unit(path.name, output, (*_FLAGS, *own), name))
+    return units
+
+
+def fingerprint() -> str:
+    """Returns a hash of all files, and of how they are compiled."""
+    digest = hashlib.sha256()
+    for path in sorted(DIRECTORY.iterdir()):
+        if path.suffix in (".cc", ".h"):
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    digest.update(repr(list_units(())).encode())
+    return digest.hexdigest()

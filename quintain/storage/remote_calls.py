@@ -1,0 +1,174 @@
+"""Calls of an fsspec file system: each has to answer within some time, and is repeated for a while.
+
+A client has timeouts of its own, but not for everything: a server that takes a connection and never
+reads what is sent is waited for without end.
+"""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent import futures
+from typing import Any, Final, TypeVar
+
+from quintain import errors
+from quintain.records import checkpoint_storage_config
+from quintain.storage import remote_systems, retries
+
+T = TypeVar("T")
+
+ANSWER_SECS: Final = checkpoint_storage_config.ANSWER_SECS
+SLOWEST_BYTES: Final = 128 * 1024
+"""Bytes of a file for which a call has a second more."""
+
+_NUM_THREADS: Final = 8
+_NO_SIZES: Final[Mapping[str, int]] = {}
+
+
+class RemoteCalls:
+    """Calls one file system. All methods may be called from threads.
+
+    Args:
+        url: Where.
+        options: What fsspec's file system is made with.
+        patience_secs: How long a call that fails is repeated.
+        answer_secs: How long one may take; for a file, a second more for each `SLOWEST_BYTES`.
+
+    Attributes:
+        patience_secs: The same.
+        answer_secs: The same.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        options: Mapping[str, Any],
+        *,
+        patience_secs: float,
+        answer_secs: float = ANSWER_SECS,
+    ) -> None:
+        self.patience_secs = patience_secs
+        self.answer_secs = answer_secs
+        self._url = url
+        self._options = options
+
+    @property
+    def system(self) -> Any:
+        """The file system; another one after it did not answer."""
+        return self._opened[0]
+
+    @property
+    def root(self) -> str:
+        """The path of the URL there."""
+        return self._opened[1].rstrip("/")
+
+    @functools.cached_property
+    def _opened(self) -> tuple[Any, str]:
+        return remote_systems.open_system(self._url, self._options)
+
+    def call(
+        self, function: Callable[[], T], doing: str, *, num_bytes: int = 0, is_file: bool = False
+    ) -> T:
+        """Returns what a call returns.
+
+        Args:
+            function: The call, by `system`; doing it twice must do no harm.
+            doing: What it does and where, for errors and the log: `s3://bucket: listing`.
+            num_bytes: Size of the file that it sends or gets.
+            is_file: Whether a file that is not there is an error of its own.
+
+        Raises:
+            NotFoundError: If the file is not there.
+            CheckpointError: If it failed until the time was over, or would fail again.
+        """
+        with _explaining(doing, is_file=is_file):
+            return self._repeat(function, doing, num_bytes)
+
+    def for_each(
+        self,
+        paths: Collection[str],
+        function: Callable[[str], None],
+        doing: str,
+        sizes: Mapping[str, int] = _NO_SIZES,
+    ) -> None:
+        """Calls for several files at a time.
+
+        Args:
+            paths: The files.
+            function: Is called with each.
+            doing: As for `call`; the path is put behind it.
+            sizes: Bytes of those that are sent or got.
+
+        Raises:
+            CheckpointError: As for `call`.
+        """
+        if not paths:
+            return
+        with futures.ThreadPoolExecutor(min(_NUM_THREADS, len(paths))) as pool:
+            jobs = [
+                pool.submit(
+                    self._repeat,
+                    functools.partial(function, path),
+                    f"{doing} {path}",
+                    # They share the way.
+                    _NUM_THREADS * sizes.get(path, 0),
+                )
+                for path in sorted(paths)
+            ]
+            with _explaining(doing):
+                try:
+                    for job in jobs:
+                        job.result()
+                finally:
+                    pool.shutdown(wait=True, cancel_futures=True)
+
+    def _repeat(self, function: Callable[[], T], doing: str, num_bytes: int) -> T:
+        secs = self.answer_secs + num_bytes / SLOWEST_BYTES
+
+        def call() -> T:
+            opened = self._opened
+            try:
+                return retries.call_within(function, secs)
+            except retries.NoAnswerError:
+                # What waits there still holds connections; who comes next has others.
+                if self.__dict__.get("_opened") is opened:
+                    del self.__dict__["_opened"]
+                raise
+
+        return retries.call(call, doing=doing, patience_secs=self.patience_secs)
+
+
+def read_secs(name: str, default: float) -> float:
+    """Returns the seconds that an environment variable says.
+
+    Raises:
+        ConfigError: If it is no number above 0.
+    """
+    text = os.environ.get(name)
+    try:
+        found = float(text) if text else default
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 1e9:
+        raise errors.ConfigError(f"{name}: got {text!r}, expected a number of seconds above 0.")
+    return found
+
+
+@contextlib.contextmanager
+def _explaining(doing: str, *, is_file: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except errors.QuintainError as error:
+        if isinstance(error, errors.ConfigError):
+            raise errors.CheckpointError(str(error)) from error
+        raise
+    except FileNotFoundError as error:
+        if is_file:
+            raise errors.NotFoundError(f"{doing}: there is none of this name.") from error
+        raise errors.CheckpointError(f"{doing}: {retries.describe(error)}.") from error
+    except Exception as error:
+        # The clients of object stores have errors of their own.
+        text = f"{doing}: {retries.describe(error).rstrip('.')}."
+        if retries.is_about_credentials(error):
+            text += " Check the credentials of this machine, and that they may do so."
+        raise errors.CheckpointError(text) from error

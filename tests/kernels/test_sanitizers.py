@@ -1,0 +1,44 @@
+"""Runs `drivers/NAME.cc` with the arithmetic of `csrc/NAME.cc` under the compiler's sanitizers."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from quintain.kernels import building, sources
+
+_DRIVERS = sorted((pathlib.Path(__file__).parent / "drivers").glob("*.cc"))
+_FLAGS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+def test_every_kernel_has_a_driver():
+    kernels = {unit.source for unit in sources.list_units(()) if unit.instruction_set}
+
+    assert {path.name for path in _DRIVERS} == kernels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", _DRIVERS, ids=lambda path: path.stem)
+def test_addresses_and_behaviour_are_defined(driver, tmp_path):
+    compiler = building.find_compiler()
+    units = [unit for unit in sources.list_units(()) if unit.source in ("isa.cc", driver.name)]
+    objects = []
+    for unit in units:
+        objects.append(tmp_path / unit.output)
+        command = [*unit.flags, *_FLAGS, "-O1", "-c", sources.DIRECTORY / unit.source]
+        subprocess.run([compiler, *command, "-o", objects[-1]], check=True)
+    program = tmp_path / "driver"
+    # The driver has the inline functions of the oldest set, which run everywhere.
+    own = [
+        "-std=c++17",
+        *_FLAGS,
+        "-DQUINTAIN_ISA=avx2",
+        f"-I{sources.DIRECTORY}",
+        "-mavx2",
+        "-mfma",
+    ]
+    subprocess.run([compiler, *own, driver, *objects, "-o", program], check=True)
+
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-3000:]
