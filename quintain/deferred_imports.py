@@ -36,6 +36,9 @@ _PARTS: Final = frozenset(
     )
 )
 _LITE: Final = f"{_TENSORFLOW}.lite"
+_LITE_OPERATIONS: Final = (
+    "tensorflow.lite.experimental.microfrontend.python.ops.audio_microfrontend_op"
+)
 _WAITING: Final = "__quintain_waiting__"
 
 
@@ -81,8 +84,9 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Leaves the module as it is."""
         if module.__name__ == _LITE:
-            # The package behind it would take its place as `tf.lite` if it were imported after it.
-            importlib.import_module("tensorflow.lite")
+            # They belong to those that are there from the start. And the package behind `tf.lite`
+            # would take its place if it were imported after it.
+            importlib.import_module(_LITE_OPERATIONS)
         # Without it, whoever imports a module of the package asks for it, and has the package run.
         self._path = vars(module).pop("__path__", None)
         vars(module)[_WAITING] = self

@@ -63,3 +63,18 @@ def test_a_part_that_can_not_be_imported_says_so_whenever_it_is_asked_for():
     )
 
     assert done.stdout == "ModuleNotFoundError\nModuleNotFoundError\nInterpreter\n", done.stderr
+
+
+def test_what_is_found_by_registries_is_there_from_the_start():
+    listing = """
+import tensorflow
+from tensorflow.python.framework import ops, type_spec_registry
+from tensorflow.python.saved_model import revived_types
+from tensorflow.python.saved_model.registration import registration
+print(sorted(ops.gradient_registry.list()))
+print(sorted(revived_types._REVIVED_TYPE_REGISTRY), sorted(type_spec_registry._NAME_TO_TYPE_SPEC))
+print(sorted(registration._class_registry._registered_names))
+print(sorted(registration._saver_registry._registered_names))
+"""
+
+    assert _run("import quintain\n" + listing).stdout == _run(listing).stdout != ""
