@@ -237,7 +237,7 @@ class Search:
             room = self._ids.shape[1]
             longest = self._functions.quintain_translation_take(
                 *(self._handle, self._num_outputs, room, ctypes.byref(key)),
-                *map(_point, (self._ids, self._lengths, self._scores)),
+                *(_point(array) for array in (self._ids, self._lengths, self._scores)),
             )
             if longest <= room:
                 break

@@ -54,16 +54,16 @@ def read(model: Any, options: decoding.DecodingOptions) -> translation.Model:
     matrices, norms = [], []
     for block in encoder.blocks:
         own, inner = block.self_attention, block.feed_forward
-        layers = (own.query_key_value, own.output_projection, inner.expand, inner.contract)
+        layers = [own.query_key_value, own.output_projection, inner.expand, inner.contract]
         matrices += [_read_matrix(layer, outer) for layer in layers]
         norms += [_read_norm(block.self_attention_norm), _read_norm(block.feed_forward_norm)]
     norms.append(_read_norm(encoder.output_normalization))
     for block in decoder.blocks:
         own, source, inner = block.self_attention, block.cross_attention, block.feed_forward
-        layers = (
+        layers = [
             *(own.query_key_value, own.output_projection, source.query, source.key_value),
             *(source.output_projection, inner.expand, inner.contract),
-        )
+        ]
         matrices += [_read_matrix(layer, precision) for layer in layers]
         norms += [_read_norm(block.self_attention_norm), _read_norm(block.cross_attention_norm)]
         norms.append(_read_norm(block.feed_forward_norm))
