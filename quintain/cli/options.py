@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quintain import errors
+from quintain import errors, quiet_tensorflow
 
 if TYPE_CHECKING:
     from quintain.core import experiment_parser
@@ -162,8 +162,9 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-    from quintain.core import experiment_parser
+    with quiet_tensorflow.without_collecting():
+        import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
+        from quintain.core import experiment_parser
 
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)

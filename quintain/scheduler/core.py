@@ -38,6 +38,7 @@ class Core:
         condition: Held by whoever reads or changes what is in memory; notified of changes.
         entries: Experiments that have not ended, by number.
         runs: Processes by trial; `add_run` and `drop_run` change it.
+        launches: The same by the names of their starts.
         runs_of: The same by experiment.
         held: Slots that the processes of experiments hold and keep.
         ending: Trials whose processes were told to end.
@@ -56,6 +57,7 @@ class Core:
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.runs: dict[int, entries.LiveRun] = {}
+        self.launches: dict[str, entries.LiveRun] = {}
         self.runs_of: dict[int, dict[int, entries.LiveRun]] = {}
         self.held: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
@@ -92,7 +94,7 @@ class Core:
 
     def add_run(self, live: entries.LiveRun) -> None:
         """Notes a process that holds slots."""
-        self.runs[live.record.trial_id] = live
+        self.runs[live.record.trial_id] = self.launches[live.record.launch_id] = live
         self.runs_of.setdefault(live.record.experiment_id, {})[live.record.trial_id] = live
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
@@ -104,7 +106,7 @@ class Core:
     def drop_run(self, live: entries.LiveRun) -> None:
         """Notes that a process is gone; its slots are free."""
         trial_id, owner = live.record.trial_id, live.record.experiment_id
-        del self.runs[trial_id]
+        del self.runs[trial_id], self.launches[live.record.launch_id]
         del self.runs_of[owner][trial_id]
         if not self.runs_of[owner]:
             del self.runs_of[owner]

@@ -278,11 +278,13 @@ class Scheduling:
                 continue
             with core.containing(experiment_id, "while its trials were watched"):
                 entry = core.entry(experiment_id)
+                timeout = entry.config.workload_timeout
                 for live in own:
-                    self._end_run(entry, live, now - live.since)
+                    self._end_run(entry, live, now - live.since, timeout)
 
-    def _end_run(self, entry: entries.Entry, live: entries.LiveRun, age: float) -> None:
-        timeout = entry.config.workload_timeout
+    def _end_run(
+        self, entry: entries.Entry, live: entries.LiveRun, age: float, timeout: float | None
+    ) -> None:
         machine = entry.machine_of(live.record.trial_id)
         if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
             self.kill(live)

@@ -46,20 +46,19 @@ class UsageSampler:
         """Notes what is due. The lock is not held while the system is asked."""
         own: list[usage_meter.Process] = []
         with self._core.condition:
-            lives = list(self._core.runs.values())
-            for live in lives:
-                # Of thousands on other machines, nothing is looked up here.
-                if live.record.node == node_lib.OWN or live.record.others:
-                    own += self._list_own(live)
-        known = {live.record.launch_id: live for live in lives if not live.is_killed}
+            # Of thousands on other machines, nothing is looked up here.
+            for trial_id in self._core.nodes.trials.get(node_lib.OWN, ()):
+                own += self._list_own(self._core.runs[trial_id])
+        known = self._core.launches
         self._newest = {name: each for name, each in self._newest.items() if name in known}
         measured = []
         for name, metrics in {**self._meter.measure(own), **self._read_remote()}.items():
             launch_id, rank = run.split_member(name)
-            if launch_id in known:
+            live = known.get(launch_id)
+            if live is not None and not live.is_killed:
                 self._newest.setdefault(launch_id, {})[rank] = metrics
                 if rank == 0:
-                    measured.append(known[launch_id])
+                    measured.append(live)
         self._keep(measured)
 
     def _list_own(self, live: entries.LiveRun) -> list[usage_meter.Process]:

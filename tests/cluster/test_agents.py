@@ -6,7 +6,7 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.cluster import agent_protocol
+from quintain.cluster import agent_protocol, members
 from quintain.records import log
 from quintain.records import node as node_lib
 
@@ -392,3 +392,10 @@ def test_a_machine_that_was_lost_for_long_is_not_shown_any_more(cluster):
     assert states[0] == node_lib.NodeState.ACTIVE
     assert states[100] == node_lib.NodeState.LOST
     assert states[-1] is None
+
+
+def test_the_more_agents_there_are_the_less_often_each_calls_but_always_in_time():
+    few, many, most = (members.find_paces(count, 30.0) for count in (3, 250, 10_000))
+
+    assert [each["wait_secs"] for each in (few, many, most)] == [10.0, 12.5, 15.0]
+    assert [each["log_secs"] for each in (few, many, most)] == [0.2, 0.5, 20.0]

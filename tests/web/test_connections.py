@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import logging
 import os
 import resource
 import select
 import socket
 import time
+import weakref
 
 import pytest
 
@@ -48,12 +50,12 @@ def serve(monkeypatch, tmp_path):
     tmp_path.chmod(0o700)
     with contextlib.ExitStack() as stack:
 
-        def start(**changes):
+        def start(answer=app, **changes):
             listener = stack.enter_context(contextlib.closing(http_server.listen(0, 0)))
             path = tmp_path / "s"
             local = stack.enter_context(contextlib.closing(unix_sockets.listen(path)))
             limits = dataclasses.replace(LIMITS, **changes)
-            stack.enter_context(http_server.serve(app, listener, local, limits=limits))
+            stack.enter_context(http_server.serve(answer, listener, local, limits=limits))
             return listener.getsockname(), path
 
         yield start
@@ -111,6 +113,34 @@ def wait_until_closed(connected, secs=10.0):
 def test_who_does_not_go_on_is_given_up(serve, connect, begun):
     address, _ = serve()
     assert wait_until_closed(connect(address, begun)) >= 0.2
+
+
+def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again(serve, connect):
+    class Seen(dict):
+        """The state of a request, which shows whether somebody still knows it."""
+
+        __hash__ = object.__hash__
+
+    known = weakref.WeakSet()
+
+    async def noting(scope, receive, send):
+        scope["state"] = Seen(scope["state"])
+        known.add(scope["state"])
+        await app(scope, receive, send)
+
+    address, _ = serve(answer=noting)
+    asked = connect(address)
+    for _ in range(3):
+        asked.sendall(GET % b"/known")
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += asked.recv(2**16)
+        assert answer.startswith(b"HTTP/1.1 200")
+        deadline_secs = time.monotonic() + 10
+        while known and time.monotonic() < deadline_secs:
+            gc.collect()
+            time.sleep(0.01)
+        assert not known
 
 
 def test_bytes_that_trickle_do_not_win_time(serve, connect):

@@ -8,22 +8,22 @@ import collections
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from quintain.kernels import translation
 from quintain.nlp.modeling.ops import decoding, native_search
-
-_MAX_TOKENS: Final = 16_384
-"""Most source tokens of all searches at the same time."""
+from quintain.nlp.serving import source_batches
 
 
 class _Request:
     """The sentences of a caller."""
 
-    def __init__(self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray | None]):
+    def __init__(
+        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray | None]
+    ) -> None:
         self.sources, self.prefixes = sources, prefixes
         order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
         self.waiting = collections.deque(order)
@@ -70,7 +70,7 @@ class SearchPool:
         """
         request = _Request(sources, prefixes)
         num_threads = min(_count_threads(), batch_size, len(sources))
-        room = -(-batch_size // num_threads), _MAX_TOKENS // num_threads
+        room = -(-batch_size // num_threads), source_batches.MAX_TOKENS // num_threads
         with self._lock:
             self._requests.append(request)
             num_new = max(num_threads - self._num_workers, 0)

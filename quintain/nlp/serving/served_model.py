@@ -112,7 +112,7 @@ def _serve_translator(
     else:
         task: Any = found.task
         translator = translator_lib.Translator(
-            found.module.model, task.tokenizer, task.target_tokenizer
+            found.module.model, task.tokenizer, task.target_tokenizer, kernels=found.kernels
         )
     decoding = dict(options)
     most = translator.choose_max_source_length(decoding.pop("max_source_length", None))

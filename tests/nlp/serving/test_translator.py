@@ -3,6 +3,7 @@
 import pytest
 
 from quintain import errors
+from quintain.kernels import modes
 from quintain.nlp.serving import translator
 
 _SENTENCES = ["red house", "a long sentence about the green tree", "", "blue"]
@@ -49,10 +50,13 @@ def test_a_stream_is_translated_while_it_is_read(trained):
 
 
 def test_the_search_is_traced_once_for_all_shapes(trained):
+    trained = translator.Translator(
+        trained._model, trained._tokenizer, kernels=modes.KernelMode.TENSORFLOW
+    )
     trained.translate(["red"])
     trained.translate(["red house " * 7, "tree"])
 
-    (search,) = trained._searches.values()
+    (search,) = trained._searches._graphs.values()
     assert search.experimental_get_tracing_count() == 1
 
 
