@@ -2,9 +2,10 @@
 
 The two take turns (A B A B ...), so that a busy machine slows both. Run it as
 
-    python benchmarks/optimizers.py [--rounds 10] [--only "adam" "lamb"] [--jit]
+    python benchmarks/optimizers.py [--rounds 10] [--only "adam" "lamb"] [--jit] [--kernels native]
 
-It prints the median time of a step of each and the median of the ratios of neighbours.
+It prints the median time of a step of each and the median of the ratios of neighbours. With
+`--kernels native` ours use native kernels, as training steps do; only Adam and its kin have some.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
+from quintain.kernels import modes, selection
 
 WIDTH = 512
 STEPS_PER_ROUND = 3
@@ -62,17 +64,18 @@ def make_weights() -> list[keras.Variable]:
 
 
 def make_step(
-    build: Callable[[], keras.optimizers.Optimizer], *, jit_compile: bool
+    build: Callable[[], keras.optimizers.Optimizer], mode: modes.KernelMode, *, jit_compile: bool
 ) -> Callable[[], None]:
-    """Makes a traced function that runs one update."""
+    """Makes a traced function that runs one update, with the kernels that are asked for."""
     weights = make_weights()
     optimizer = build()
     optimizer.build(weights)
     gradients = [tf.fill(weight.shape, 0.01) for weight in weights]
-    step = tf.function(
-        lambda *parts: optimizer.apply_gradients(zip(parts, weights, strict=True)),
-        jit_compile=jit_compile,
-    )
+
+    @tf.function(jit_compile=jit_compile)
+    def step(*parts: tf.Tensor) -> None:
+        with selection.training_scope(mode):
+            optimizer.apply_gradients(zip(parts, weights, strict=True))
 
     def run() -> None:
         for _ in range(STEPS_PER_ROUND):
@@ -96,12 +99,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--only", nargs="*", default=list(PAIRS), help="names of the pairs")
     parser.add_argument("--jit", action="store_true", help="compile with XLA")
+    parser.add_argument("--kernels", choices=["native", "tensorflow"], default="tensorflow")
     arguments = parser.parse_args()
+    if arguments.jit and arguments.kernels == "native":
+        parser.error("--kernels native: XLA, which --jit asks for, has kernels of its own")
+    mode = modes.KernelMode(arguments.kernels)
     size = sum(int(np.prod(weight.shape)) for weight in make_weights())
     print(f"{size / 1e6:.1f} million weights in {len(make_weights())} variables")
     for name in arguments.only:
         builders = PAIRS[name]
-        ours, theirs = (make_step(build, jit_compile=arguments.jit) for build in builders)
+        ours, theirs = (make_step(build, mode, jit_compile=arguments.jit) for build in builders)
         times = [(measure(ours), measure(theirs)) for _ in range(arguments.rounds)]
         ratio = statistics.median(right / left for left, right in times)
         left, right = (statistics.median(column) for column in zip(*times, strict=True))

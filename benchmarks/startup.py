@@ -1,42 +1,62 @@
-"""Times `quintain --help`, and `quintain train` up to its first step, beside importing TensorFlow.
+"""Times the start of `quintain train` and of `quintain translate`, beside importing TensorFlow.
 
 python benchmarks/startup.py [ROUNDS]
+
+The first step ends when the line of progress tells of it. Beside it: the whole command, with the
+checkpoint and the end of the process; and the same experiment a second time, which goes on with the
+run that the first has left. The seconds of the processor are told as well: they say on a machine
+that does other things how much there is to do.
 """
 
 import os
-import shutil
+import platform
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 
-FIRST_STEP = [
-    "train",
-    "--experiment=translation/local",
-    "--mode=train",
-    "--quiet",
-    "--params_override=trainer.train_steps=1,trainer.steps_per_loop=1,trainer.summary_interval=1",
-]
+SENTENCE = "Sunday, the twenty-second of March"
 
 
-def time_command(command: list[str]) -> float:
-    """Returns the seconds that a command takes."""
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - start
+def train(model_dir: str, steps: int) -> list[str]:
+    """Returns the command that trains a run up to a step."""
+    return [
+        quintain(),
+        "train",
+        "--experiment=translation/local",
+        "--mode=train",
+        "--params_override="
+        f"trainer.train_steps={steps},trainer.steps_per_loop=1,trainer.summary_interval=1",
+        f"--model_dir={model_dir}",
+    ]
 
 
-def time_first_step() -> float:
-    """Returns the seconds from the start of `quintain train` to the end of its first step.
+def time_command(command: list[str], mark: str = "") -> dict[str, float]:
+    """Returns the seconds that a command takes, by what they are.
 
-    The checkpoint that is saved after it, and the end of the process, are in it as well.
+    Args:
+        command: The command.
+        mark: How the line begins by which it tells of what is waited for; the end without one.
     """
-    directory = tempfile.mkdtemp()
-    try:
-        return time_command([quintain(), *FIRST_STEP, f"--model_dir={directory}/run"])
-    finally:
-        shutil.rmtree(directory)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    reached = None
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None, "it was asked for"
+        for line in process.stdout:
+            if mark and reached is None and line.startswith(mark):
+                reached = time.perf_counter() - start
+    end = time.perf_counter() - start
+    if process.returncode or (mark and reached is None):
+        raise SystemExit(f"{command} ended with {process.returncode}, without {mark!r}.")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"reached": end if reached is None else reached, "end": end, "processor": spent}
 
 
 def quintain() -> str:
@@ -44,20 +64,46 @@ def quintain() -> str:
     return os.path.join(os.path.dirname(sys.executable), "quintain")
 
 
+def name_processor() -> str:
+    """Returns the name of the processor, and how many there are."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = (line.partition(":")[2].strip() for line in lines if "model name" in line)
+            name = next(names, name)
+    return f"{name}, {os.cpu_count()} processors"
+
+
 def main() -> None:
     """Prints the medians."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    helps, imports, steps = [], [], []
+    times: dict[str, list[dict[str, float]]] = defaultdict(list)
     for _ in range(rounds):
-        helps.append(time_command([quintain(), "--help"]))
-        imports.append(time_command([sys.executable, "-c", "import tensorflow"]))
-        steps.append(time_first_step())
-    extra = [step - imported for step, imported in zip(steps, imports, strict=True)]
-    print(f"quintain --help               {statistics.median(helps) * 1000:6.0f} ms (bar: 150 ms)")
-    print(f"import tensorflow             {statistics.median(imports):6.2f} s")
-    print(f"quintain train to first step  {statistics.median(steps):6.2f} s")
-    print(f"  above importing TensorFlow  {statistics.median(extra):6.2f} s (bar: 6 s)")
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["QUINTAIN_HOME"] = os.path.join(home, "home")
+            run = os.path.join(home, "run")
+            commands = {
+                "quintain --help (bar: 0.15)": ([quintain(), "--help"], ""),
+                "quintain experiment create --help": (
+                    [quintain(), "experiment", "create", "--help"],
+                    "",
+                ),
+                "import tensorflow": ([sys.executable, "-c", "import tensorflow"], ""),
+                "quintain train, first start (bar: 5)": (train(run, 1), "step 1/"),
+                "quintain train, second start (bar: 3)": (train(run, 2), "step 2/"),
+                "quintain translate (bar: 2.5)": (
+                    [quintain(), "translate", f"--model_dir={run}", SENTENCE],
+                    "",
+                ),
+            }
+            for name, (command, mark) in commands.items():
+                times[name].append(time_command(command, mark))
+    print(f"{name_processor()}; medians of {rounds}, in seconds")
+    print(f"{'':40}{'first step':>12}{'end':>8}{'processor':>11}")
+    for name, found in times.items():
+        one = {key: statistics.median(time[key] for time in found) for key in found[0]}
+        print(f"{name:40}{one['reached']:12.2f}{one['end']:8.2f}{one['processor']:11.2f}")
 
 
 if __name__ == "__main__":

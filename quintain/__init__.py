@@ -5,11 +5,12 @@
 `tfm.hyperparams`. They load when they are first used.
 """
 
-from quintain import lazy_modules, quiet_tensorflow, reference_imports
+from quintain import deferred_imports, lazy_modules, quiet_tensorflow, reference_imports
 
 __version__ = "0.1.0"
 
 quiet_tensorflow.install()
+deferred_imports.install()
 reference_imports.install()
 
 __getattr__, __dir__ = lazy_modules.attach(

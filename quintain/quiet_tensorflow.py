@@ -75,13 +75,13 @@ class _Loader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         is_quiet = os.environ.setdefault(LEVEL_VARIABLE, _LEVEL) != "0"
-        with _without_log_lines() if is_quiet else contextlib.nullcontext(), _without_collecting():
+        with _without_log_lines() if is_quiet else contextlib.nullcontext(), without_collecting():
             self._loader.exec_module(module)
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Turns the garbage collector off, if it is on."""
+def without_collecting() -> Iterator[None]:
+    """Turns the garbage collector off, if it is on, as for imports, which only make things."""
     if not gc.isenabled():
         yield
         return

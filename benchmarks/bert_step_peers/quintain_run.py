@@ -89,7 +89,7 @@ def build(options: argparse.Namespace) -> quintain_peer.QuintainPeer:
         },
     }
     trainer = quintain_peer.build_trainer(
-        StepTask, task_config, optimizer, SIZES.learning_rate, options.precision
+        StepTask, task_config, optimizer, SIZES.learning_rate, options
     )
     return quintain_peer.QuintainPeer(trainer, name_weights, evaluate, options)
 

@@ -159,7 +159,7 @@ def run_ctranslate2(
 
     layers, heads = config["num_layers"], config["num_heads"]
     spec = transformer_spec.TransformerSpec.from_config(
-        (layers, layers), heads, pre_norm=False, activation=common_spec.Activation.RELU
+        (layers, layers), heads, pre_norm=True, activation=common_spec.Activation.RELU
     )
 
     def put(linear: Any, name: str) -> None:
@@ -176,7 +176,7 @@ def run_ctranslate2(
     spec.decoder.projection.weight = weights["embedding"]
     for side in (spec.encoder, spec.decoder):
         side.position_encodings.encodings = weights["positions"]
-        side.layer_norm = common_spec.LayerNormSpec()
+        side.pre_norm = False  # Made with it, the sides have a last normalisation, as ours do.
     put_norm(spec.encoder.layer_norm, "encoder.last_norm")
     put_norm(spec.decoder.layer_norm, "decoder.last_norm")
     for kind, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):

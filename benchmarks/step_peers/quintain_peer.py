@@ -21,6 +21,7 @@ Named = dict[str, np.ndarray]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what our peers have."""
     parser.add_argument("--write_weights", help="write the initial weights to this file, and end")
+    parser.add_argument("--kernels", default="auto", choices=("auto", "native", "tensorflow"))
     parser.add_argument("--profile", help="directory for a profile of the measured steps")
 
 
@@ -29,7 +30,7 @@ def build_trainer(
     task_config: cfg.TaskConfig,
     optimizer: dict[str, Any],
     learning_rate: float,
-    precision: str,
+    options: argparse.Namespace,
 ) -> base_trainer.Trainer:
     """Builds task, model, optimizer and trainer, as `quintain train` does."""
     optimizer_config = optimization.OptimizationConfig(
@@ -43,7 +44,8 @@ def build_trainer(
         trainer=cfg.TrainerConfig(optimizer_config=optimizer_config),
         runtime=cfg.RuntimeConfig(
             distribution_strategy="one_device",
-            mixed_precision_dtype=None if precision == "float32" else precision,
+            mixed_precision_dtype=None if options.precision == "float32" else options.precision,
+            kernels=options.kernels,
         ),
     )
     keras.utils.set_random_seed(0)

@@ -92,7 +92,7 @@ def build(options: argparse.Namespace) -> quintain_peer.QuintainPeer:
     )
     optimizer = {"type": "adam", "adam": {"beta_2": 0.98, "epsilon": SIZES.epsilon}}
     trainer = quintain_peer.build_trainer(
-        StepTask, task_config, optimizer, SIZES.learning_rate, options.precision
+        StepTask, task_config, optimizer, SIZES.learning_rate, options
     )
     return quintain_peer.QuintainPeer(trainer, name_weights, evaluate, options)
 

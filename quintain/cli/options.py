@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quintain import errors
+from quintain import errors, quiet_tensorflow
 
 if TYPE_CHECKING:
     from quintain.core import experiment_parser
@@ -55,6 +55,15 @@ def experiment_options(command: F) -> F:
     for option in reversed(_EXPERIMENT_OPTIONS):
         command = option(command)
     return command
+
+
+def precision_option(command: F) -> F:
+    """Adds `--precision`, of decoding."""
+    return click.option(
+        "--precision",
+        type=click.Choice(["float32", "bfloat16", "int8"]),
+        help="Type of the decoder's layers; int8 rounds the weights of both sides.",
+    )(command)
 
 
 def export_option(command: F) -> F:
@@ -162,8 +171,9 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-    from quintain.core import experiment_parser
+    with quiet_tensorflow.without_collecting():
+        import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
+        from quintain.core import experiment_parser
 
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)

@@ -14,8 +14,9 @@ def import_quietly() -> None:
     is_verbose = logging.getLogger("quintain").isEnabledFor(logging.INFO)
     if is_verbose:
         os.environ.setdefault(quiet_tensorflow.LEVEL_VARIABLE, "0")
-    import keras  # noqa: F401 - imported here because it writes as well
-    import tensorflow as tf
+    with quiet_tensorflow.without_collecting():
+        import keras  # noqa: F401 - imported here because it writes as well
+        import tensorflow as tf
 
     tf.get_logger().setLevel("INFO" if is_verbose else "ERROR")
     logging.getLogger("absl").setLevel("INFO" if is_verbose else "ERROR")

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _ADDRESS_FILE: Final = "ray_master.json"
 _LOOK_SECS: Final = 1.0
 _DELETION_SECS: Final = 60.0
-"""How often it is looked for directories of nodes that are gone; Ray hears of that after a while."""
+"""How often it is looked for directories of nodes that are gone, of which Ray hears later."""
 
 _NODE_ID_LABEL: Final = "ray.io/node-id"
 _GPU_TYPE_LABEL: Final = "ray.io/accelerator-type"

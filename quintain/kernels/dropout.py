@@ -67,9 +67,7 @@ def drop(inputs: tf.Tensor, draw: Draw, residual: tf.Tensor | None = None) -> tf
         total = given[1] if len(given) > 1 else nothing
 
         def backward(upstream: tf.Tensor) -> Any:
-            gradient = operation(
-                inputs=upstream, residual=tf.zeros([0], dtype), **arguments
-            )
+            gradient = operation(inputs=upstream, residual=tf.zeros([0], dtype), **arguments)
             return gradient if len(given) == 1 else (gradient, upstream)
 
         return operation(inputs=given[0], residual=total, **arguments), backward

@@ -81,7 +81,7 @@ def _list(
 def _build(
     given: list[tf.Tensor], epsilon: float, dtype: tf.DType, draw: dropout.Draw | None
 ) -> Callable[..., Any]:
-    """Returns a function of `given` that returns both results, and the function for the way back."""
+    """Returns a function of `given`: both results, and the function for the way back."""
     operations = library.get()
     is_added, is_dropped = len(given) > 3, draw is not None
     arguments = (draw or dropout.Draw()).to_arguments(given[0].dtype)

@@ -53,7 +53,7 @@ def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
     portable = ("-DQUINTAIN_ISA=portable",)
     units = [Unit(_OPERATIONS, "ops.o", (*_FLAGS, "-O2", *portable, *tensorflow_flags))]
     units += [Unit(name, f"{name}.o", (*_FLAGS, "-O2", *portable)) for name in _PORTABLE]
-    for path in sorted(DIRECTORY.glob("*.cc")):
+    for path in sorted(path for path in DIRECTORY.iterdir() if path.suffix == ".cc"):
         if path.name in (_OPERATIONS, *_PORTABLE):
             continue
         for name, flags in INSTRUCTION_SETS.items():

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import summary_pb2
 
 from quintain import file_paths
 from quintain.orbit import values, whole_files
@@ -15,8 +16,8 @@ from quintain.orbit import values, whole_files
 _logger = logging.getLogger(__name__)
 
 # What makes TensorBoard show a value in its "Scalars" tab.
-_SCALAR_METADATA: Final = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+_SCALAR_METADATA: Final = summary_pb2.SummaryMetadata(
+    plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name="scalars")
 )
 
 
@@ -121,7 +122,7 @@ class SummaryManager(SummaryManagerInterface):
 
     def _write_scalars(self, scalars: Mapping[str, Any], relative_path: str) -> None:
         """Writes what `tf.summary.scalar` would, but with one op for all values."""
-        summary = tf.compat.v1.Summary()
+        summary = summary_pb2.Summary()
         for name, value in scalars.items():
             number = self._to_float(file_paths.join(relative_path, name), value)
             if number is not None:

@@ -168,4 +168,7 @@ def _explaining(doing: str, *, is_file: bool = False) -> Iterator[None]:
         raise errors.CheckpointError(f"{doing}: {retries.describe(error)}.") from error
     except Exception as error:
         # The clients of object stores have errors of their own.
-        raise errors.CheckpointError(f"{doing}: {retries.describe(error)}.") from error
+        text = f"{doing}: {retries.describe(error).rstrip('.')}."
+        if retries.is_about_credentials(error):
+            text += " Check the credentials of this machine, and that they may do so."
+        raise errors.CheckpointError(text) from error

@@ -158,15 +158,11 @@ def test_what_was_done_ahead_is_forgotten_if_the_trial_is_to_end(run, storage):
 
 
 def test_process_ends_as_gone_if_something_else_is_asked(run, storage):
-    storage.gate.set()
+    def shorten(task):
+        return dataclasses.replace(task, num_batches=1) if task.number == 3 else task
 
     with pytest.raises(errors.GoneError, match=r"Workload 3 \(TRAIN\).*workload 3 \(TRAIN\)"):
-        run(
-            storage,
-            asked=lambda task: (
-                dataclasses.replace(task, num_batches=1) if task.number == 3 else task
-            ),
-        )
+        run(storage, hooks={3: lambda context: storage.gate.set()}, asked=shorten)
 
 
 def test_error_of_the_code_is_told_when_its_workload_is_asked_for(run, storage):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,8 +13,8 @@
 #include "adam.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/platform/threadpool.h"
 #include "tensors.h"
-#include "threads.h"
 
 namespace quintain {
 
@@ -49,6 +50,19 @@ struct Part {
   int64_t begin;
   int64_t size;
 };
+
+// Calls `work` for every part. Threads take a few parts at a time, as they get to it: a thread that
+// another process holds up does not hold up the others.
+template <typename Work>
+void ForParts(tensorflow::OpKernelContext* context, const std::vector<Part>& parts, Work work) {
+  using tensorflow::thread::ThreadPool;
+  const ThreadPool::SchedulingParams few(ThreadPool::SchedulingStrategy::kFixedBlockSize,
+                                         std::nullopt, 8);
+  auto& threads = *context->device()->tensorflow_cpu_worker_threads();
+  threads.workers->ParallelFor(parts.size(), few, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) work(i, parts[i]);
+  });
+}
 
 inline std::vector<Part> SplitTensors(const tensorflow::OpInputList& tensors) {
   std::vector<Part> parts;
@@ -151,8 +165,8 @@ class AdamOp : public tensorflow::OpKernel {
     const AdamScalars scalars{numbers(0), numbers(1), numbers(2), numbers(3),
                               numbers(4), numbers(5), numbers(6)};
     const std::vector<Part> parts = SplitTensors(gradients);
-    ForRows(context, parts.size(), kNumbersPerBlock, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) Update(whole, gradients, parts[i], scalars);
+    ForParts(context, parts, [&](int64_t, const Part& part) {
+      Update(whole, gradients, part, scalars);
     });
   }
 
@@ -186,8 +200,8 @@ class HalfSquaresOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->input_list("tensors", &tensors));
     const std::vector<Part> parts = SplitTensors(tensors);
     std::vector<double> sums(parts.size());
-    ForRows(context, parts.size(), kNumbersPerBlock / 4, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) sums[i] = Sum(tensors[parts[i].tensor], parts[i]);
+    ForParts(context, parts, [&](int64_t i, const Part& part) {
+      sums[i] = Sum(tensors[part.tensor], part);
     });
     std::vector<double> totals(tensors.size(), 0.0);
     for (size_t i = 0; i < parts.size(); ++i) totals[parts[i].tensor] += sums[i];

@@ -114,8 +114,10 @@ static void backward(const T* weights, const T* upstream, const AttentionRows& g
 #pragma GCC ivdep
       for (int64_t i = 0; i < width; ++i) row[i] = to_float(up[i]);
     }
+    // Weights are stored rounded: divided by their sum, the mean leaves a gradient that adds up to 0.
     const float mean =
-        sum_row(width, [row, weight](int64_t i) { return row[i] * to_float(weight[i]); });
+        sum_row(width, [row, weight](int64_t i) { return row[i] * to_float(weight[i]); }) /
+        sum_row(width, [weight](int64_t i) { return to_float(weight[i]); });
     T* out = gradient + n * width;
     const float scale = given.scale;
 #pragma GCC ivdep

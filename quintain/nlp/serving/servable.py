@@ -9,6 +9,7 @@ import keras
 
 from quintain import errors, file_io, file_paths
 from quintain.core import base_task, export_base, model_export
+from quintain.kernels import modes
 from quintain.nlp.serving import trained_run
 
 KERAS_FILE: Final = "model.keras"
@@ -30,6 +31,9 @@ class Servable:
 
     task: base_task.Task | None = None
     """Its task; None of a Keras model without one."""
+
+    kernels: modes.KernelMode = modes.KernelMode.AUTO
+    """Its run's `runtime.kernels`."""
 
 
 def load(
@@ -58,7 +62,7 @@ def load(
             f"{type(run.task).__name__}.build_export_module returned {module!r}, expected an "
             "export_base.ExportModule."
         )
-    return Servable(module, run.checkpoint, run.task)
+    return Servable(module, run.checkpoint, run.task, run.kernels)
 
 
 def _check_options(task: base_task.Task, options: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs
 from quintain.core.progressive import staged_policy
 from quintain.core.saving import checkpoints
+from quintain.kernels import modes
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ class TrainedRun:
 
     checkpoint: str
     """Prefix of the checkpoint's files."""
+
+    kernels: modes.KernelMode = modes.KernelMode.AUTO
+    """The run's `runtime.kernels`."""
 
 
 def load(
@@ -61,7 +65,7 @@ def load(
     task = task_factory.get_task(config, logging_dir=model_dir)
     model = task.build_model()
     trained_weights.restore_trained(model, task, params, path)
-    return TrainedRun(task, model, path)
+    return TrainedRun(task, model, path, params.runtime.kernel_mode)
 
 
 def choose_checkpoint(model_dir: str) -> str:

@@ -8,15 +8,16 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.kernels import modes
 from quintain.kernels import translation as kernel_translation
 from quintain.nlp.data import tokenizers
-from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.nlp.modeling.ops import beam_search, decoding, native_search, sampler
+from quintain.nlp.modeling.ops import beam_search, decoding, sampler
 from quintain.nlp.serving import (
     exported_model,
     exporter,
-    search_pool,
+    searches,
+    source_batches,
     text_tensors,
     trained_run,
 )
@@ -25,12 +26,10 @@ from quintain.nlp.tasks import translation
 BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
 
+_stack = source_batches.stack
+
 MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
 """Most tokens of a sentence unless the caller says otherwise: memory grows by the square."""
-
-_MAX_BATCH_TOKENS: Final = 16_384
-"""Most source tokens translated together, padding included."""
-_PAD_ID: Final = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +69,8 @@ class Translator:
         model: seq2seq_transformer.Seq2SeqTransformer,
         tokenizer: tokenizers.SentencePieceTokenizer,
         target_tokenizer: tokenizers.SentencePieceTokenizer | None = None,
+        *,
+        kernels: modes.KernelMode = modes.KernelMode.AUTO,
     ) -> None:
         """Stores the parts.
 
@@ -77,13 +78,12 @@ class Translator:
             model: The model.
             tokenizer: The tokenizer that the model was trained with.
             target_tokenizer: That of the target, if it has another.
+            kernels: Whether native code may be used; where it can't be, it is not.
         """
         self._model = model
         self._tokenizer = tokenizer
         self._target_tokenizer = target_tokenizer or tokenizer
-        self._searches: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
-        self._pools: dict[decoding.DecodingOptions, search_pool.SearchPool | None] = {}
-        self._weights: int8_weights.Int8Model | None = None
+        self._searches = searches.Searches(model, kernels)
 
     @classmethod
     def from_model_dir(
@@ -112,7 +112,7 @@ class Translator:
         kinds, overrides = (translation.TranslationConfig,), {"model": search}
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint, overrides=overrides)
         task: Any = run.task
-        return cls(run.model, task.tokenizer, task.target_tokenizer)
+        return cls(run.model, task.tokenizer, task.target_tokenizer, kernels=run.kernels)
 
     @classmethod
     def from_export(cls, directory: str) -> "Translator":
@@ -177,6 +177,10 @@ class Translator:
                 "other options, or give the run's directory."
             )
         return chosen
+
+    def is_native(self, options: decoding.DecodingOptions) -> bool:
+        """Returns whether native code searches; several threads may then translate together."""
+        return self._searches.find_pool(options) is not None
 
     def translate(
         self,
@@ -266,8 +270,8 @@ class Translator:
         found = [[Translation("", 0.0)] for _ in sentences]
         order = [place for place, text in enumerate(sentences) if text.strip()]
         order.sort(key=lambda place: -len(sources[place]))
-        pool = self._get_pool(settings)
-        if pool is not None:
+        pool = self._searches.find_pool(settings)
+        if pool is not None and order:
             outputs = pool.run(
                 [sources[place] for place in order],
                 [None if starts is None else starts[place] for place in order],
@@ -276,7 +280,7 @@ class Translator:
             for place, ways in zip(order, self._detokenize(outputs), strict=True):
                 found[place] = ways
             return found
-        for number, places in enumerate(_cut_batches(order, sources, batch_size)):
+        for number, places in enumerate(source_batches.cut(order, sources, batch_size)):
             translations = self._translate_batch(
                 _stack([sources[place] for place in places]),
                 None if starts is None else _stack([starts[place] for place in places]),
@@ -366,7 +370,7 @@ class Translator:
         options: decoding.DecodingOptions,
         seed: int | None,
     ) -> list[list[Translation]]:
-        search = self._get_search(options, has_prefix=prefix is not None)
+        search = self._searches.get_graph(options, has_prefix=prefix is not None)
         arguments = [inputs] if prefix is None else [inputs, prefix]
         found = search(sampler.build_seed(seed), *arguments)
         ids, scores = found["outputs"], found["scores"].numpy()  # [B, N, L], [B, N]
@@ -382,16 +386,6 @@ class Translator:
             for row_texts, row_scores in zip(texts, scores, strict=True)
         ]
 
-    def _get_pool(self, options: decoding.DecodingOptions) -> search_pool.SearchPool | None:
-        """Returns the native searches of some options, if they are able to do these."""
-        if isinstance(self._model, exported_model.ExportedTranslation):
-            return None
-        if options not in self._pools:
-            reason = native_search.find_reason(self._model, options)
-            pool = None if reason else search_pool.SearchPool(self._model, options)
-            self._pools[options] = pool
-        return self._pools[options]
-
     def _detokenize(self, outputs: Sequence[kernel_translation.Found]) -> list[list[Translation]]:
         """Returns the texts of what native searches found."""
         rows = [ids for found in outputs for ids in found.ids]
@@ -403,41 +397,3 @@ class Translator:
             or [Translation("", float("-inf"))]
             for found in outputs
         ]
-
-    def _get_search(self, options: decoding.DecodingOptions, *, has_prefix: bool) -> Any:
-        """Returns the graph of some options; one for all shapes, so that none is traced anew."""
-        key = (options, has_prefix)
-        if key not in self._searches:
-            ids = tf.TensorSpec([None, None], tf.int32)
-            is_export = isinstance(self._model, exported_model.ExportedTranslation)
-            weights: dict[str, Any] = {}
-            if options.precision == "int8" and not is_export:
-                self._weights = self._weights or int8_weights.Int8Model(self._model)
-                weights = {"weights": self._weights}
-
-            def search(seed: tf.Tensor, source: tf.Tensor, prefix: Any = None) -> Any:
-                return self._model.decode(source, options, prefix=prefix, seed=seed, **weights)
-
-            signature = [tf.TensorSpec([2], tf.int32), ids, *([ids] if has_prefix else [])]
-            self._searches[key] = tf.function(search, input_signature=signature)
-        return self._searches[key]
-
-
-def _cut_batches(
-    order: Sequence[int], sources: Sequence[np.ndarray], batch_size: int
-) -> Iterator[Sequence[int]]:
-    """Yields places in batches, given the longest first; fewer together where they are long."""
-    start = 0
-    while start < len(order):
-        length = len(sources[order[start]])
-        size = max(1, min(batch_size, _MAX_BATCH_TOKENS // length))
-        yield order[start : start + size]
-        start += size
-
-
-def _stack(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns rows of ids as `[B, S]` int32, padded with 0."""
-    stacked = np.full([len(rows), max(map(len, rows))], _PAD_ID, np.int32)
-    for place, row in enumerate(rows):
-        stacked[place, : len(row)] = row
-    return stacked

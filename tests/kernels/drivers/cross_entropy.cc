@@ -51,13 +51,10 @@ void Run(int64_t rows, int64_t classes) {
 }  // namespace
 
 int main() {
-  for (int isa = 1; isa <= static_cast<int>(quintain::FindIsa()); ++isa) {
-    CHECK(quintain_limit_isa(isa) == isa);
-    for (int64_t classes : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 1001}) {
-      for (int64_t rows : {0, 1, 3}) {
-        Run<float>(rows, classes);
-        Run<bf16>(rows, classes);
-      }
+  for (int64_t classes : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 1001}) {
+    for (int64_t rows : {0, 1, 3}) {
+      Run<float>(rows, classes);
+      Run<bf16>(rows, classes);
     }
   }
   return 0;

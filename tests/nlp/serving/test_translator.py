@@ -3,7 +3,8 @@
 import pytest
 
 from quintain import errors
-from quintain.nlp.serving import translator
+from quintain.kernels import modes
+from quintain.nlp.serving import source_batches, translator
 
 _SENTENCES = ["red house", "a long sentence about the green tree", "", "blue"]
 
@@ -49,10 +50,13 @@ def test_a_stream_is_translated_while_it_is_read(trained):
 
 
 def test_the_search_is_traced_once_for_all_shapes(trained):
+    trained = translator.Translator(
+        trained._model, trained._tokenizer, kernels=modes.KernelMode.TENSORFLOW
+    )
     trained.translate(["red"])
     trained.translate(["red house " * 7, "tree"])
 
-    (search,) = trained._searches.values()
+    (search,) = trained._searches._graphs.values()
     assert search.experimental_get_tracing_count() == 1
 
 
@@ -161,6 +165,6 @@ def test_odd_text_is_translated_like_any_other(trained):
 def test_long_sentences_come_in_smaller_batches():
     sources = [range(9_000), range(8_000), range(8_000), *[range(10)] * 5]
 
-    batches = list(translator._cut_batches(range(8), sources, 4))
+    batches = list(source_batches.cut(range(8), sources, 4))
 
     assert [list(places) for places in batches] == [[0], [1, 2], [3, 4, 5, 6], [7]]
