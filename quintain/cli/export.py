@@ -25,6 +25,7 @@ from quintain.cli.lazy_group import FlagCommand
 )
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@options.precision_option
 @options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option

@@ -57,6 +57,15 @@ def experiment_options(command: F) -> F:
     return command
 
 
+def precision_option(command: F) -> F:
+    """Adds `--precision`, of decoding."""
+    return click.option(
+        "--precision",
+        type=click.Choice(["float32", "bfloat16", "int8"]),
+        help="Type of the decoder's layers; int8 rounds the weights of both sides.",
+    )(command)
+
+
 def export_option(command: F) -> F:
     """Adds `--option`, for what a task of the user's own takes when its model is exported."""
     return click.option(

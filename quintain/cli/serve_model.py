@@ -59,6 +59,7 @@ _MAX_SHOWN: Final = 400
 @click.option("--alpha", type=float, help="Strength of the length normalisation.")
 @click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
 @click.option("--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text.")
+@options.precision_option
 @options.export_option
 @click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
 @options.traceback_option

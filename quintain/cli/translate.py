@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 @click.option("--top_k", type=click.IntRange(min=0), help="Draw from the K most probable tokens.")
 @click.option("--top_p", type=float, help="Draw from the most probable tokens that make up P.")
 @click.option("--seed", type=int, help="Equal seeds draw equal translations.")
-@click.option(
-    "--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Type of the decoder; int8 rounds all weights."
-)
+@options.precision_option
 @click.option("--skip_bad", is_flag=True, help="An empty line for each line that can't be read.")
 @click.option(
     "--max_source_length",

@@ -23,8 +23,8 @@ from quintain.kernels import library
 PRECISIONS: Final = ("float32", "bfloat16", "int8")
 """In the order of `Precision` in `csrc/linear.h`."""
 
-ACTIVATIONS: Final = ("linear", "relu", "gelu")
-"""In the order of `Activation` there; the last is the one by the hyperbolic tangent."""
+ACTIVATIONS: Final = ("linear", "relu")
+"""In the order of `Activation` there."""
 
 _FEWEST_IDS: Final = 128
 
@@ -237,7 +237,7 @@ class Search:
             room = self._ids.shape[1]
             longest = self._functions.quintain_translation_take(
                 *(self._handle, self._num_outputs, room, ctypes.byref(key)),
-                *map(_point, (self._ids, self._lengths, self._scores)),
+                *(_point(array) for array in (self._ids, self._lengths, self._scores)),
             )
             if longest <= room:
                 break

@@ -2,8 +2,6 @@
 
 #include <immintrin.h>
 
-#include "exponential.h"
-
 namespace quintain {
 namespace QUINTAIN_ISA {
 
@@ -196,22 +194,12 @@ inline void run_tile(int rows, const typename Kind::Input* x, int64_t stride, co
   }
 }
 
-// Returns x times about the share of a standard normal distribution below it (Hendrycks and Gimpel,
-// 2016).
-inline float approximate_gelu(float x) {
-  const float inner = x * (1.5957691216f + 0.0713548163f * x * x);
-  const float power = exp_of_negative(inner > 0.0f ? -inner : inner);
-  return x * (inner > 0.0f ? 1.0f : power) / (1.0f + power);
-}
-
 inline void finish(float* y, const float* bias, int64_t columns, Activation activation) {
   if (activation == Activation::kRelu) {
     for (int64_t c = 0; c < columns; ++c) {
       const float x = y[c] + bias[c];
       y[c] = x < 0.0f ? 0.0f : x;  // NaN stays.
     }
-  } else if (activation == Activation::kGelu) {
-    for (int64_t c = 0; c < columns; ++c) y[c] = approximate_gelu(y[c] + bias[c]);
   } else {
     for (int64_t c = 0; c < columns; ++c) y[c] += bias[c];
   }

@@ -14,7 +14,7 @@ from fastapi import exceptions, responses
 
 import quintain
 from quintain import errors
-from quintain.nlp.serving import batching, column_format, metering, served_model
+from quintain.nlp.serving import batching, column_format, joining, metering, served_model
 from quintain.web import request_checks
 
 _CLIENT_LEFT: Final = 499
@@ -75,19 +75,29 @@ def build_app(
     Args:
         model: The model.
         max_batch_size: Most texts that the model is given at a time.
-        max_delay_secs: How long a text waits for others to share a batch with.
+        max_delay_secs: How long a text waits for others to share a batch with. Native searches
+            wait for none: texts join them while they run.
         max_queue: Most texts that wait; beyond, requests are refused with status 503.
         timeout_secs: How long a request may wait; beyond, it is answered with status 504.
         hosts: Names of the server besides those of this machine; see `request_checks.parse_host`.
     """
     metrics = metering.Metrics()
-    batcher = batching.Batcher(
-        model.run,
-        max_batch_size=max_batch_size,
-        max_delay_secs=max_delay_secs,
-        max_queue=max_queue,
-        observe=metrics.observe_batch,
-    )
+    batcher: batching.Batcher | joining.Joiner
+    if model.can_join:
+        batcher = joining.Joiner(
+            model.run,
+            max_requests=max_batch_size,
+            max_queue=max_queue,
+            observe=metrics.observe_batch,
+        )
+    else:
+        batcher = batching.Batcher(
+            model.run,
+            max_batch_size=max_batch_size,
+            max_delay_secs=max_delay_secs,
+            max_queue=max_queue,
+            observe=metrics.observe_batch,
+        )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: fastapi.FastAPI) -> AsyncIterator[None]:
@@ -158,7 +168,7 @@ class _Answers:
     """Answers the instances of requests, through the batches that they share."""
 
     model: served_model.ServedModel
-    batcher: batching.Batcher
+    batcher: batching.Batcher | joining.Joiner
     max_queue: int
     timeout_secs: float
 

@@ -24,6 +24,50 @@ class _Job:
     deadline: float
 
 
+class WaitingTexts:
+    """Counts the texts that wait or are being worked on, and refuses too many."""
+
+    def __init__(self, max_queue: int) -> None:
+        """Stores how many may wait."""
+        self._max_queue = max_queue
+        self._lock = threading.Lock()
+        self._count = 0
+        self._is_closed = False
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return self._count
+
+    def enter(self, count: int) -> None:
+        """Counts the texts of a request.
+
+        Raises:
+            QueueFullError: If too many are waiting, or no more are taken.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise QueueFullError("the server is being shut down.")
+            if self._count and self._count + count > self._max_queue:
+                raise QueueFullError(
+                    f"{self._count} texts are waiting, and at most {self._max_queue} may. "
+                    "Try again later."
+                )
+            self._count += count
+
+    def leave(self, count: int) -> None:
+        """Counts texts no longer."""
+        with self._lock:
+            self._count -= count
+
+    def close(self) -> bool:
+        """Takes no more; returns whether it did before."""
+        with self._lock:
+            was_open, self._is_closed = not self._is_closed, True
+            return was_open
+
+
 class Batcher:
     """Runs a function on batches in a thread of its own.
 
@@ -52,20 +96,17 @@ class Batcher:
         self._run = run
         self._max_batch_size = max_batch_size
         self._max_delay_secs = max_delay_secs
-        self._max_queue = max_queue
         self._observe = observe
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._waiting = WaitingTexts(max_queue)
         self._lock = threading.Lock()
-        self._num_waiting = 0
-        self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="quintain-batches", daemon=True)
         self._thread.start()
 
     @property
     def num_waiting(self) -> int:
         """Texts that wait or are being worked on."""
-        with self._lock:
-            return self._num_waiting
+        return self._waiting.count
 
     def submit(
         self, texts: Sequence[Any], timeout_secs: float = float("inf")
@@ -82,25 +123,17 @@ class Batcher:
         Raises:
             QueueFullError: If too many texts are waiting, or the batcher is closed.
         """
-        with self._lock:
-            if self._is_closed:
-                raise QueueFullError("the server is being shut down.")
-            if self._num_waiting and self._num_waiting + len(texts) > self._max_queue:
-                raise QueueFullError(
-                    f"{self._num_waiting} texts are waiting, and at most {self._max_queue} may. "
-                    "Try again later."
-                )
-            self._num_waiting += len(texts)
-            future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+        future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+        with self._lock:  # Nothing may come after the end.
+            self._waiting.enter(len(texts))
             self._jobs.put(_Job(texts, future, time.monotonic() + timeout_secs))
         return future
 
     def close(self) -> None:
         """Does what is waiting and ends the thread."""
         with self._lock:
-            if self._is_closed:
+            if not self._waiting.close():
                 return
-            self._is_closed = True
             self._jobs.put(_END)
         self._thread.join()
 
@@ -138,8 +171,7 @@ class Batcher:
                 job.future.cancel()
         if wanted:
             self._answer(wanted)
-        with self._lock:
-            self._num_waiting -= sum(len(job.texts) for job in batch)
+        self._waiting.leave(sum(len(job.texts) for job in batch))
 
     def _answer(self, jobs: list[_Job]) -> None:
         texts = [text for job in jobs for text in job.texts]

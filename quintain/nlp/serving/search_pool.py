@@ -52,7 +52,7 @@ class SearchPool:
         self._native = native_search.read(model, options)
         self._lock = threading.Lock()
         self._requests: collections.deque[_Request] = collections.deque()
-        self._num_workers = 0
+        self._num_workers = self._num_left = 0
 
     def run(
         self,
@@ -65,15 +65,17 @@ class SearchPool:
         Args:
             sources: Ids of each, its end included; at least one sentence.
             prefixes: Ids that the outputs of each start with, or None.
-            batch_size: Most sentences in the searches that this call starts. They are spread over
-                as many threads as TensorFlow may use for an operation.
+            batch_size: Most sentences in the searches at the same time; those of the call that
+                starts them count. They are spread over as many threads as TensorFlow may use for an
+                operation.
         """
         request = _Request(sources, prefixes)
-        num_threads = min(_count_threads(), batch_size, len(sources))
-        room = -(-batch_size // num_threads), source_batches.MAX_TOKENS // num_threads
+        num_threads = min(_count_threads(), batch_size)
+        room = batch_size // num_threads, source_batches.MAX_TOKENS // num_threads
         with self._lock:
             self._requests.append(request)
-            num_new = max(num_threads - self._num_workers, 0)
+            self._num_left += len(sources)
+            num_new = max(min(num_threads, self._num_left) - self._num_workers, 0)
             self._num_workers += num_new
         for _ in range(num_new):
             threading.Thread(
@@ -91,10 +93,7 @@ class SearchPool:
             search = native_search.build_search(self._native, self._model, self._options)
             number = num_tokens = 0
             while self._goes_on(live):
-                while len(live) < max_sentences and (num_tokens < max_tokens):
-                    taken = self._take()
-                    if taken is None:
-                        break
+                while num_tokens < max_tokens and (taken := self._take(len(live), max_sentences)):
                     request, place = taken
                     source, prefix = request.sources[place], request.prefixes[place]
                     limit = native_search.limit_length(self._model, source, prefix)
@@ -105,7 +104,9 @@ class SearchPool:
                 for found in search.run(1):
                     request, place = live.pop(found.key)
                     num_tokens -= len(request.sources[place])
-                    request.put(place, found)
+                    with self._lock:
+                        self._num_left -= 1
+                        request.put(place, found)
         except BaseException as error:  # noqa: BLE001 - whoever waits has to know
             self._fail(live, error)
 
@@ -117,10 +118,11 @@ class SearchPool:
             self._num_workers -= 1
             return False
 
-    def _take(self) -> tuple[_Request, int] | None:
-        """Returns the next sentence, one of each request in turn."""
+    def _take(self, num_live: int, max_sentences: int) -> tuple[_Request, int] | None:
+        """Returns the next sentence, one of each request in turn, for a thread that has room."""
         with self._lock:
-            if not self._requests:
+            share = -(-self._num_left // self._num_workers)
+            if not self._requests or num_live >= min(share, max_sentences):
                 return None
             request = self._requests.popleft()
             place = request.waiting.popleft()
@@ -131,16 +133,17 @@ class SearchPool:
     def _fail(self, live: dict[int, tuple[_Request, int]], error: BaseException) -> None:
         with self._lock:
             self._num_workers -= 1
-            failed = [request for request, _ in live.values()]
+            failed = {request for request, _ in live.values()}
             if not self._num_workers:  # Nobody else is there to do what waits.
-                failed += self._requests
-                self._requests.clear()
-            else:
-                self._requests = collections.deque(
-                    request for request in self._requests if request not in failed
-                )
-        for request in failed:
-            request.fail(error)
+                failed.update(self._requests)
+            self._num_left -= len(live)
+            for request in failed:
+                self._num_left -= len(request.waiting)
+                request.waiting.clear()
+                request.fail(error)
+            self._requests = collections.deque(
+                request for request in self._requests if request not in failed
+            )
 
 
 def _count_threads() -> int:

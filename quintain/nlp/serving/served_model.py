@@ -57,6 +57,10 @@ class ServedModel:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What the server says of it."""
 
+    can_join: bool = False
+    """Whether several threads may call `run`, whose instances then share the work, so that nothing
+    has to be gathered in batches."""
+
     def warm_up(self) -> None:
         """Answers something, so that the first request does not wait for the graph."""
         self.run(self.check([self.example]))
@@ -116,7 +120,7 @@ def _serve_translator(
         )
     decoding = dict(options)
     most = translator.choose_max_source_length(decoding.pop("max_source_length", None))
-    translator.choose_options(**decoding)
+    settings = translator.choose_options(**decoding)
     max_bytes = max(MAX_TEXT_BYTES, most * _BYTES_PER_TOKEN)
 
     def check(texts: Texts) -> Texts:
@@ -146,6 +150,7 @@ def _serve_translator(
         result="translations",
         schema={"type": "string"},
         details={"num_fields": 1},
+        can_join=translator.is_native(settings),
     )
 
 

@@ -178,6 +178,10 @@ class Translator:
             )
         return chosen
 
+    def is_native(self, options: decoding.DecodingOptions) -> bool:
+        """Returns whether native code searches; several threads may then translate together."""
+        return self._searches.find_pool(options) is not None
+
     def translate(
         self,
         sentences: Sequence[str],

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
+from quintain.kernels import modes
 from quintain.nlp.serving import exporter, served_model, translator
 
 SENTENCES = ["red house", "green tree", "", "  ", "日本 😀"]
@@ -31,6 +32,32 @@ def test_an_export_translates_as_the_run_does(run, export):
         assert [way.text for way in ours] == [way.text for way in theirs]
         assert [way.score for way in ours] == pytest.approx([way.score for way in theirs], rel=1e-5)
     assert exported.count_tokens(SENTENCES) == run.count_tokens(SENTENCES)
+
+
+@pytest.mark.slow
+def test_an_export_of_rounded_weights_is_smaller_and_needs_no_native_code(
+    model_dir, run, export, tmp_path
+):
+    directory = str(tmp_path / "int8")
+    exporter.export_run(model_dir, directory, num_outputs=2, precision="int8")
+    by_operations = translator.Translator(
+        run._model, run._tokenizer, kernels=modes.KernelMode.TENSORFLOW
+    )
+    expected = by_operations.translate_with_scores(SENTENCES, num_outputs=2, precision="int8")
+    assert expected != by_operations.translate_with_scores(SENTENCES, num_outputs=2)
+
+    exported = translator.Translator.load(directory)
+
+    assert exported.choose_options().precision == "int8"
+    found = exported.translate_with_scores(SENTENCES)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [way.text for way in ours] == [way.text for way in theirs]
+        assert [way.score for way in ours] == pytest.approx([way.score for way in theirs], rel=1e-5)
+    small, large = (
+        (pathlib.Path(one) / "variables" / "variables.data-00000-of-00001").stat().st_size
+        for one in (directory, export)
+    )
+    assert small < 0.5 * large
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 
 from quintain import errors
 from quintain.kernels import modes
-from quintain.nlp.serving import translator
+from quintain.nlp.serving import source_batches, translator
 
 _SENTENCES = ["red house", "a long sentence about the green tree", "", "blue"]
 
@@ -165,6 +165,6 @@ def test_odd_text_is_translated_like_any_other(trained):
 def test_long_sentences_come_in_smaller_batches():
     sources = [range(9_000), range(8_000), range(8_000), *[range(10)] * 5]
 
-    batches = list(translator._cut_batches(range(8), sources, 4))
+    batches = list(source_batches.cut(range(8), sources, 4))
 
     assert [list(places) for places in batches] == [[0], [1, 2], [3, 4, 5, 6], [7]]

@@ -6,13 +6,12 @@ import keras
 import numpy as np
 
 from quintain.kernels import library, translation
-from quintain.nlp.modeling import activations, int8_weights
+from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.ops import decoding
 
 _ACTIVATIONS: Final = {
     keras.activations.relu: "relu",
     keras.activations.linear: "linear",
-    activations.approximate_gelu: "gelu",
 }
 
 
@@ -36,7 +35,7 @@ def find_reason(model: Any, options: decoding.DecodingOptions) -> str | None:
     for stack in stacks:
         for block in stack.blocks:
             if block.feed_forward.activation not in _ACTIVATIONS:
-                return "its activation is neither relu nor gelu"
+                return "its activation is not relu"
             if block.feed_forward.intermediate_size % 4:
                 return "its inner width is no multiple of 4"
     return library.find_reason()
@@ -55,16 +54,16 @@ def read(model: Any, options: decoding.DecodingOptions) -> translation.Model:
     matrices, norms = [], []
     for block in encoder.blocks:
         own, inner = block.self_attention, block.feed_forward
-        layers = (own.query_key_value, own.output_projection, inner.expand, inner.contract)
+        layers = [own.query_key_value, own.output_projection, inner.expand, inner.contract]
         matrices += [_read_matrix(layer, outer) for layer in layers]
         norms += [_read_norm(block.self_attention_norm), _read_norm(block.feed_forward_norm)]
     norms.append(_read_norm(encoder.output_normalization))
     for block in decoder.blocks:
         own, source, inner = block.self_attention, block.cross_attention, block.feed_forward
-        layers = (
+        layers = [
             *(own.query_key_value, own.output_projection, source.query, source.key_value),
             *(source.output_projection, inner.expand, inner.contract),
-        )
+        ]
         matrices += [_read_matrix(layer, precision) for layer in layers]
         norms += [_read_norm(block.self_attention_norm), _read_norm(block.cross_attention_norm)]
         norms.append(_read_norm(block.feed_forward_norm))
