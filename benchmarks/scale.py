@@ -67,6 +67,8 @@ def main() -> None:
     parser.add_argument("--stored", type=int, default=100_000, help="ended trials in the store")
     parser.add_argument("--secs", type=float, default=20.0, help="of each measurement")
     options = parser.parse_args()
+    # So that the master ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     print(f"{page.describe_processor()}; {options.stored:,} ended trials in the store")

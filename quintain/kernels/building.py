@@ -88,7 +88,7 @@ def build(compiler: str, directory: pathlib.Path) -> bytes:
         BuildError: If that fails, with what the compiler said.
     """
     start = time.monotonic()
-    _logger.warning("Compiling native kernels once (about 10 s) ...")
+    _logger.warning("Compiling native kernels once (10 to 30 s) ...")
     if (reason := find_headers_reason()) is not None:
         raise BuildError(reason)
     given = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith(("-I", "--"))]

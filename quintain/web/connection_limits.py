@@ -20,6 +20,7 @@ MOST_CONNECTIONS: Final = 2048
 _MOST_FILES: Final = 65536
 _SWEEP_SECS: Final = 1.0
 _HEARING_SECS: Final = 1.0
+_FULL_SECS: Final = 0.05
 
 _FEW: Final = 500
 """So many connections of trusted clients are looked at once a second."""
@@ -117,6 +118,7 @@ class Ledger:
         self._num_local = 0
         self._is_sweeping = False
         self._unwatched: list[Counted] = []
+        self._full_until_secs = 0.0
 
     def admit(self, connection: Counted, client: str) -> bool:
         """Counts a connection if there is, or can be made, room for it."""
@@ -127,9 +129,13 @@ class Ledger:
         elif not is_local and num_network >= self.limits.over_network:
             # Thousands may come back together after a restart: if each made an end of one that was
             # not heard yet, none would ever be.
-            has_room = self._evict(
-                lambda other: not _is_local(other), before_secs=now_secs - _HEARING_SECS
-            )
+            # Nor are all looked at for each of them.
+            has_room = False
+            if now_secs >= self._full_until_secs:
+                has_room = self._evict(
+                    lambda other: not _is_local(other), before_secs=now_secs - _HEARING_SECS
+                )
+                self._full_until_secs = 0.0 if has_room else now_secs + _FULL_SECS
         elif self._num_local >= self.limits.total - self.limits.over_network and is_local:
             has_room = self._evict(_is_local)
         else:

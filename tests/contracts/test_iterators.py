@@ -8,6 +8,7 @@ _MAKER = "orbit/iterators.py"
 _OVER_OTHER_THINGS = {
     "core/model_export.py",
     "core/privacy/private_gradients.py",
+    "modeling/rematerialization.py",
     "nlp/data/tokenizers.py",
     "nlp/serving/instance_files.py",
     "nlp/serving/instances.py",

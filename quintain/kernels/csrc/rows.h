@@ -12,7 +12,7 @@ namespace QUINTAIN_ISA {
 // every instruction set adds in the same order.
 template <typename Term>
 static inline float sum_row(int64_t width, Term term) {
-  constexpr int kParts = 32;
+  constexpr int kParts = 16;
   float sums[kParts] = {};
   int64_t start = 0;
   for (; start + kParts <= width; start += kParts) {
