@@ -56,8 +56,9 @@ class Int8Model(tf.Module):
         """
         super().__init__()
         embeddings = {id(model.embedding), id(model.output_embedding)}
-        self._variables = []
-        self._matrices, others = [], []
+        variables: list[Any] = []
+        matrices: list[Quantized] = []
+        others: list[Any] = []
         for variable in model.variables:
             is_embedding = id(variable) in embeddings
             if not is_embedding and variable.path.rpartition("/")[2] != "kernel":
@@ -66,9 +67,11 @@ class Int8Model(tf.Module):
             found = quantize(variable, 0 if is_embedding else 1)
             if tf.executing_eagerly():
                 found = Quantized(*(tf.Variable(part, trainable=False) for part in found))
-            self._variables.append(variable)
-            self._matrices.append(found)
-        self._others = others  # An export finds the variables it needs here.
+            variables.append(variable)
+            matrices.append(found)
+        # An export holds what it finds in attributes: these, and not the matrices' own variables.
+        self._matrices, self._others = matrices, others
+        object.__setattr__(self, "_variables", tuple(variables))
 
     def scope(self) -> keras.StatelessScope:
         """Returns a context in which the model computes with the rounded weights."""

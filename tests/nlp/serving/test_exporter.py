@@ -35,9 +35,7 @@ def test_an_export_translates_as_the_run_does(run, export):
 
 
 @pytest.mark.slow
-def test_an_export_of_rounded_weights_is_smaller_and_needs_no_native_code(
-    model_dir, run, export, tmp_path
-):
+def test_an_export_of_rounded_weights_is_smaller_and_needs_no_native_code(model_dir, run, tmp_path):
     directory = str(tmp_path / "int8")
     exporter.export_run(model_dir, directory, num_outputs=2, precision="int8")
     by_operations = translator.Translator(
@@ -53,11 +51,11 @@ def test_an_export_of_rounded_weights_is_smaller_and_needs_no_native_code(
     for ours, theirs in zip(found, expected, strict=True):
         assert [way.text for way in ours] == [way.text for way in theirs]
         assert [way.score for way in ours] == pytest.approx([way.score for way in theirs], rel=1e-5)
-    small, large = (
-        (pathlib.Path(one) / "variables" / "variables.data-00000-of-00001").stat().st_size
-        for one in (directory, export)
-    )
-    assert small < 0.5 * large
+    held = tf.train.load_checkpoint(str(pathlib.Path(directory) / "variables" / "variables"))
+    types, shapes = held.get_variable_to_dtype_map(), held.get_variable_to_shape_map()
+    assert tf.int8 in types.values()
+    matrices = [shapes[name] for name in shapes if types[name] == tf.float32]
+    assert all(len(shape) < 2 or 1 in shape for shape in matrices)
 
 
 @pytest.mark.slow
