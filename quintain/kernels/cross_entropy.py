@@ -81,7 +81,7 @@ def flatten(logits: tf.Tensor) -> tf.Tensor:
     """
     num_classes = logits.shape[-1]
     source = logits
-    if not tf.executing_eagerly():
+    if tf.is_symbolic_tensor(source):
         while source.op.type in _SAME_NUMBERS:
             source = source.op.inputs[0]
         if source.op.type == "Cast":

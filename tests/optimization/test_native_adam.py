@@ -209,3 +209,18 @@ def test_what_was_read_before_the_update_stays_as_it_was():
 
     np.testing.assert_array_equal(step().numpy(), np.ones(70_000))
     np.testing.assert_allclose(weight.numpy(), 0.5, rtol=1e-5)
+
+
+def test_a_gradient_may_be_a_constant_from_outside_of_the_graph():
+    weight, gradient = keras.Variable([1.0]), tf.constant([3.0])
+    optimizer = optimization.AdamWeightDecay(0.5, gradient_clip_norm=1.0)
+    optimizer.build([weight])
+
+    @tf.function
+    def step():
+        with selection.training_scope(KernelMode.NATIVE):
+            optimizer.apply([gradient], [weight])
+
+    step()
+
+    np.testing.assert_allclose(weight.numpy(), [0.5], rtol=1e-5)
