@@ -143,7 +143,7 @@ def test_the_score_is_the_probability_that_the_model_gives():
         ({"sampling_temperature": -1.0}, "sampling_temperature: got -1.0"),
         ({"sampling_temperature": 1.0, "top_k": -1}, "top_k: got -1"),
         ({"alpha": float("nan")}, "alpha: got nan"),
-        ({"precision": "int8"}, "precision: got 'int8'"),
+        ({"precision": "int4"}, "precision: got 'int4'"),
     ],
 )
 def test_options_out_of_their_range_are_errors(options, message):
