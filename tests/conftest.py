@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import types
 
 import pytest
 
@@ -270,3 +272,14 @@ def _write_run(experiment, task_fields, directory, *, num_checkpoints=1, is_nois
         for weight in model.trainable_weights if is_noisy else ():
             weight.assign_add(keras.random.normal(weight.shape, stddev=0.3))
         tf.train.Checkpoint(model=model).write(f"{directory}/ckpt-{step}")
+
+
+@pytest.fixture
+def replace_sleep(monkeypatch):
+    """Has a module sleep in another way; the threads of others go on sleeping as they do."""
+
+    def replace(module, sleep):
+        calls = {**vars(time), "sleep": sleep}
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(**calls))
+
+    return replace

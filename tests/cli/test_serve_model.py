@@ -14,6 +14,7 @@ import pytest
 from quintain.nlp.serving import http
 
 DELAY_MS = 700
+NUM_TEXTS = 2000
 
 
 class Server:
@@ -81,7 +82,7 @@ def ask_while_stopping(server, sent, *texts):
     thread = threading.Thread(target=lambda: answers.append(server.ask(*texts)))
     thread.start()
     while json.loads(server.ask(path="/health")[1])["waiting"] == 0:
-        assert thread.is_alive()
+        assert thread.is_alive(), answers
     ended = server.stop(sent)
     thread.join(60)
     return ended, answers
@@ -90,7 +91,7 @@ def ask_while_stopping(server, sent, *texts):
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, model_dir):
-    server = start(model_dir, f"--max_delay_ms={DELAY_MS}", "--max_source_length=20")
+    server = start(model_dir, "--max_queue=10000", "--max_source_length=20")
     status, content = server.ask("red house", "")
     assert status == 200
     first, second = json.loads(content)["translations"]
@@ -100,11 +101,13 @@ def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, mo
     assert (status, json.loads(content)["detail"][:11]) == (422, "text 2: has")
     assert 'quintain_requests_total{status="422"} 1.0' in server.ask(path="/metrics")[1]
 
-    ended, answers = ask_while_stopping(server, signal.SIGINT, "green tree")
+    # So many that they are not done before the signal, though none waits for others to come.
+    texts = NUM_TEXTS * ["green tree"]
+    ended, answers = ask_while_stopping(server, signal.SIGINT, *texts)
 
     assert ended == (0, "", "Stopped.\n")
     assert [status for status, _ in answers] == [200]
-    assert len(json.loads(answers[0][1])["translations"]) == 1
+    assert len(json.loads(answers[0][1])["translations"]) == NUM_TEXTS
 
 
 @pytest.mark.slow

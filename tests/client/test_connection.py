@@ -79,11 +79,9 @@ def test_a_name_that_is_no_error_of_ours_is_not_raised(master):
         conn.request("POST", "/")
 
 
-def test_a_master_that_is_not_there_is_named_at_once_if_nothing_is_to_be_tried_again(
-    monkeypatch,
-):
+def test_a_master_that_is_not_there_is_named_at_once_if_nothing_is_to_be_tried_again(replace_sleep):
     pauses = []
-    monkeypatch.setattr(connection.time, "sleep", pauses.append)
+    replace_sleep(connection, pauses.append)
     conn = connection.Connection(address.Address("http://127.0.0.1:9"), retries=NONE)
 
     with pytest.raises(errors.MasterUnreachableError, match=r"http://127.0.0.1:9: .*refused"):
@@ -91,14 +89,14 @@ def test_a_master_that_is_not_there_is_named_at_once_if_nothing_is_to_be_tried_a
     assert pauses == []
 
 
-def test_pauses_grow_until_the_time_is_over(monkeypatch):
+def test_pauses_grow_until_the_time_is_over(monkeypatch, replace_sleep):
     now, pauses = [0.0], []
 
     def sleep(secs):
         pauses.append(secs)
         now[0] += secs
 
-    monkeypatch.setattr(connection.time, "sleep", sleep)
+    replace_sleep(connection, sleep)
     monkeypatch.setattr(connection.time, "monotonic", lambda: now[0])
     conn = connection.Connection(
         address.Address("http://127.0.0.1:9"),

@@ -148,10 +148,10 @@ def test_plain_modules_are_called_without_training():
     assert module.serve(tf.zeros([1, 1]))["outputs"].numpy().tolist() == [[22.0]]
 
 
-def test_taken_names_are_tried_again_until_it_is_hopeless(tmp_path, monkeypatch):
+def test_taken_names_are_tried_again_until_it_is_hopeless(tmp_path, monkeypatch, replace_sleep):
     slept = []
     monkeypatch.setattr(export_base.time, "time", lambda: 1000.4 + len(slept))
-    monkeypatch.setattr(export_base.time, "sleep", slept.append)
+    replace_sleep(export_base, slept.append)
     for name in ("1000", "1001"):
         (tmp_path / name).mkdir()
 

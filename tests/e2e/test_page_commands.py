@@ -24,7 +24,8 @@ CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
 hyperparameters: {rate: 0.5}
-searcher: {name: single, metric: error, max_length: {batches: 5}}
+searcher: {name: single, metric: error, max_length: {batches: 1000000}}
+scheduling_unit: 5
 """
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/[0-9a-f]{20}/sign-in\?code=[\w-]{32}")
 

@@ -84,9 +84,11 @@ def test_copy_that_was_torn_on_its_way_is_made_again(storage, files, tmp_path, m
     assert (found / "ä.json").read_text() == "{}"
 
 
-def test_calls_that_fail_for_a_while_are_repeated(storage, files, monkeypatch, caplog, given):
+def test_calls_that_fail_for_a_while_are_repeated(
+    storage, files, monkeypatch, caplog, given, replace_sleep
+):
     put, pauses, failures = files.put_file, [], [TimeoutError("slow down"), OSError(16, "busy")]
-    monkeypatch.setattr(retries.time, "sleep", pauses.append)
+    replace_sleep(retries, pauses.append)
 
     def fail(source, target):
         if failures:

@@ -27,7 +27,7 @@ def build(given, tmp_path, options, **settings):
 
 
 def test_server_that_goes_while_files_are_sent_and_comes_again(
-    s3, road, tmp_path, monkeypatch, given
+    s3, road, tmp_path, monkeypatch, given, replace_sleep
 ):
     storage = build(given, tmp_path, {"endpoint_url": road.url}, patience_secs=600.0)
     monkeypatch.setattr(storage._system, "retries", 1)
@@ -41,7 +41,7 @@ def test_server_that_goes_while_files_are_sent_and_comes_again(
         if len(waits) == 4:
             road.open()
 
-    monkeypatch.setattr(retries.time, "sleep", come_again)
+    replace_sleep(retries, come_again)
 
     storage.commit(staged, NAME)
 
@@ -69,7 +69,9 @@ def test_server_that_stays_away_leaves_no_checkpoint(s3, road, tmp_path, monkeyp
     assert there.list() == []
 
 
-def test_server_that_asks_to_slow_down_is_asked_again(s3, tmp_path, monkeypatch, given):
+def test_server_that_asks_to_slow_down_is_asked_again(
+    s3, tmp_path, monkeypatch, given, replace_sleep
+):
     storage = build(given, tmp_path, s3)
     call, refused = storage._system._call_s3, []
 
@@ -80,7 +82,7 @@ def test_server_that_asks_to_slow_down_is_asked_again(s3, tmp_path, monkeypatch,
         return await call(method, *args, **kwargs)
 
     monkeypatch.setattr(storage._system, "_call_s3", slow_down)
-    monkeypatch.setattr(retries.time, "sleep", lambda secs: None)
+    replace_sleep(retries, lambda secs: None)
 
     given.save(storage, NAME)
 
@@ -105,10 +107,10 @@ def test_what_is_wrong_is_said_at_once(s3, monkeypatch, bucket, options, message
 
 
 @pytest.mark.parametrize("code", ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"])
-def test_credentials_that_are_refused_are_not_tried_again(s3, monkeypatch, code):
+def test_credentials_that_are_refused_are_not_tried_again(s3, monkeypatch, code, replace_sleep):
     botocore = pytest.importorskip("botocore.exceptions")
     storage = fsspec_storage.FsspecStorage("s3://runs/a", s3)
-    monkeypatch.setattr(retries.time, "sleep", lambda secs: pytest.fail("It was tried again."))
+    replace_sleep(retries, lambda secs: pytest.fail("It was tried again."))
     refusal = botocore.ClientError({"Error": {"Code": code, "Message": code}}, "PutObject")
     monkeypatch.setattr(fsspec_storage.remote_systems, "open_system", refuse_with(refusal))
 
