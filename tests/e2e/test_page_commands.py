@@ -111,6 +111,7 @@ def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
     # What may be for others to read has no link, nor has the master's own log.
     run("experiment", "kill", 1)
     quiet = run(*create).stderr + run("master", "status").stderr
+    run("experiment", "kill", 2)
     assert "\n  quintain ui\n" in quiet
     written = quiet + (home.logs / "master.log").read_text()
     assert "code=" not in written
