@@ -11,12 +11,10 @@ namespace {
 typedef __m512 Floats;
 typedef __m512i Integers;
 constexpr int kTileRows = 12;
-inline Floats zero() { return _mm512_setzero_ps(); }
-inline Integers zero_integers() { return _mm512_setzero_si512(); }
 inline Floats load(const float* p) { return _mm512_loadu_ps(p); }
 inline Integers load_bits(const void* p) { return _mm512_loadu_si512(p); }
 inline void store(float* p, Floats x) { _mm512_storeu_ps(p, x); }
-inline void store_integers(int32_t* p, Integers x) { _mm512_storeu_si512(p, x); }
+inline void store(int32_t* p, Integers x) { _mm512_storeu_si512(p, x); }
 inline Floats fill(float x) { return _mm512_set1_ps(x); }
 inline Integers fill_bits(int32_t x) { return _mm512_set1_epi32(x); }
 inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
@@ -29,14 +27,12 @@ inline Integers keep_high(Integers x) {
 typedef __m256 Floats;
 typedef __m256i Integers;
 constexpr int kTileRows = 3;
-inline Floats zero() { return _mm256_setzero_ps(); }
-inline Integers zero_integers() { return _mm256_setzero_si256(); }
 inline Floats load(const float* p) { return _mm256_loadu_ps(p); }
 inline Integers load_bits(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
 inline void store(float* p, Floats x) { _mm256_storeu_ps(p, x); }
-inline void store_integers(int32_t* p, Integers x) {
+inline void store(int32_t* p, Integers x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
 }
 inline Floats fill(float x) { return _mm256_set1_ps(x); }
@@ -87,99 +83,63 @@ inline Integers add_fours(Integers sum, Integers a, Integers b) {
 #endif
 }
 
-// The three kinds of numbers; each says how R rows of inputs go with one panel.
+// The three kinds of numbers. A panel's weights of `kStep` inputs fill kPanel words of 32 bits, and as
+// many inputs of a row fill one, which `spread` puts into every lane.
 struct Float32 {
   typedef float Input;
-  template <int R>
-  static inline void tile(const float* x, int64_t stride, const void* panel, int64_t inputs,
-                          float (*out)[kPanel]) {
-    const float* w = static_cast<const float*>(panel);
-    Floats sums[R][kVectors];
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = zero();
-    }
-    for (int64_t k = 0; k < inputs; ++k, w += kPanel) {
-      Floats b[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) b[v] = load(w + v * kLanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const Floats a = fill(x[r * stride + k]);
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = multiply_add(a, b[v], sums[r][v]);
-      }
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) store(out[r] + v * kLanes, sums[r][v]);
-    }
-  }
+  typedef Floats Sums;
+  static constexpr int kStep = 1;
+  static inline Floats weights(const int32_t* p) { return load(reinterpret_cast<const float*>(p)); }
+  static inline Floats spread(const float* x) { return fill(*x); }
+  static inline Floats add(Floats sums, Floats a, Floats b) { return multiply_add(a, b, sums); }
 };
 
 struct Bfloat16 {
   typedef uint16_t Input;
-  template <int R>
-  static inline void tile(const uint16_t* x, int64_t stride, const void* panel, int64_t inputs,
-                          float (*out)[kPanel]) {
-    const int32_t* w = static_cast<const int32_t*>(panel);
-    Floats sums[R][kVectors];
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = zero();
-    }
-    for (int64_t k = 0; k < inputs; k += 2, w += kPanel) {
-      Integers b[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) b[v] = load_bits(w + v * kLanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const Integers a = fill_bits(load_word(x + r * stride + k));
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = add_pairs(sums[r][v], a, b[v]);
-      }
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) store(out[r] + v * kLanes, sums[r][v]);
-    }
-  }
+  typedef Floats Sums;
+  static constexpr int kStep = 2;
+  static inline Integers weights(const int32_t* p) { return load_bits(p); }
+  static inline Integers spread(const uint16_t* x) { return fill_bits(load_word(x)); }
+  static inline Floats add(Floats sums, Integers a, Integers b) { return add_pairs(sums, a, b); }
 };
 
 struct Int8 {
   typedef uint8_t Input;
-  template <int R>
-  static inline void tile(const uint8_t* x, int64_t stride, const void* panel, int64_t inputs,
-                          int32_t (*out)[kPanel]) {
-    const int32_t* w = static_cast<const int32_t*>(panel);
-    Integers sums[R][kVectors];
+  typedef Integers Sums;
+  static constexpr int kStep = 4;
+  static inline Integers weights(const int32_t* p) { return load_bits(p); }
+  static inline Integers spread(const uint8_t* x) { return fill_bits(load_word(x)); }
+  static inline Integers add(Integers sums, Integers a, Integers b) { return add_fours(sums, a, b); }
+};
+
+// Multiplies R rows of inputs by one panel.
+template <class Kind, int R, class Sum>
+inline void multiply_tile(const typename Kind::Input* x, int64_t stride, const void* panel,
+                          int64_t inputs, Sum (*out)[kPanel]) {
+  const int32_t* w = static_cast<const int32_t*>(panel);
+  typename Kind::Sums sums[R][kVectors];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = typename Kind::Sums{};
+  }
+  for (int64_t k = 0; k < inputs; k += Kind::kStep, w += kPanel) {
+    decltype(Kind::weights(w)) b[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) b[v] = Kind::weights(w + v * kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
+      const auto a = Kind::spread(x + r * stride + k);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = zero_integers();
-    }
-    for (int64_t k = 0; k < inputs; k += 4, w += kPanel) {
-      Integers b[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) b[v] = load_bits(w + v * kLanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const Integers a = fill_bits(load_word(x + r * stride + k));
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = add_fours(sums[r][v], a, b[v]);
-      }
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) store_integers(out[r] + v * kLanes, sums[r][v]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = Kind::add(sums[r][v], a, b[v]);
     }
   }
-};
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) store(out[r] + v * kLanes, sums[r][v]);
+  }
+}
 
 // Calls the tile of so many rows; fewer than a whole tile at the end.
 template <class Kind, int R, class Sum>
@@ -187,7 +147,7 @@ inline void run_tile(int rows, const typename Kind::Input* x, int64_t stride, co
                      int64_t inputs, Sum (*out)[kPanel]) {
   if constexpr (R > 0) {
     if (rows == R) {
-      Kind::template tile<R>(x, stride, panel, inputs, out);
+      multiply_tile<Kind, R>(x, stride, panel, inputs, out);
     } else {
       run_tile<Kind, R - 1>(rows, x, stride, panel, inputs, out);
     }

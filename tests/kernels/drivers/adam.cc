@@ -1,6 +1,7 @@
 // Runs the kernels of Adam on memory that ends where their numbers end.
 
 #include "adam.h"
+#include "driver.h"
 
 #include <cmath>
 #include <cstdio>
@@ -11,22 +12,11 @@
 
 namespace {
 
-using quintain::bf16;
-
-void Fill(float* place, float value) { *place = value; }
-void Fill(bf16* place, float value) { *place = quintain::avx2::to_bf16(value); }
-
-#define CHECK(condition)                                                      \
-  if (!(condition)) {                                                         \
-    std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-    std::exit(1);                                                             \
-  }
-
 // Writes the weights, both means and the averages into `numbers`, after an update.
 template <typename T>
 double Run(int64_t size, bool is_decaying, bool has_average, float* numbers) {
   std::unique_ptr<T[]> gradient(new T[size]);
-  for (int64_t i = 0; i < size; ++i) Fill(&gradient[i], float(i * 37 % 101) / 8 - 6);
+  for (int64_t i = 0; i < size; ++i) Set(&gradient[i], float(i * 37 % 101) / 8 - 6);
   for (int64_t i = 0; i < 4 * size; ++i) numbers[i] = float(i * 41 % 97) / 97;
   const quintain::AdamBlock block{numbers,     numbers + size,
                                   numbers + 2 * size, has_average ? numbers + 3 * size : nullptr,

@@ -1,6 +1,7 @@
 // Runs the kernels of the cross entropy on memory that ends where their numbers end.
 
 #include "cross_entropy.h"
+#include "driver.h"
 
 #include <cmath>
 #include <cstdio>
@@ -10,23 +11,12 @@
 
 namespace {
 
-using quintain::bf16;
-
-void Fill(float* place, float value) { *place = value; }
-void Fill(bf16* place, float value) { *place = quintain::avx2::to_bf16(value); }
-
-#define CHECK(condition)                                                      \
-  if (!(condition)) {                                                         \
-    std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-    std::exit(1);                                                             \
-  }
-
 template <typename T>
 void Run(int64_t rows, int64_t classes) {
   std::unique_ptr<T[]> logits(new T[rows * classes]);
   std::unique_ptr<int32_t[]> labels(new int32_t[rows]);
   std::unique_ptr<float[]> numbers(new float[6 * rows]);
-  for (int64_t i = 0; i < rows * classes; ++i) Fill(&logits[i], float(i * 37 % 101) / 10 - 5);
+  for (int64_t i = 0; i < rows * classes; ++i) Set(&logits[i], float(i * 37 % 101) / 10 - 5);
   for (int64_t i = 0; i < rows; ++i) labels[i] = int32_t(i % classes);
   float* all = numbers.get();
   const quintain::LogitStatistics statistics{all, all + rows, all + 2 * rows, all + 3 * rows,

@@ -1,6 +1,7 @@
 // Attends, normalises and searches on memory that ends where the numbers end.
 
 #include "decoding.h"
+#include "driver.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +11,6 @@
 #include <vector>
 
 namespace {
-
-#define CHECK(condition)                                                      \
-  if (!(condition)) {                                                         \
-    std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-    std::exit(1);                                                             \
-  }
 
 float Number(int64_t i) { return float(i * 37 % 101) / 25 - 2; }
 

@@ -1,4 +1,4 @@
-// What drivers of the layers' kernels share: memory that ends where the numbers end, and draws.
+// What drivers share: checks, and for those of the layers memory that ends where the numbers end, and draws.
 
 #ifndef QUINTAIN_TESTS_KERNELS_DRIVER_H_
 #define QUINTAIN_TESTS_KERNELS_DRIVER_H_

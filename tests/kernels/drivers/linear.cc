@@ -1,6 +1,7 @@
 // Multiplies rows by matrices on memory that ends where their numbers end.
 
 #include "linear.h"
+#include "driver.h"
 
 #include <cmath>
 #include <cstdio>
@@ -15,12 +16,6 @@ using quintain::Activation;
 using quintain::kPanel;
 using quintain::Matrix;
 using quintain::Precision;
-
-#define CHECK(condition)                                                      \
-  if (!(condition)) {                                                         \
-    std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-    std::exit(1);                                                             \
-  }
 
 int8_t Weight(int64_t k, int64_t c) { return static_cast<int8_t>((k * 7 + c * 13) % 255 - 127); }
 
