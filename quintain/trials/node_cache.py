@@ -2,7 +2,8 @@
 
 <cache>/KIND/NAME/          what is complete; it never changes
         incoming/KIND-NAME/ what is being fetched, or what a killed process had of it
-        locks/KIND-NAME     held alone by who fetches or deletes it, together by those who use it
+        locks/KIND-NAME     held alone by who deletes it, together by those who use it
+        locks/incoming-...  held alone by who fetches it, or deletes what was fetched of it
 
 Locks are the system's, so that a process that is killed holds none. What nobody uses goes when
 there is no room for something new, what was used longest ago first.
@@ -78,10 +79,14 @@ class NodeCache:
                 os.utime(target)
                 break
             lock.close()
-            # Before it is held, somebody may delete it again.
-            with self._lock(kind, name, fcntl.LOCK_EX):
-                if not target.is_dir():
-                    self._fetch(kind, name, num_bytes, fill)
+            # A lock of its own: others may hold what is fetched by now, for as long as they run.
+            # Before it is held here, somebody may delete it again.
+            with self._lock(_INCOMING, f"{kind}-{name}", fcntl.LOCK_EX) as lock:
+                try:
+                    if not target.is_dir():
+                        self._fetch(kind, name, num_bytes, fill)
+                finally:
+                    os.unlink(lock.name)
         return target
 
     def release(self, kind: str) -> None:
@@ -160,11 +165,8 @@ class NodeCache:
 
     def _delete(self, path: pathlib.Path) -> bool:
         """Deletes something that nobody uses; returns whether it is gone."""
-        kind, name = path.parent.name, path.name
-        if kind == _INCOMING:
-            kind, _, name = name.partition("-")
         try:
-            with self._lock(kind, name, fcntl.LOCK_EX | fcntl.LOCK_NB) as lock:
+            with self._lock(path.parent.name, path.name, fcntl.LOCK_EX | fcntl.LOCK_NB) as lock:
                 gone = self._path / _TRASH / uuid.uuid4().hex
                 with contextlib.suppress(FileNotFoundError):
                     path.rename(gone)

@@ -63,6 +63,23 @@ def test_processes_that_want_the_same_at_once_fetch_it_once(make_cache):
     assert {path.joinpath("file").read_bytes() for path in found} == {b"x"}
 
 
+def test_who_finds_nothing_does_not_wait_for_those_who_hold_it_by_now(make_cache, monkeypatch):
+    first, second, lock = make_cache(), make_cache(), fcntl.flock
+
+    def be_late(file, how):
+        if how == fcntl.LOCK_EX:
+            monkeypatch.undo()
+            first.hold("code", "a", 1, write(b"x"))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", be_late)
+    late = threading.Thread(target=second.hold, args=("code", "a", 1, write(b"y")), daemon=True)
+    late.start()
+    late.join(60)
+    assert not late.is_alive()
+    assert second.hold("code", "a", 1, write(b"y")).joinpath("file").read_bytes() == b"x"
+
+
 def test_what_was_used_longest_ago_goes_first_and_nothing_that_is_used(make_cache, tmp_path):
     first, second, third = make_cache(), make_cache(), make_cache()
     for name in "abc":

@@ -206,7 +206,9 @@ def test_commands_know_the_run_of_a_module(module, tmp_path, capsys, monkeypatch
     )
     sys.modules.pop("own_model_of_fit")
     monkeypatch.setattr(sys, "path", sys.path[1:])
-    keras.saving.get_custom_objects().clear()
+    own = keras.saving.get_custom_objects()
+    for name in [name for name, found in own.items() if found.__module__ == module.__name__]:
+        monkeypatch.delitem(own, name)
 
     assert main.run(["train", "--mode=eval", f"--model_dir={run}", "--json"]) == 0
     evaluated = json.loads(capsys.readouterr().out)
