@@ -145,7 +145,7 @@ def build_app(
         workers.build_router(master.workers, is_stopping),
         agent_routes.build_router(agents),
         files.build_router(master.files),
-        master_routes.build_router(calls, info, stop, master.summary),
+        master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands, uploads),
         upload_routes.build_router(uploads),
