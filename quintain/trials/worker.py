@@ -187,6 +187,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
         self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
+        self._next: workload.Workload | None = None
         self._port: socket.socket | None = None
         self._peers: tuple[trial.Peer, ...] = ()
 
@@ -236,10 +237,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        while True:
+        found, self._next = self._next, None
+        while found is None:
             found = self._call_again(lambda: self._calls.next_workload(_WAIT_SECS))
-            if found is not None:
-                return found
+        return found
 
     def report(self, result: workload.WorkloadResult) -> None:
         """Hands in a result.
@@ -250,7 +251,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
-            self._call_again(lambda: self._calls.report(result))
+            self._next = self._call_again(lambda: self._calls.report(result))
         finally:
             if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
