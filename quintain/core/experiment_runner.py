@@ -373,7 +373,7 @@ class ExperimentRunner:
             names["trainer.best_checkpoint_eval_metric"] = exporter.metric_name
         if self._early_stopping is not None:
             names["trainer.early_stopping.metric"] = self._early_stopping.metric_name
-        if self._evaluator is None or not names:
+        if self._evaluator is None or not names or not self._evaluates:
             return
         try:
             logs = self._evaluator.evaluate_one_batch()

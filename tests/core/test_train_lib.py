@@ -331,6 +331,20 @@ def test_a_misspelt_best_metric_is_an_error_before_the_first_step(tmp_path, line
     assert reporter.loops == []
 
 
+def test_training_alone_needs_no_evaluation_for_the_best_checkpoint(tmp_path, line_params):
+    params = best_checkpoint_params(line_params, train_steps=4)
+
+    assert run(params, "train", tmp_path)[1] == {}
+    assert (
+        int(
+            tf.train.load_variable(
+                str(tmp_path / "ckpt-4"), "global_step/.ATTRIBUTES/VARIABLE_VALUE"
+            )
+        )
+        == 4
+    )
+
+
 def test_a_checkpoint_of_other_settings_is_refused(trained_dir, line_params):
     params = line_params()
     params.trainer.optimizer_config.optimizer.type = "sgd"
