@@ -6,3 +6,4 @@
 #include "cross_entropy_op.h"
 #include "dropout_op.h"
 #include "residual_norm_op.h"
+#include "table_gradient_op.h"
