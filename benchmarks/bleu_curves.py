@@ -6,7 +6,8 @@ python benchmarks/bleu_curves.py DIR [DIR ...] [--minutes=12] [--points=6] [--si
 Each DIR is a corpus as of `real_corpus.py`, whose peers train here: the same pairs, vocabulary,
 model, Adam and learning rates, and greedy translations of the same 300 sentences, in which a
 translation may be 20 tokens longer than its source. Time runs from the start of a process, without
-its evaluations. Printed are for each language loss and sacreBLEU at the same times.
+its evaluations. Printed are for each language loss and sacreBLEU at the same times, or up to five
+steps later, and as minutes the later time of both.
 
 Peers train one after the other. With `--side-by-side` they train at once, each on a core of its
 own, so that what else runs on the machine slows all of them; from language to language they change
