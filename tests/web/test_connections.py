@@ -229,7 +229,7 @@ def test_a_crowd_of_trusted_clients_that_rest_connect_anew(serve, connect):
         assert time.monotonic() < deadline_secs
     # There is no crowd any more.
     time.sleep(1.0)
-    assert sum(map(is_open, few)) == 2
+    assert is_open(few[2])
 
 
 def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
