@@ -3,8 +3,8 @@
 oneDNN has a cache of compiled products for all threads. A thread that finds one there asks its own
 description of the product how much scratch memory it needs; what another thread compiled may need
 more (TensorFlow 2.21, oneDNN 3.7.3: products that copy their first matrix). Then the heap is
-damaged, and the process dies some time later, one run in ten to thirty of a small model. Without the
-cache each thread compiles its own: TensorFlow keeps them for each thread anyway.
+damaged, and the process dies some time later: in one run of a small model in ten to thirty. Without
+the cache each thread compiles its own: TensorFlow keeps them for each thread anyway.
 """
 
 import os
