@@ -149,7 +149,8 @@ class Model:
             )
         )
         self.handle = handle
-        weakref.finalize(self, self._functions.quintain_translation_free_model, handle)
+        _free_with(self, self._functions.quintain_translation_free_model, handle)
+        self.num_source_ids, self.num_target_ids = map(len, tables)
         for matrix in weights.matrices:
             self._add(matrix)
         for gamma, beta in weights.norms:
@@ -189,6 +190,7 @@ class Search:
         self._model, self._functions = model, model._functions
         self._num_outputs = num_outputs
         ends = np.array(end_ids, np.int32)
+        _check_ids("end_ids", ends, model.num_target_ids)
         options = _Options(
             beam_size, num_outputs, min_length, no_repeat_ngram_size, len(ends), alpha
         )
@@ -198,7 +200,7 @@ class Search:
                 model.handle, ctypes.byref(options), _point(ends), ctypes.byref(self._handle)
             )
         )
-        weakref.finalize(self, self._functions.quintain_translation_free_search, self._handle)
+        _free_with(self, self._functions.quintain_translation_free_search, self._handle)
         self._lengths = np.zeros([num_outputs], np.int64)
         self._scores = np.zeros([num_outputs], np.float32)
         self._ids = np.zeros([num_outputs, _FEWEST_IDS], np.int32)
@@ -213,9 +215,14 @@ class Search:
             ids: At least one, its end included.
             max_length: Longest output, its end included.
             prefix: Ids that outputs start with.
+
+        Raises:
+            ValueError: If an id is none of the model's.
         """
         source = np.ascontiguousarray(ids, np.int32)
         start = np.ascontiguousarray([] if prefix is None else prefix, np.int32)
+        _check_ids("ids", source, self._model.num_source_ids)
+        _check_ids("prefix", start, self._model.num_target_ids)
         _check(
             self._functions.quintain_translation_add(
                 *(self._handle, key, _point(source), len(source)),
@@ -267,6 +274,18 @@ def _declare(functions: Any) -> Any:
         function = getattr(functions, f"quintain_translation_{name}")
         function.restype, function.argtypes = result, arguments
     return functions
+
+
+def _free_with(owner: object, free: Any, handle: ctypes.c_void_p) -> None:
+    """Frees memory with its owner, but not when Python ends: a thread may be searching still."""
+    weakref.finalize(owner, free, handle).atexit = False
+
+
+def _check_ids(name: str, ids: np.ndarray, num_ids: int) -> None:
+    """Refuses ids that would be read, or written to, beyond a table's end."""
+    wrong = ids[(ids < 0) | (ids >= num_ids)]
+    if wrong.size:
+        raise ValueError(f"{name}: got {wrong[0]}, expected integers in [0, {num_ids}).")
 
 
 def _point(array: np.ndarray | None) -> Any:

@@ -4,7 +4,9 @@
 
 trains `translation/local` (cut down to seconds) twice: once undisturbed, once killed `--kills`
 times at random moments with SIGKILL (and now and then SIGTERM) and started again each time. Both
-must end with the same weights, optimizer state and evaluations.
+must end with the same weights, optimizer state and evaluations. `--kernels=native` says that both
+use native kernels; a copy of what the last kill left must then go on without a compiler, and end
+within rounding.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,9 +66,16 @@ def run_undisturbed(model_dir: pathlib.Path | str, overrides: dict) -> None:
 
 
 def run_with_kills(
-    model_dir: pathlib.Path | str, overrides: dict, num_kills: int, generator: random.Random
+    model_dir: pathlib.Path | str,
+    overrides: dict,
+    num_kills: int,
+    generator: random.Random,
+    copy: pathlib.Path | None = None,
 ) -> int:
-    """Trains to the end, killing the run `num_kills` times; returns how often it was running."""
+    """Trains to the end, killing the run `num_kills` times; returns how often it was running.
+
+    What the last kill leaves is copied to `copy`.
+    """
     done = 0
     attempt = 0
     while done < num_kills:
@@ -98,8 +108,34 @@ def run_with_kills(
             f"{latest_checkpoint(model_dir)}",
             flush=True,
         )
+    if copy is not None:
+        shutil.copytree(model_dir, copy)
     run_undisturbed(model_dir, overrides)
     return done
+
+
+def check_kernels(model_dir: pathlib.Path, used: str) -> None:
+    """Exits if the last start of a run did not use these kernels."""
+    starts = json.loads((model_dir / "environment.json").read_text())["starts"]
+    if starts[-1]["kernels"]["used"] != used:
+        raise SystemExit(f"{model_dir}: expected {used} kernels, got {starts[-1]['kernels']}")
+
+
+def go_on_without_compiler(model_dir: pathlib.Path, overrides: dict) -> None:
+    """Ends a run that was started with native kernels by TensorFlow's."""
+    environment = {**os.environ, "CXX": "/no/compiler"}
+    command = build_command(model_dir, overrides)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    check_kernels(model_dir, "tensorflow")
+
+
+def measure_distance(first: pathlib.Path, second: pathlib.Path) -> float:
+    """Returns by what share the losses of two runs' last evaluations differ."""
+    losses = [
+        json.loads((d / "evaluations.jsonl").read_text().splitlines()[-1])["validation_loss"]
+        for d in (first, second)
+    ]
+    return abs(losses[0] / losses[1] - 1)
 
 
 def latest_checkpoint(model_dir: pathlib.Path | str) -> int:
@@ -154,6 +190,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--workdir", type=pathlib.Path, required=True)
+    parser.add_argument("--kernels", default="auto", choices=["auto", "native", "tensorflow"])
     parser.add_argument("--url", help="where the killed run is kept, as s3://bucket/run")
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -163,14 +200,24 @@ def main() -> None:
         "runtime.mixed_precision_dtype": args.dtype,
     }
 
+    # `auto` where a later start may find no compiler: the mode is kept in params.yaml.
     undisturbed, killed = args.workdir / "undisturbed", args.workdir / "killed"
     run_undisturbed(undisturbed, overrides)
-    kills = run_with_kills(args.url or killed, overrides, args.kills, random.Random(args.seed))
+    copy = args.workdir / "copy" if args.kernels == "native" and not args.url else None
+    generator = random.Random(args.seed)
+    kills = run_with_kills(args.url or killed, overrides, args.kills, generator, copy)
     if args.url:
         run_mirror.RunMirror(args.url).pull(killed)
     differences = find_differences(undisturbed, killed)
     if differences:
         sys.exit("The two runs differ:\n  " + "\n  ".join(differences))
+    if copy is not None:
+        check_kernels(killed, "native")
+        go_on_without_compiler(copy, overrides)
+        distance = measure_distance(copy, killed)
+        if distance > 0.01:
+            sys.exit(f"The loss without native kernels is another one, by {distance:.2%}.")
+        print(f"without a compiler it ended with the same loss within {distance:.2g}")
     print(f"{kills} kills, and the run ended with the same weights and metrics to the bit")
 
 

@@ -1,9 +1,12 @@
+import pathlib
+import platform
 import shutil
 import subprocess
 
 import pytest
+import tensorflow as tf
 
-from quintain.kernels import building, library, sealed_files, sources
+from quintain.kernels import building, compiler_calls, library, sealed_files, sources
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,85 @@ def test_says_what_the_compiler_said(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     assert library.find_reason() == f"{compiler} failed with exit code 1: x.cc: error: odd"
+
+
+def _write_compiler(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_ends_a_compiler_that_hangs_and_what_it_started(monkeypatch, tmp_path):
+    compiler = tmp_path / "g++"
+    _write_compiler(compiler, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setattr(building, "_ANSWER_SECS", 0.5)
+
+    assert library.find_reason() == f"{compiler} did not end within 0.5 s"
+
+    started = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert not started.exists() or started.read_text().split()[2] == "Z"
+
+
+def test_a_unit_that_fails_ends_the_others(monkeypatch, tmp_path):
+    compiler = tmp_path / "g++"
+    _write_compiler(
+        compiler, 'case "$*" in *ops.cc*) echo "error: odd" >&2; exit 1;; esac; sleep 1000'
+    )
+    monkeypatch.setattr(building, "find_headers_reason", lambda: None)
+
+    with pytest.raises(compiler_calls.BuildError, match="exit code 1: error: odd"):
+        building.build((str(compiler),), tmp_path)
+
+
+def test_says_that_the_compiler_was_killed(tmp_path):
+    _write_compiler(tmp_path / "g++", "kill -9 $$")
+
+    with pytest.raises(compiler_calls.BuildError, match="was ended by signal 9"):
+        building.describe_compiler((str(tmp_path / "g++"),))
+
+
+def test_says_that_the_compiler_is_too_old(monkeypatch, tmp_path):
+    said = "g++: error: unrecognized command line option '-std=c++17'"
+    _write_compiler(tmp_path / "g++", f'[ $1 = --version ] && exit; echo "{said}" >&2; exit 1')
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    assert said in library.find_reason()
+
+
+def test_says_that_headers_are_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(tf.sysconfig, "get_include", lambda: str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    assert library.find_reason() == f"TensorFlow's headers are not in {tmp_path}"
+
+
+@pytest.mark.parametrize("words", [["ccache", "g++"], ["my g++"]])
+def test_a_compiler_may_be_called_by_another_program(monkeypatch, tmp_path, words):
+    _write_compiler(tmp_path / words[0], "echo version 5")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("CXX", " ".join(words))
+
+    compiler = building.find_compiler()
+
+    assert compiler == (str(tmp_path / words[0]), *words[1:])
+    assert building.describe_compiler(compiler).endswith(": version 5")
+
+
+def test_is_off_on_processors_that_have_no_instruction_set_of_them(monkeypatch):
+    monkeypatch.setattr(library, "_read_processor_flags", lambda: {"sse2", "avx"})
+    assert library.find_reason() == "the processor has no AVX2 and FMA"
+    library._load_once.cache_clear()
+
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert "this is Linux on aarch64" in library.find_reason()
+
+
+def test_names_the_instruction_sets_that_there_are(monkeypatch):
+    monkeypatch.setenv("QUINTAIN_INSTRUCTION_SET", "avx1024")
+
+    expected = "got 'avx1024', expected one of avx2, avx512, avx512_bf16"
+    assert library.find_reason() == f"$QUINTAIN_INSTRUCTION_SET: {expected}"
 
 
 def test_names_what_depends_on_the_compiler_differently():

@@ -1,7 +1,9 @@
+import errno
 import multiprocessing
 import os
 
 import pytest
+import tensorflow as tf
 
 from quintain.kernels import cache, sealed_files
 
@@ -126,6 +128,41 @@ def test_builds_for_one_process_where_nothing_can_be_kept(tmp_path, monkeypatch,
     assert len(loaded) == 1
     assert not loaded[0].exists()
     assert "Native kernels are not kept for the next start" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_builds_elsewhere_if_the_disk_is_full(directory, monkeypatch, tmp_path, caplog, number):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+
+    cache.load_or_build("key", _build_and_log(tmp_path / "log"), _check)
+
+    assert (tmp_path / "log").read_text() == "built\n"
+    assert [record.message for record in caplog.records] == [
+        f"Native kernels are not kept for the next start: {directory}: {os.strerror(number)}."
+    ]
+    assert [path.name for path in directory.iterdir()] == ["key.lock"]
+
+
+def test_loads_from_elsewhere_what_can_not_be_run_where_it_is(directory, tmp_path, caplog):
+    """As below a mount without the right to execute."""
+    loaded = []
+
+    def load(path):
+        if path.is_relative_to(tmp_path / directory.parents[1].name):
+            raise tf.errors.NotFoundError(None, None, f"{path}: failed to map segment")
+        _check(path)
+        loaded.append(path)
+
+    for _ in range(2):
+        cache.load_or_build("key", _build_and_log(tmp_path / "log"), load)
+
+    assert (tmp_path / "log").read_text() == "built\n"
+    assert len(loaded) == 2
+    assert not any(path.exists() for path in loaded)
+    assert caplog.text.count("are loaded from another place") == 2
 
 
 def test_builds_for_one_process_if_the_directory_is_another_users(directory, monkeypatch, tmp_path):

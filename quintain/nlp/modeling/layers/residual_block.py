@@ -45,7 +45,7 @@ class ResidualBlock(keras.layers.Layer):
         if not self.norm_first:
             return x
         if self._can_fuse(norm, x):
-            return norm.normalise(x, self.compute_dtype)  # Which the sub-layer would cast it to.
+            return norm.normalise(x, self._part_dtype)  # Which the sub-layer would cast it to.
         return norm(x)
 
     def leave(
@@ -81,10 +81,15 @@ class ResidualBlock(keras.layers.Layer):
         """
         norm, next_norm = norms
         if self.norm_first and x is not None and self._can_fuse(next_norm, x, output):
-            options = self._fuse(x, next_norm, training, self.compute_dtype)
+            options = self._fuse(x, next_norm, training, self._part_dtype)
             return residual_norm.add_and_normalise(output, **options)
         x = self.leave(x, output, norm, training)
         return x, self.enter(x, next_norm)
+
+    @property
+    def _part_dtype(self) -> Any:
+        """Type of the sub-layers' inputs: theirs, which need not be that of the block."""
+        return self.feed_forward.compute_dtype
 
     def _can_fuse(self, norm: Any, *tensors: tf.Tensor) -> bool:
         """Returns whether a normalisation can be computed with what comes before it."""
