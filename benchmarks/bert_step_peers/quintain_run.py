@@ -7,6 +7,10 @@ import argparse
 import dataclasses
 from typing import Any
 
+# Before Keras, as every command of ours: parts of TensorFlow that nothing asks for stay away.
+import quintain  # noqa: F401
+
+# isort: split
 import batches
 import keras
 import measuring

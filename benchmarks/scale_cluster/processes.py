@@ -39,8 +39,10 @@ async def run(
         status, _ = await client.ask("POST", runs, identity)
         if status >= 400:
             return
+        status, work = 204, None
         while True:
-            status, work = await client.ask("GET", f"{runs}/{launch_id}/workload?wait=20")
+            if not work:
+                status, work = await client.ask("GET", f"{runs}/{launch_id}/workload?wait=20")
             if status == 204:
                 continue
             if status >= 400 or work["kind"] == "TERMINATE":
@@ -56,6 +58,6 @@ async def run(
                 case _:
                     uuid = f"{draw.getrandbits(128):032x}"
                     result |= {"checkpoint": {"uuid": uuid, "files": {"state": 1}}}
-            await client.ask("POST", f"{runs}/{launch_id}/results", result)
+            status, work = await client.ask("POST", f"{runs}/{launch_id}/results", result)
     finally:
         client.close()

@@ -116,7 +116,7 @@ def _find_tensorflow() -> Iterator[Finding]:
 
 
 def _find_kernels() -> Iterator[Finding]:
-    from quintain.kernels import building, cache, library
+    from quintain.kernels import building, cache, compiler_calls, library
 
     part = "Native kernels"
     reason = library.find_reason()
@@ -131,9 +131,9 @@ def _find_kernels() -> Iterator[Finding]:
     else:
         yield Finding(part, "state", f"off, TensorFlow's are used: {reason}")
     try:
-        compiler = building.find_compiler()
-        yield Finding(part, "compiler", f"{compiler}: {building.describe_compiler(compiler)}")
-    except building.BuildError as error:
+        text = building.describe_compiler(building.find_compiler())
+        yield Finding(part, "compiler", text)
+    except compiler_calls.BuildError as error:
         yield Finding(part, "compiler", str(error))
     yield Finding(part, "headers", building.find_headers_reason() or "come with TensorFlow")
     try:

@@ -98,16 +98,20 @@ class WorkerClient:
         )
         return None if answer is None else codec.from_plain(workload.Workload, answer)
 
-    def report(self, result: workload.WorkloadResult) -> None:
+    def report(self, result: workload.WorkloadResult) -> workload.Workload | None:
         """Hands in what a workload gave. The master keeps the first result of each workload.
+
+        Returns:
+            What to do next; None if that has to be asked for.
 
         Raises:
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for longer than the connection waits.
         """
-        self._connection.request(
+        answer = self._connection.request(
             "POST", f"{self._run_path}/results", body=codec.to_plain(result), is_repeatable=True
         )
+        return codec.from_plain(workload.Workload, answer) if answer else None
 
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Says why the process is about to end before it was told to.

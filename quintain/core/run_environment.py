@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import quintain
 from quintain import errors, file_io, file_paths
+from quintain.kernels import selection
 from quintain.orbit import whole_files
 
 FILE_NAME: Final = "environment.json"
@@ -71,6 +72,7 @@ class Environment:
             "num_cpus": os.cpu_count(),
             "platform": platform.platform(),
             "python": platform.python_version(),
+            "kernels": selection.describe(),
             "versions": {"quintain": quintain.__version__, **_find_versions()},
             "git": self._git,
             "sources": dict(sources),

@@ -5,6 +5,7 @@ nothing that anybody would load.
 """
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -13,8 +14,14 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Final
+
+import tensorflow as tf
 
 from quintain.kernels import sealed_files
+
+ROOM_BYTES: Final = 64 * 2**20
+"""Free on the disk before anything is compiled there."""
 
 _logger = logging.getLogger(__name__)
 
@@ -72,18 +79,26 @@ def load_or_build(
     Raises:
         OSError: If not even a temporary file can be written.
     """
+    kept: bytes | None = None
     try:
         path = open_directory() / f"{key}.so"
         if not _is_there(path):
             _build_once(path, build)
-    except (UnusableCacheError, OSError) as error:
-        _logger.warning("Native kernels are not kept for the next start: %s.", error)
-    else:
+        kept = path.read_bytes()
         load(path)
+    except (UnusableCacheError, OSError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())
+    else:
         return
+    # Below a directory that forbids it, no library can be loaded, but it can be from elsewhere.
+    action = "are not kept for the next start" if kept is None else "are loaded from another place"
+    _logger.warning("Native kernels %s: %s.", action, reason)
     with tempfile.TemporaryDirectory(prefix="quintain-kernels-") as directory:
         path = pathlib.Path(directory) / f"{key}.so"
-        sealed_files.write(path, build(pathlib.Path(directory)))
+        if kept is None:
+            sealed_files.write(path, build(pathlib.Path(directory)))
+        else:
+            path.write_bytes(kept)
         load(path)
 
 
@@ -106,9 +121,21 @@ def _build_once(path: pathlib.Path, build: Callable[[pathlib.Path], bytes]) -> N
         shutil.rmtree(directory, ignore_errors=True)  # What a killed process left.
         directory.mkdir(mode=0o700)
         try:
+            _reserve(directory / "room")
             sealed_files.write(path, build(directory))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _reserve(path: pathlib.Path) -> None:
+    """Makes sure that there is room to compile, within the disk and the user's share of it."""
+    try:
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise UnusableCacheError(f"{path.parent.parent}: {error.strerror}") from error
+    path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

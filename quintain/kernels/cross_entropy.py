@@ -87,6 +87,6 @@ def flatten(logits: tf.Tensor) -> tf.Tensor:
         if source.op.type == "Cast":
             source = source.op.inputs[0]
     is_same = num_classes is not None and source.shape.rank and source.shape[-1] == num_classes
-    if source.dtype != tf.bfloat16 or not is_same:
-        source = logits
-    return tf.reshape(source, [-1, tf.shape(logits)[-1]])
+    if source.dtype == tf.bfloat16 and is_same:
+        return tf.reshape(source, [-1, num_classes])  # To ask `logits` would compute the cast.
+    return tf.reshape(logits, [-1, tf.shape(logits)[-1]])

@@ -17,10 +17,16 @@ from typing import Any, Final
 import tensorflow as tf
 
 from quintain import errors
-from quintain.kernels import building, cache, sealed_files, sources
+from quintain.kernels import building, cache, sealed_files, second_derivatives, sources
+from quintain.kernels.compiler_calls import BuildError
 
 PREBUILT: Final = pathlib.Path(__file__).parent / "prebuilt"
 """Where wheels carry libraries, each named by `building.find_portable_key`."""
+
+INSTRUCTION_SET_VARIABLE: Final = "QUINTAIN_INSTRUCTION_SET"
+"""Names the newest instruction set to use, one of `sources.INSTRUCTION_SETS`."""
+
+_NO_INSTRUCTIONS: Final = "the processor has no AVX2 and FMA"
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +42,10 @@ class Library:
     """Where they came from: `package`, `cache` or `compiled`."""
 
     instruction_set: str
-    """The newest that this processor has, a key of `sources.INSTRUCTION_SETS`."""
+    """The one that is used, a key of `sources.INSTRUCTION_SETS`."""
+
+    compiler: str
+    """What compiled them, with its version; empty for those of the package."""
 
     functions: ctypes.CDLL
     """The same library for what is no operation."""
@@ -81,7 +90,7 @@ def _load_once() -> Library | str:
         return reason
     try:
         return _load_prebuilt() or _load_cached()
-    except (building.BuildError, OSError, tf.errors.OpError) as error:
+    except (BuildError, UnavailableError, OSError, tf.errors.OpError) as error:
         return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -91,14 +100,23 @@ def find_machine_reason() -> str | None:
         return (
             f"they are for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
+    flags = _read_processor_flags()
+    if flags is not None and not {"avx2", "fma"} <= flags:
+        return _NO_INSTRUCTIONS
+    wanted = os.environ.get(INSTRUCTION_SET_VARIABLE, "")
+    if wanted and wanted not in sources.INSTRUCTION_SETS:
+        names = ", ".join(sources.INSTRUCTION_SETS)
+        return f"${INSTRUCTION_SET_VARIABLE}: got {wanted!r}, expected one of {names}"
+    return None
+
+
+def _read_processor_flags() -> set[str] | None:
+    """Returns what the processor can do; None if that is not known: the library itself asks it."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return None  # The library itself asks the processor.
-    flags = next((line.split() for line in lines if line.startswith("flags")), None)
-    if flags is not None and not {"avx2", "fma"} <= set(flags):
-        return "the processor has no AVX2 and FMA"
-    return None
+        return None
+    return next((set(line.split()) for line in lines if line.startswith("flags")), None)
 
 
 def _load_prebuilt() -> Library | None:
@@ -118,6 +136,7 @@ def _load_prebuilt() -> Library | None:
 
 def _load_cached() -> Library:
     compiler = building.find_compiler()
+    description = building.describe_compiler(compiler)
     loaded: list[Library] = []
     origin = "cache"
 
@@ -126,16 +145,19 @@ def _load_cached() -> Library:
         origin = "compiled"
         return building.build(compiler, directory)
 
-    key = building.find_key(compiler)
-    cache.load_or_build(key, build, lambda path: loaded.append(_open(path, origin)))
+    key = building.find_key(description)
+    cache.load_or_build(key, build, lambda path: loaded.append(_open(path, origin, description)))
     return loaded[0]
 
 
-def _open(path: pathlib.Path, origin: str) -> Library:
+def _open(path: pathlib.Path, origin: str, compiler: str = "") -> Library:
     # It registers its operations when it is loaded first, which TensorFlow must be the one to do.
     operations = tf.load_op_library(os.fspath(path))
     functions = ctypes.CDLL(os.fspath(path))
-    newest = functions.quintain_limit_isa(len(sources.INSTRUCTION_SETS))
-    if not newest:
-        raise OSError("the processor has no AVX2 and FMA")
-    return Library(operations, origin, list(sources.INSTRUCTION_SETS)[newest - 1], functions)
+    names = list(sources.INSTRUCTION_SETS)
+    wanted = os.environ.get(INSTRUCTION_SET_VARIABLE) or names[-1]
+    used = functions.quintain_limit_isa(1 + names.index(wanted))
+    if not used:
+        raise UnavailableError(_NO_INSTRUCTIONS)
+    second_derivatives.refuse(operations)
+    return Library(operations, origin, names[used - 1], compiler, functions)

@@ -17,6 +17,7 @@ from quintain.kernels import library
 from quintain.kernels.modes import KernelMode
 
 _logger = logging.getLogger(__name__)
+_found: dict[str, str] = {}
 _is_native: contextvars.ContextVar[bool] = contextvars.ContextVar("is_native", default=False)
 
 
@@ -73,6 +74,8 @@ def check(mode: KernelMode, obstacle: str | None = None) -> None:
         ConfigError: If it asks for native kernels where there can't be any.
     """
     reason = find_reason(mode, obstacle)
+    _found.clear()
+    _found.update(_describe(reason))
     if reason is None:
         loaded = library.load()
         _logger.info("Native kernels: on (%s, %s).", loaded.instruction_set, loaded.origin)
@@ -83,6 +86,23 @@ def check(mode: KernelMode, obstacle: str | None = None) -> None:
         )
     else:
         _logger.info("Native kernels: off (%s).", reason)
+
+
+def describe() -> dict[str, str]:
+    """Returns what `check` found last: `used`, and what they are or `reason`; empty if nothing."""
+    return dict(_found)
+
+
+def _describe(reason: str | None) -> dict[str, str]:
+    if reason is not None:
+        return {"used": KernelMode.TENSORFLOW.value, "reason": reason}
+    loaded = library.load()
+    return {
+        "used": KernelMode.NATIVE.value,
+        "instruction_set": loaded.instruction_set,
+        "origin": loaded.origin,
+        "compiler": loaded.compiler,
+    }
 
 
 def _trains_on(kind: str) -> bool:

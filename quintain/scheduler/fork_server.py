@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
 from quintain import process_end
-from quintain.records import exit_codes
+from quintain.records import exit_codes, source_imports
 from quintain.scheduler import supervisor
 
 _DEVICE_PREFIXES: Final = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
@@ -200,7 +200,8 @@ def _import_all(names: list[str], threads: NewThreads) -> list[str]:
         for name in names:
             threads.begin(name)
             try:
-                importlib.import_module(name)
+                with source_imports.importing_ahead(name):
+                    importlib.import_module(name)
             except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
                 traceback.print_exc()
                 missing.append(name)

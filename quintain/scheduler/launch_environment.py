@@ -54,11 +54,13 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     return variables
 
 
-def find_early(environment: Mapping[str, str]) -> dict[str, str]:
+def find_early(environment: Mapping[str, str], *, reads_all: bool = False) -> dict[str, str]:
     """Returns the variables that must be set before TensorFlow is imported.
 
     Args:
         environment: Variables to add to those of this process; equal ones are left out.
+        reads_all: Whether any variable may be read by what is imported, except for those that name
+            a trial, or its part of a job.
 
     Example:
         >>> find_early({"TF_USE_LEGACY_KERAS": "1", "DATA_DIR": "/data"})
@@ -67,7 +69,8 @@ def find_early(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(_EARLY_PREFIXES)
+        if (reads_all or name.startswith(_EARLY_PREFIXES))
+        and not name.startswith("QUINTAIN_")
         and name not in _LATE_NAMES
         and os.environ.get(name) != value
     }

@@ -6,6 +6,7 @@ former master left). All of them change experiments through `core`, in one trans
 event.
 """
 
+import bisect
 import contextlib
 import logging
 import pathlib
@@ -45,6 +46,9 @@ _POSTPONED_SECS: Final = 60.0
 
 _STATUS_POLL_SECS: Final = 0.2
 """How often somebody who asks for the status looks whether the lock will be free soon."""
+
+MOST_TOLD: Final = 256
+"""With more slots, the page is told how many there are and how many are in use."""
 
 ENDING_TICK_SECS: Final = 0.01
 """The same while one of them is about to end."""
@@ -284,24 +288,48 @@ class Master:
                 self._recent = self.status()
         return self._recent
 
-    def _build_status(self, problem: str) -> master_status.MasterStatus:
+    def told_status(self) -> master_status.MasterStatus | master_status.MasterSummary:
+        """Returns what the page is told each second: of hundreds of slots, only the numbers."""
+        is_long = len(self._core.nodes.slots) > MOST_TOLD
+        return self.summary() if is_long else self.status()
+
+    def list_slots(
+        self, *, after: int = -1, limit: int | None = None, trial_id: int | None = None
+    ) -> list[master_status.SlotStatus]:
+        """Returns slots and who holds them, by number; only those that are listed are looked at.
+
+        Args:
+            after: Number after which they begin.
+            limit: Most slots; None for all.
+            trial_id: Trial whose slots they are; None for all.
+        """
+        with self._looking():
+            nodes = self._core.nodes
+            numbers: Sequence[int] = nodes.list_numbers()
+            if trial_id is not None:
+                live = self._core.runs.get(trial_id)
+                held = () if live is None else live.record.slots
+                numbers = sorted(set(held) & nodes.slots.keys())
+            begin = bisect.bisect_right(numbers, after)
+            end = None if limit is None else begin + limit
+            return [self._describe_slot(number) for number in numbers[begin:end]]
+
+    def _describe_slot(self, number: int) -> master_status.SlotStatus:
         nodes = self._core.nodes
-        shown_slots = []
-        for number, slot in sorted(nodes.slots.items()):
-            live = self._core.runs.get(nodes.holders.get(number, 0))
-            shown_slots.append(
-                master_status.SlotStatus(
-                    id=number,
-                    kind=slot.kind.value,
-                    device=slot.device,
-                    num_threads=slot.num_threads,
-                    trial_id=None if live is None else live.record.trial_id,
-                    experiment_id=None if live is None else live.record.experiment_id,
-                    node=slot.node,
-                )
-            )
+        slot, live = nodes.slots[number], self._core.runs.get(nodes.holders.get(number, 0))
+        return master_status.SlotStatus(
+            id=number,
+            kind=slot.kind.value,
+            device=slot.device,
+            num_threads=slot.num_threads,
+            trial_id=None if live is None else live.record.trial_id,
+            experiment_id=None if live is None else live.record.experiment_id,
+            node=slot.node,
+        )
+
+    def _build_status(self, problem: str) -> master_status.MasterStatus:
         return master_status.MasterStatus(
-            slots=tuple(shown_slots),
+            slots=tuple(map(self._describe_slot, self._core.nodes.list_numbers())),
             experiments=self._describe_all(self._describe),
             problem=problem,
             slow_start=self._launcher.find_slowness(),

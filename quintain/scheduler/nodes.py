@@ -43,6 +43,7 @@ class NodeTable:
         self._own = tuple(own_slots)
         self.nodes: dict[str, node_lib.Node] = {}
         self.slots: dict[int, slot_lib.Slot] = {}
+        self._numbers: list[int] = []
         self.holders: dict[int, int] = {}
         self.trials: dict[str, set[int]] = {}
         self._known: dict[str, node_lib.KnownNode] = {}
@@ -145,6 +146,7 @@ class NodeTable:
         self.changed.add(node.name)
         self.nodes[node.name] = node
         self.slots.update({slot.id: slot for slot in node.slots})
+        self._numbers = []
         for pool in self._pools.values():
             self._add_to(pool, node)
 
@@ -153,6 +155,7 @@ class NodeTable:
         del self.nodes[node.name]
         for slot in node.slots:
             del self.slots[slot.id]
+        self._numbers = []
         for pool in self._pools.values():
             pool.remove_node(node.name)
 
@@ -170,6 +173,12 @@ class NodeTable:
     def num_own(self) -> int:
         """Slots of the master's own machine."""
         return len(self.nodes[node_lib.OWN].slots)
+
+    def list_numbers(self) -> list[int]:
+        """Returns the numbers of all slots, in order, which is found anew once they change."""
+        if not self._numbers:
+            self._numbers = sorted(self.slots)
+        return self._numbers
 
     def _is_listed(self, name: str) -> bool:
         return not name or any(each.name == name for each in self._listed)

@@ -11,13 +11,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from typing_extensions import override
 
 from quintain import errors
-from quintain.records import log, process_identity, source_names, trial
+from quintain.records import log, process_identity, source_imports, source_names, trial
 from quintain.records import node as node_lib
 from quintain.scheduler import (
     launch_environment,
@@ -32,7 +32,13 @@ logger = logging.getLogger(__name__)
 WORKER: Final = "quintain.trials.worker"
 """Module of the trial process; a text, for the scheduler does not know trials."""
 
-PRELOADED: Final = ("tensorflow", "keras", WORKER, "quintain.trials.keras_trial")
+PRELOADED: Final = (
+    "tensorflow",
+    "keras",
+    WORKER,
+    "quintain.trials.keras_trial",
+    "quintain.trials.keras_libraries",
+)
 """Modules that the fork server imports."""
 
 _GRAPH_LIBRARIES: Final = "quintain.trials.graph_libraries"
@@ -301,15 +307,14 @@ class ProcessLauncher(launcher.Launcher):
             entry_point=f"{self._worker}:main",
             command=(sys.executable, "-u", "-X", "faulthandler", "-m", self._worker),
         )
-        early = launch_environment.find_early(launch.environment)
-        return self._start(request, launch.model_dir, early)
+        return self._start(request, launch.model_dir, launch.environment)
 
     def _start(
-        self, request: supervisor.StartRequest, model_dir: str, early: dict[str, str]
+        self, request: supervisor.StartRequest, model_dir: str, environment: Mapping[str, str]
     ) -> trial.ProcessIdentity:
         while self._can_fork:
             try:
-                return self._get_forker(model_dir, early).start(request)
+                return self._get_forker(model_dir, environment).start(request)
             except starters.ForkUnsafeError as error:
                 self._leave_out(error)
         return self._spawner.start(request)
@@ -325,9 +330,14 @@ class ProcessLauncher(launcher.Launcher):
         logger.warning("%s", self._slowness)
         self._close_forkers()
 
-    def _get_forker(self, model_dir: str, early: dict[str, str]) -> starters.ForkStarter:
-        wanted = (*self._preloaded, *_find_libraries(model_dir))
+    def _get_forker(self, model_dir: str, environment: Mapping[str, str]) -> starters.ForkStarter:
+        graph_libraries, libraries = _find_libraries(model_dir)
+        # Who sets where modules are found may mean other ones.
+        if any(name.startswith("PYTHON") for name in environment):
+            libraries = ()
+        wanted = (*self._preloaded, *graph_libraries, *libraries)
         modules = tuple(name for name in wanted if name not in self._left_out)
+        early = launch_environment.find_early(environment, reads_all=bool(libraries))
         key = (modules, tuple(early.items()))
         # The one that was used last is the last one.
         forker = self._forkers.pop(key, None) or starters.ForkStarter(modules, early)
@@ -371,17 +381,19 @@ class ProcessLauncher(launcher.Launcher):
 
 
 @functools.lru_cache(maxsize=64)
-def _find_libraries(model_dir: str) -> tuple[str, ...]:
-    """Returns what the trials of a directory import, beyond what all trials do.
+def _find_libraries(model_dir: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what the trials of a directory import, beyond what all trials do: ours and others'.
+
+    The user's own files are not imported: what they do then is of one trial alone.
 
     This is a guess that only costs time if it is wrong: directories that are very large, or can't
     be read, are refused when they are copied.
     """
     if not model_dir:
-        return ()
-    found: set[str] = set()
+        return (), ()
+    path = pathlib.Path(model_dir)
     with contextlib.suppress(OSError):
-        found = source_names.find_used_below(
-            pathlib.Path(model_dir), _GRAPH_NAMES, most=_MOST_LOOKED_AT
-        )
-    return (_GRAPH_LIBRARIES,) if found else ()
+        found = source_names.find_used_below(path, _GRAPH_NAMES, most=_MOST_LOOKED_AT)
+        libraries = source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
+        return (_GRAPH_LIBRARIES,) if found else (), libraries
+    return (), ()

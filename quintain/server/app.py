@@ -20,7 +20,16 @@ from quintain.cluster import agent_launcher
 from quintain.records import master_status
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import master as master_lib
-from quintain.server import access, answers, code_uploads, direct_calls, page_files, responses
+from quintain.server import (
+    access,
+    agent_waits,
+    answers,
+    code_uploads,
+    direct_calls,
+    page_files,
+    responses,
+    worker_gate,
+)
 from quintain.server import exports as exports_lib
 from quintain.server import feed as feed_lib
 from quintain.server import sessions as sessions_lib
@@ -111,6 +120,7 @@ def build_app(
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
     # The last one added is the first one asked.
+    app.add_middleware(agent_waits.AgentWaits, launcher=agents, is_stopping=is_stopping)
     app.add_middleware(
         request_checks.BodyCheck,
         refuse=responses.refuse,
@@ -131,12 +141,13 @@ def build_app(
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
+    app.add_middleware(worker_gate.WorkerGate)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
-        agent_routes.build_router(agents, is_stopping),
+        agent_routes.build_router(agents),
         files.build_router(master.files),
-        master_routes.build_router(calls, info, stop, master.summary),
+        master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, master.commands, uploads),
         upload_routes.build_router(uploads),

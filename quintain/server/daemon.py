@@ -22,7 +22,7 @@ from quintain.scheduler import launch_tokens
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
-from quintain.server import alerts, direct_calls, http_server, master_store
+from quintain.server import alerts, allocation, direct_calls, http_server, master_store
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
 from quintain.server import launchers as launchers_lib
@@ -167,7 +167,7 @@ class MasterServer:
         """
         active = [
             status.experiment_id
-            for status in self._master.status().experiments
+            for status in self._master.summary().experiments
             if status.state is states.ExperimentState.ACTIVE
         ]
         home_lib.write_private(self._home.resume_file, {"experiments": active})
@@ -223,11 +223,12 @@ class MasterServer:
         return any(
             status.state is states.ExperimentState.ACTIVE
             or status.state.is_stopping
-            or status.running_trials
-            for status in self._master.status().experiments
+            or status.num_running
+            for status in self._master.summary().experiments
         )
 
     def _start(self, parts: contextlib.ExitStack) -> None:
+        allocation.share_arena()
         parts.enter_context(home_lib.write_privately())
         self._home.create()
         parts.enter_context(_hold_lock(self._home))
@@ -282,7 +283,7 @@ class MasterServer:
         parts.enter_context(alerts.Alerts(store, self._home))
         self._tensorboards = tensorboards_lib.TensorBoards(self._home)
         parts.callback(self._tensorboards.close)
-        feed = feed_lib.Feed(store, self._master.recent_status)
+        feed = feed_lib.Feed(store, self._master.told_status)
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
         # Before the first answer: who waited with the former master's token finds the new one.

@@ -3,7 +3,7 @@
 import functools
 import pathlib
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -134,21 +134,18 @@ class DirectCalls(calls.Calls):
         """
         with self._store.reading() as session:
             experiment = session.get_experiment(experiment_id)
-            rows: Iterable[int]
-            if selection == trial_table.Selection():
-                trials = session.list_trials(experiment_id, states=tuple(state_names))
-                return trials, len(trials)
-            if selection.where or selection.sort:
-                table = tables.read_table(session, experiment)
-                columns, rows = table.columns, table.select(selection.where, selection.sort)
-            else:
-                # Of many trials, only those that are asked for become records.
-                columns = session.read_trial_columns(experiment_id, ("id", "state"))
-                rows = range(len(columns["id"]))
+            names = tuple(state_names)
+            if not (selection.where or selection.sort):
+                trials = session.list_trials(
+                    experiment_id, states=names, limit=selection.limit, offset=selection.offset
+                )
+                is_all = selection == trial_table.Selection()
+                return trials, len(trials) if is_all else session.count_own(experiment_id, names)
+            table = tables.read_table(session, experiment)
             chosen = [
-                columns["id"][row]
-                for row in rows
-                if not state_names or columns["state"][row] in state_names
+                table.columns["id"][row]
+                for row in table.select(selection.where, selection.sort)
+                if not names or table.columns["state"][row] in names
             ]
             ids = list(selection.cut(chosen))
             found = {one.id: one for one in session.list_trials(experiment_id, ids=ids)}

@@ -31,7 +31,9 @@ _PAUSE_SECS: Final = 0.12
 """Least time between two looks at the store, so that a busy search is not slowed down by them."""
 _STATUS_SECS: Final = 1.0
 
-Item = changes.Batch | master_status.MasterStatus
+Status = master_status.MasterStatus | master_status.MasterSummary
+
+Item = changes.Batch | Status
 """What followers are told."""
 
 
@@ -73,7 +75,7 @@ class Feed:
     def __init__(
         self,
         store: store_lib.Store,
-        find_status: Callable[[], master_status.MasterStatus],
+        find_status: Callable[[], Status],
     ) -> None:
         """Stores its parts.
 
@@ -85,7 +87,7 @@ class Feed:
         self._find_status = find_status
         self._followers: set[Follower] = set()
         self._newest = 0
-        self._status: master_status.MasterStatus | None = None
+        self._status: Status | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._is_closed = False

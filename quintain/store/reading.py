@@ -4,7 +4,7 @@ import abc
 import contextlib
 import json
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from quintain.records import (
     change,
@@ -20,6 +20,9 @@ from quintain.records import (
     trial,
 )
 from quintain.store import queries, table_reading
+
+_MOST_ROWS: Final = 2**62
+"""More than any table has."""
 
 
 class Reader(table_reading.TableReader):
@@ -86,6 +89,8 @@ class Reader(table_reading.TableReader):
         *,
         states: Collection[states.TrialState] = (),
         ids: Collection[int] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> list[trial.TrialRecord]:
         """Returns trials in the order of their ids.
 
@@ -93,12 +98,17 @@ class Reader(table_reading.TableReader):
             experiment_id: The experiment; None for all.
             states: States to list; empty for all.
             ids: Trials to list, as far as there are any; None for all.
+            limit: Most trials; None for all.
+            offset: How many of them are left out first.
         """
         where = queries.Where(experiment_id=experiment_id)
         where.add_any("state", states)
         if ids is not None:  # They may be more than a query can have values.
             where.add(f"id IN ({', '.join(str(int(each)) for each in ids) or 'NULL'})")
-        return self._list(trial.TrialRecord, where, "ORDER BY id")
+        if limit is None and not offset:
+            return self._list(trial.TrialRecord, where, "ORDER BY id")
+        where.values |= {"limit": _MOST_ROWS if limit is None else limit, "offset": offset}
+        return self._list(trial.TrialRecord, where, "ORDER BY id LIMIT :limit OFFSET :offset")
 
     # Events
 

@@ -96,6 +96,8 @@ def _create(url: sa.URL, busy_secs: float) -> tuple[sa.Engine, sqlite_waits.Wait
         poolclass=pool.QueuePool,
         pool_size=8,
         max_overflow=64,
+        # The one that was used last has what it read in its memory; others need not have it, too.
+        pool_use_lifo=True,
         connect_args={
             "timeout": min(sqlite_waits.ATTEMPT_SECS, busy_secs),
             "check_same_thread": False,

@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from quintain.records import curve, metric
-from quintain.store import curve_reading
+from quintain.records import curve, metric, states
+from quintain.store import curve_reading, queries
 
 _NUM_ROWS: Final = 1000
 
@@ -79,6 +79,17 @@ class TableReader(curve_reading.CurveReader):
         # Some are damaged, and are made anew there.
         found = self._list_curves(where)
         return [(each.trial_id, f"{each.group.value}/{each.name}", each.points) for each in found]
+
+    def count_own(self, experiment_id: int, states: Collection[states.TrialState] = ()) -> int:
+        """Returns how many trials an experiment has.
+
+        Args:
+            experiment_id: The experiment.
+            states: Those in one of these states; empty for all.
+        """
+        where = queries.Where(experiment_id=experiment_id)
+        where.add_any("state", states)
+        return int(self._find_value(f"SELECT count(*) FROM trials {where}", where.values))
 
     def count_trials(self, experiment_ids: Collection[int]) -> list[TrialCount]:
         """Returns how many trials experiments have in which state, and between which metrics.

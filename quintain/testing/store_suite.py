@@ -110,6 +110,26 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             record, latest_metric=0
         )
 
+    def test_lists_of_trials_can_be_paged(self, store: stores.Store, trial_id: int) -> None:
+        """A page has those that come next in the order of ids, of those in the given states."""
+        with store.transaction() as session:
+            first = session.get_trial(trial_id)
+            owner, ended = first.experiment_id, states.TrialState.COMPLETED
+            for number in range(4):
+                another = dataclasses.replace(first, id=0, request_id=f"r{number}")
+                session.add_trial(dataclasses.replace(another, state=ended) if number else another)
+        with store.reading() as session:
+            ids = [one.id for one in session.list_trials(owner)]
+            page = session.list_trials(owner, limit=2, offset=1)
+            rest = session.list_trials(owner, offset=3)
+            done = session.list_trials(owner, states=[ended], limit=5, offset=1)
+            assert session.count_own(owner) == 5
+            assert session.count_own(owner, [ended]) == 3
+            assert session.count_own(owner + 1) == 0
+        assert [one.id for one in page] == ids[1:3]
+        assert [one.id for one in rest] == ids[3:]
+        assert [one.id for one in done] == ids[3:]
+
     def test_notes_of_trials_are_the_users(self, store: stores.Store, trial_id: int) -> None:
         """What the platform stores of a trial leaves its note."""
         with store.reading() as session:

@@ -11,7 +11,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import keras
@@ -65,13 +65,8 @@ _ROOTS: Final = ("keras.", "tensorflow.keras.", "tensorflow.python.keras.")
 @functools.cache
 def enable() -> None:
     """Adds the names of Keras 2 to Keras, and those of TensorFlow 1 to TensorFlow."""
-    for part in _PARTS:
-        try:
-            present = importlib.import_module(f"keras.{part}")
-        except ModuleNotFoundError:
-            continue
-        _add_names(present, importlib.import_module(f"{_COMPLETE}.{part}"))
-    _add_version_1(tf, tf.compat.v1)
+    for target, name, former in find_former():
+        vars(target).setdefault(name, former)
     base_optimizer.BaseOptimizer.__init__ = _take_former_arguments(
         base_optimizer.BaseOptimizer.__init__
     )
@@ -79,22 +74,43 @@ def enable() -> None:
     sys.meta_path.append(_Finder())
 
 
+@functools.cache
+def find_former() -> tuple[tuple[Any, str, Any], ...]:
+    """Returns modules, names that they lack and what former versions have by them.
+
+    Most of the time is spent here, as this imports all of TensorFlow 1's names, and adds none: a
+    process whose copies become trials may call it.
+    """
+    found: list[tuple[Any, str, Any]] = []
+    for part in _PARTS:
+        try:
+            present = importlib.import_module(f"keras.{part}")
+        except ModuleNotFoundError:
+            continue
+        source = importlib.import_module(f"{_COMPLETE}.{part}")
+        found += ((present, name, getattr(source, name)) for name in _find_lacks(present, source))
+    return (*found, *_find_version_1(tf, tf.compat.v1))
+
+
+def _find_lacks(target: types.ModuleType, source: types.ModuleType) -> Iterator[str]:
+    return (name for name in dir(source) if not name.startswith("_") and not hasattr(target, name))
+
+
 def _add_names(target: types.ModuleType, source: types.ModuleType) -> None:
-    for name in dir(source):
-        if not name.startswith("_") and not hasattr(target, name):
-            vars(target)[name] = getattr(source, name)
+    for name in _find_lacks(target, source):
+        vars(target)[name] = getattr(source, name)
 
 
-def _add_version_1(target: Any, source: Any) -> None:
-    """Adds what TensorFlow 1 has and 2 does not, also to modules that both have."""
+def _find_version_1(target: Any, source: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Gives what TensorFlow 1 has and 2 does not, also in modules that both have."""
     for name in dir(source):
         if name.startswith("_") or name in ("compat", "estimator", "keras", "v1", "v2"):
             continue
         former, present = getattr(source, name, None), vars(target).get(name)
         if present is None and former is not None:
-            vars(target).setdefault(name, former)
+            yield target, name, former
         elif present is not former and isinstance(present, types.ModuleType):
-            _add_version_1(present, former)
+            yield from _find_version_1(present, former)
 
 
 def _take_former_arguments(init: Any) -> Any:

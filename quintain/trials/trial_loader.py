@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import experiment_spec, former_names, source_names
+from quintain.records import experiment_spec, former_names, source_imports, source_names
 from quintain.trials import base_trial, trial_context
 
 EXPERIMENT_PREFIX: Final = experiment_spec.REGISTERED_PREFIX
@@ -76,6 +76,7 @@ def load_trial(
         logger.warning("startup-hook.sh is not run: trials run in the environment of the master.")
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
+    _forget_shadowed(directory)
     _prepare_tensorflow(directory)
     if entrypoint is None:
         trial_class, modules = _search(directory)
@@ -98,6 +99,17 @@ def refuse_processes(loaded: LoadedTrial, count: int) -> str:
         "the process has all slots of the trial. Registered experiments and KerasTrial are trained "
         "by several."
     )
+
+
+def _forget_shadowed(directory: pathlib.Path) -> None:
+    """Forgets what was imported ahead and bears the name of a file of the user's.
+
+    In a fresh process the user's file would have come first.
+    """
+    files = [*directory.glob("*.py"), *(path.parent for path in directory.glob("*/__init__.py"))]
+    for name in {file.stem for file in files} & source_imports.imported_ahead:
+        for loaded in [one for one in sys.modules if f"{one}.".startswith(f"{name}.")]:
+            del sys.modules[loaded]
 
 
 def _prepare_tensorflow(directory: pathlib.Path) -> None:

@@ -17,11 +17,14 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 Those of `trial_files` say where files are.
 """
 
+import contextlib
+import ctypes
 import dataclasses
 import json
 import logging
 import os
 import pathlib
+import re
 import socket
 import sys
 import time
@@ -57,6 +60,7 @@ pauses stay short: a trial that sleeps on after its master is back holds up a wh
 _WAIT_SECS: Final = 20.0
 _MEETING_PAUSE_SECS: Final = 0.1
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+_OPENMP: Final = re.compile(r"/lib[gi]?omp[-.0-9a-z]*\.so[.0-9]*$")
 
 # The first of its kind imports and builds what checks it: once, in the process that is copied.
 checkpoint_storage_config.CheckpointStorageConfig()
@@ -183,6 +187,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         self._files = trial_files.TrialFiles(settings.machine, self._file_calls)
         self._spool_path = settings.machine.scratch_dir / f"{settings.launch_id}.spool"
         self._is_lost = False
+        self._next: workload.Workload | None = None
         self._port: socket.socket | None = None
         self._peers: tuple[trial.Peer, ...] = ()
 
@@ -232,10 +237,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        while True:
+        found, self._next = self._next, None
+        while found is None:
             found = self._call_again(lambda: self._calls.next_workload(_WAIT_SECS))
-            if found is not None:
-                return found
+        return found
 
     def report(self, result: workload.WorkloadResult) -> None:
         """Hands in a result.
@@ -246,7 +251,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
         try:
-            self._call_again(lambda: self._calls.report(result))
+            self._next = self._call_again(lambda: self._calls.report(result))
         finally:
             if not self._is_lost:
                 self._spool_path.unlink(missing_ok=True)
@@ -334,6 +339,19 @@ def _limit_threads(num_threads: int | None) -> None:
     if tensorflow is not None:
         tensorflow.config.threading.set_intra_op_parallelism_threads(num_threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(num_threads)
+    _limit_openmp(num_threads)
+
+
+def _limit_openmp(num_threads: int) -> None:
+    """Limits the threads of libraries that read their variable when they were loaded.
+
+    In a copy that may have been before the process had its slots.
+    """
+    with contextlib.suppress(OSError):  # Not Linux, where nothing is copied.
+        maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        for path in sorted({line.split(maxsplit=5)[-1] for line in maps.splitlines()}):
+            if _OPENMP.search(path):
+                ctypes.CDLL(path).omp_set_num_threads(num_threads)
 
 
 def _fail(error: Exception) -> int:

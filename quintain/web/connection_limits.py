@@ -61,6 +61,12 @@ class Limits:
     known_secs: float = 600.0
     """Seconds that a connection is kept after a request of somebody who is."""
 
+    crowded_secs: float = 15.0
+    """The same while they are a crowd. Trials that train for minutes connect anew."""
+
+    crowd: int = 1000
+    """Connections of trusted clients that are not a crowd yet."""
+
 
 def find_limits(*, network_share: float, client_share: float) -> Limits:
     """Returns limits that leave files to open for everything else, and raises the soft limit.
@@ -155,6 +161,12 @@ class Ledger:
         if connection in self._clients and len(self._known) < self.limits.known:
             self.leave(connection)
             self._known.add(connection)
+
+    @property
+    def known_secs(self) -> float:
+        """Seconds that connections of trusted clients are kept now."""
+        is_crowded = len(self._known) > self.limits.crowd
+        return self.limits.crowded_secs if is_crowded else self.limits.known_secs
 
     def leave(self, connection: Counted) -> None:
         """Forgets a connection, if it was counted."""

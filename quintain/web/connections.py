@@ -192,7 +192,7 @@ class HttpProtocol(h11_impl.H11Protocol):
         """Ends the connection if its client takes too long."""
         limits = self.ledger.limits
         if self._rests_since_secs is not None:
-            kept_secs = limits.known_secs if self._was_known else limits.stranger_secs
+            kept_secs = self.ledger.known_secs if self._was_known else limits.stranger_secs
             if now_secs - self._rests_since_secs > kept_secs:
                 self.timeout_keep_alive_handler()
                 return

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.kernels import cross_entropy, library, modes, selection
+from quintain.kernels import cross_entropy, library, modes, second_derivatives, selection
 from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.modeling.losses import padded_cross_entropy
 
@@ -183,6 +183,24 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
     np.testing.assert_array_equal(native[2], plain[2])
 
 
+def test_nothing_asks_for_the_logits_cast_to_float32():
+    accuracy = token_accuracy.TokenAccuracy()
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 5, 7], tf.bfloat16)])
+    def step(given):
+        scores, labels = tf.cast(given, tf.float32), tf.zeros(tf.shape(given)[:2], tf.int32)
+        losses, _ = padded_cross_entropy.padded_cross_entropy(scores, labels, smoothing=0.1)
+        return losses, accuracy.measure(labels, scores)
+
+    with selection.training_scope(modes.KernelMode.NATIVE):
+        graph = step.get_concrete_function().graph
+
+    casts = [one for one in graph.get_operations() if one.type == "Cast"]
+    of_logits = [one for one in casts if one.inputs[0].dtype == tf.bfloat16]
+    assert of_logits
+    assert not [user.name for cast in of_logits for user in cast.outputs[0].consumers()]
+
+
 def test_evaluation_and_exports_have_operations_of_tensorflow_only():
     function = tf.function(lambda scores: _compute_loss(scores))
     graph = function.get_concrete_function(tf.TensorSpec([4, 7], tf.float32)).graph
@@ -202,7 +220,7 @@ def test_flatten_keeps_logits_whose_classes_are_others():
     assert flatten(tf.ones([2, 6], tf.bfloat16)).dtype == tf.float32
 
 
-def test_a_second_derivative_is_an_error_that_names_the_kernel():
+def test_a_second_derivative_is_an_error_that_says_what_to_do():
     scores = tf.ones([4, 7])
     with tf.GradientTape() as outer:
         outer.watch(scores)
@@ -211,5 +229,6 @@ def test_a_second_derivative_is_an_error_that_names_the_kernel():
             loss = tf.reduce_sum(_compute_loss(scores))
         gradient = inner.gradient(loss, scores)
 
-    with pytest.raises(LookupError, match="QuintainCrossEntropyGradient"):
+    what = r"QuintainCrossEntropyGradient: .*Set runtime\.kernels to 'tensorflow'"
+    with pytest.raises(second_derivatives.SecondDerivativeError, match=what):
         outer.gradient(gradient, scores)

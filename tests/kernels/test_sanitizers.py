@@ -31,12 +31,12 @@ def test_addresses_and_behaviour_are_defined(driver, tmp_path):
     for unit in units:
         objects.append(tmp_path / unit.output)
         command = [*unit.flags, *_FLAGS, "-O1", "-c", sources.DIRECTORY / unit.source]
-        subprocess.run([compiler, *command, "-o", objects[-1]], check=True)
+        subprocess.run([*compiler, *command, "-o", objects[-1]], check=True)
     program = tmp_path / "driver"
     # The driver has the inline functions of the oldest set, which run everywhere.
     defined = ["-DQUINTAIN_ISA=avx2", f"-DQUINTAIN_ONLY_ISA={newest}", f"-I{sources.DIRECTORY}"]
     own = ["-std=c++17", *_FLAGS, *defined, *sources.INSTRUCTION_SETS["avx2"]]
-    subprocess.run([compiler, *own, driver, *objects, "-o", program], check=True)
+    subprocess.run([*compiler, *own, driver, *objects, "-o", program], check=True)
 
     done = subprocess.run([program], capture_output=True, text=True, check=False)
 

@@ -1002,3 +1002,20 @@ def test_a_status_of_many_slots_is_made_no_oftener_than_it_may_cost(make_master)
     assert few.recent_status() is not few.recent_status()
     assert many.recent_status() is many.recent_status()
     assert many.status() is not many.recent_status()
+    assert few.told_status() == few.status()
+    assert many.told_status() == many.summary()
+
+
+def test_slots_are_listed_in_pages_and_by_their_trial(make_master, config_text):
+    master = make_master(num_slots=5)
+    create(master, config_text, {"name": "random", "max_length": 4000, "max_trials": 2})
+    master.tick()
+
+    everything = list(master.status().slots)
+    assert master.list_slots() == everything
+    assert master.list_slots(after=1, limit=2) == everything[2:4]
+    assert master.list_slots(after=4) == []
+    held = [one for one in everything if one.trial_id is not None]
+    assert len(held) == 2
+    assert master.list_slots(trial_id=held[0].trial_id) == held[:1]
+    assert master.list_slots(trial_id=12345) == []

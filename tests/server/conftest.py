@@ -53,6 +53,10 @@ class FakeMaster:
     def summary(self):
         return master_status.MasterSummary(num_slots=1, num_busy_slots=1)
 
+    def list_slots(self, *, after=-1, limit=None, trial_id=None):
+        slots = [one for one in self.status().slots if one.id > after]
+        return [one for one in slots if trial_id in (None, one.trial_id)][:limit]
+
     def status(self):
         return master_status.MasterStatus(
             (master_status.SlotStatus(0, "cpu", num_threads=2, trial_id=1, experiment_id=1),),

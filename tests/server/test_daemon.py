@@ -69,10 +69,22 @@ class QuietMaster:
         )
 
     def summary(self):
-        return master_status.MasterSummary()
+        return master_status.MasterSummary(
+            experiments=tuple(
+                master_status.ExperimentSummary(
+                    one.experiment_id, one.state, num_running=len(one.running_trials)
+                )
+                for one in self.status().experiments
+            )
+        )
+
+    def list_slots(self, **_):
+        return []
 
     def recent_status(self):
         return self.status()
+
+    told_status = recent_status
 
     def _set(self, experiment_id, state):
         with self.store.transaction() as session_:

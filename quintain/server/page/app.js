@@ -6,6 +6,7 @@ import { subscribe, watchConnection } from "./events.js";
 import { useKeys, KeyHelp } from "./keys.js";
 import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
+import { countSlots } from "./status.js";
 import { Empty, Menu, Toasts, toast } from "./widgets.js";
 
 /** First part of the address -> module and component. Modules load when they are first looked at.
@@ -87,9 +88,8 @@ function More() {
 
 /** @param {{status: any}} props */
 function Slots({ status }) {
-  if (!status?.slots?.length) return null;
-  const busy = status.slots.filter((/** @type {any} */ slot) => slot.trial_id !== null).length;
-  return html`<a class="slots" href="#/slots" title="Slots in use">${busy} of ${status.slots.length} slots</a>`;
+  const { all, busy } = countSlots(status);
+  return all > 0 && html`<a class="slots" href="#/slots" title="Slots in use">${busy} of ${all} slots</a>`;
 }
 
 /** @param {string} name */

@@ -15,6 +15,7 @@ import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
+import { countTrials } from "./status.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
 import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
@@ -90,7 +91,7 @@ function NoExperiment({ id }) {
 function Header({ experiment, data, version, status, props }) {
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
-  const waiting = now?.waiting_trials.length ?? 0;
+  const { running, waiting } = countTrials(now);
   const parent = experiment.parent_id;
   const best = useMemo(() => findBest(data), [data, version]);
   return html`<div class="page-head experiment-head">
@@ -105,7 +106,7 @@ function Header({ experiment, data, version, status, props }) {
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
         : html`<div><dt>progress</dt><dd><${Progress} share=${now?.progress ?? experiment.progress} /></dd></div>
           <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
-          <div><dt>running</dt><dd>${now?.running_trials.length ?? 0}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
+          <div><dt>running</dt><dd>${running}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
       ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt>
         <dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
       <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>

@@ -48,9 +48,11 @@ function listFacts(start) {
   const changed = start.git?.changed_files;
   const commit = start.git?.commit && `${start.git.commit}${Array.isArray(changed) && changed.length ? `, with changes: ${changed.join(", ")}` : ""}`;
   const versions = Object.entries(start.versions ?? {}).map(([name, version]) => `${name} ${version}`).join(", ");
+  const { used, instruction_set: instructions, compiler, reason } = start.kernels ?? {};
+  const kernels = used && (reason ? `TensorFlow's: ${reason}` : [`native: ${instructions}`, compiler].filter(Boolean).join(", "));
   const facts = [
     ["directory", start.directory], ["commit", commit], ["machine", start.host], ["system", start.platform],
-    ["CPUs", start.num_cpus], ["Python", start.python], ["packages", versions],
+    ["CPUs", start.num_cpus], ["kernels", kernels], ["Python", start.python], ["packages", versions],
   ];
   return facts.filter(([, value]) => value).map(([name, value]) => [name, String(value)]);
 }

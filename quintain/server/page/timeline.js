@@ -7,6 +7,7 @@ import { duration, percent, time } from "./format.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
 import { findTimeTicks, writeClockTicks } from "./scales.js";
+import { countTrials } from "./status.js";
 import { clip, findRange, listSlots, measureUse, toSpans } from "./timeline_layout.js";
 import { Button, Empty, Loading, Problem } from "./widgets.js";
 
@@ -246,7 +247,7 @@ function nameNodes(slots) {
 function UseTable({ slots, nodes, use, status }) {
   const kinds = new Map(slots.map((slot) => [slot.id, slot.device ? `${slot.kind} ${slot.device}` : slot.kind]));
   const hasNodes = nodes.size > 0;
-  const waiting = (status?.experiments ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.waiting_trials.length, 0);
+  const waiting = (status?.experiments ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + countTrials(one).waiting, 0);
   return html`<div class="plain-box"><table class="plain"><caption class="visually-hidden">Use of the slots in this time</caption>
     <thead><tr><th scope="col">Slot</th>${hasNodes && html`<th scope="col">Machine</th>`}<th scope="col">Kind</th><th scope="col" class="number">In use</th><th scope="col" class="number">Runs</th><th scope="col">Now</th></tr></thead>
     <tbody>${use.map(({ slot, share, numSpans, trial }) => html`<tr key=${slot}><th scope="row">${slot}</th>${hasNodes && html`<td>${nodes.get(slot) ?? ""}</td>`}<td>${kinds.get(slot) ?? "former slot"}</td>

@@ -9,6 +9,7 @@ import { duration, number, time } from "./format.js";
 import { flatten, readSpace } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
+import { useSlots } from "./status.js";
 import { CheckpointsView } from "./trial_checkpoints.js";
 import { SystemCharts, TrialCharts } from "./trial_charts.js";
 import { TrialData } from "./trial_data.js";
@@ -22,6 +23,7 @@ export function TrialView({ trialId, route, status }) {
   if (kept.current?.id !== trialId) kept.current = new TrialData(trialId, { get, getBuffer }, () => redraw(null));
   const data = kept.current;
   const [attempt, setAttempt] = useState(0);
+  const slots = useSlots(status, trialId);
   useEffect(() => {
     let stop = () => {};
     let isGone = false;
@@ -47,8 +49,8 @@ export function TrialView({ trialId, route, status }) {
   const hrefOf = (/** @type {string} */ key) => "#" + route.path + "?" + new URLSearchParams({ ...route.query, tab: key });
   const saved = data.checkpoints.filter((one) => one.state === "COMPLETED").length;
   return html`<article class="trial">
-    <${Head} data=${data} status=${status} />
-    <${Facts} data=${data} status=${status} />
+    <${Head} data=${data} status=${status} slots=${slots} />
+    <${Facts} data=${data} slots=${slots} />
     ${data.trial.note && html`<p class="trial-note" aria-label="Note">${clean(shorten(data.trial.note, 5000))}</p>`}
     <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
     <${Tabs} label="parts of the trial" current=${tab} hrefOf=${hrefOf} tabs=${[
@@ -62,37 +64,37 @@ export function TrialView({ trialId, route, status }) {
   </article>`;
 }
 
-/** @param {{data: TrialData, status: any}} props */
-function Head({ data, status }) {
+/** @param {{data: TrialData, status: any, slots: any[]}} props */
+function Head({ data, status, slots }) {
   const { trial, experiment } = data;
   const name = shorten(experiment.config?.name || experiment.description?.split("\n")[0] || "", 200);
   return html`<div class="page-head">
-    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status)} />
+    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status, slots)} />
     ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
     <a class="trial-owner" href="#/experiments/${experiment.id}" title=${clean(name)}>experiment ${experiment.id}${name && `: ${clean(name)}`}</a>
     <span class="space"></span><${TrialActions} trial=${trial} experiment=${experiment} />
   </div>`;
 }
 
-/** @param {{data: TrialData, status: any}} props */
-function Facts({ data, status }) {
+/** @param {{data: TrialData, slots: any[]}} props */
+function Facts({ data, slots }) {
   const { trial, experiment } = data;
-  const slots = (status?.slots ?? []).filter((/** @type {any} */ slot) => slot.trial_id === trial.id).map((/** @type {any} */ slot) => (slot.node ? `${slot.id} (${clean(slot.node)})` : slot.id));
+  const held = slots.map((slot) => (slot.node ? `${slot.id} (${clean(slot.node)})` : slot.id));
   const metric = experiment.config?.searcher?.metric ?? "metric";
   const secs = trial.start_time && trial.end_time ? trial.end_time - trial.start_time : null;
   return html`<${Fields} fields=${[
     [`Best ${metric}`, number(trial.best_metric)], [`Latest ${metric}`, number(trial.latest_metric)],
     ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
-    ["Slots", slots.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
+    ["Slots", held.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
     ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
   ]} />`;
 }
 
-/** What an active trial does: it runs, or waits for a slot. @param {TrialData} data @param {any} status */
-function findState({ trial }, status) {
+/** What an active trial does: it runs, or waits for a slot. @param {TrialData} data @param {any} status @param {any[]} slots */
+function findState({ trial }, status, slots) {
   if (trial.state !== "ACTIVE") return trial.state;
-  const lists = (/** @type {string} */ name) => (status?.experiments ?? []).some((/** @type {any} */ one) => one[name].includes(trial.id));
-  if (lists("running_trials")) return "RUNNING";
+  const lists = (/** @type {string} */ name) => (status?.experiments ?? []).some((/** @type {any} */ one) => one[name]?.includes(trial.id));
+  if (slots.length || lists("running_trials")) return "RUNNING";
   return lists("waiting_trials") ? "WAITING" : trial.state;
 }
 

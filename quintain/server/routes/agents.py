@@ -1,7 +1,5 @@
 """`/agents`: what the agents of other machines ask and report; see `cluster.agent_protocol`."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Annotated
 
 import anyio
@@ -12,14 +10,11 @@ from quintain.cluster import agent_launcher, agent_protocol
 from quintain.server import responses
 
 
-def build_router(
-    launcher: agent_launcher.AgentLauncher | None, is_stopping: Callable[[], bool]
-) -> fastapi.APIRouter:
-    """Returns the addresses that agents ask. None of them holds a thread while it waits.
+def build_router(launcher: agent_launcher.AgentLauncher | None) -> fastapi.APIRouter:
+    """Returns the addresses that agents ask. None of them waits.
 
     Args:
         launcher: What answers; None if there are no agents.
-        is_stopping: Whether the server is about to stop, and nobody should wait any more.
     """
     router = fastapi.APIRouter(prefix="/agents", tags=["agents"])
 
@@ -57,21 +52,9 @@ def build_router(
         wait: Annotated[float, fastapi.Query(ge=0, allow_inf_nan=False)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do, once there is something or the time is over; 410 ends the session."""
-        found = get_launcher()
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        deadline_secs = loop.time() + min(wait, agent_protocol.MAX_WAIT_SECS)
-        with found.watching(name, lambda: loop.call_soon_threadsafe(woken.set)):
-            while True:
-                woken.clear()
-                orders = found.find_orders(name, session, after=after, kept=kept)
-                left_secs = deadline_secs - loop.time()
-                if orders is not None or left_secs <= 0 or is_stopping():
-                    return _to_response(orders or agent_protocol.Orders(kept=kept))
-                try:
-                    async with asyncio.timeout(left_secs):
-                        await woken.wait()
-                except TimeoutError:
-                    continue
+        del wait  # It has waited; see `agent_waits`.
+        orders = get_launcher().find_orders(name, session, after=after, kept=kept)
+        return _to_response(orders or agent_protocol.Orders(kept=kept))
 
     @router.post("/{name}/reports")
     async def report(name: str, session: str, request: fastapi.Request) -> fastapi.Response:

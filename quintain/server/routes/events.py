@@ -10,7 +10,7 @@ import anyio
 import fastapi
 
 from quintain import errors
-from quintain.records import codec, master_status
+from quintain.records import codec
 from quintain.server import answers, changes, cursors, direct_calls
 from quintain.server import feed as feed_lib
 
@@ -39,9 +39,10 @@ def build_router(calls: direct_calls.DirectCalls, feed: feed_lib.Feed) -> fastap
         """Streams what changes.
 
         Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs,
-        checkpoints: to be applied in this order), `status` (what runs where) and `reset` (the
-        cursor is not known any more; all is to be fetched anew). The `id` of an event is the
-        cursor to go on from, as `Last-Event-ID` or `cursor`; without either it begins now.
+        checkpoints: to be applied in this order), `status` (what runs where, as `/master/status`;
+        of more than 256 slots, as `/master/summary`) and `reset` (the cursor is not known any more;
+        all is to be fetched anew). The `id` of an event is the cursor to go on from, as
+        `Last-Event-ID` or `cursor`; without either it begins now.
         """
         owner = experiment_id
         if experiment_id is not None:
@@ -86,7 +87,7 @@ async def _stream(
                 continue
             if item is None:
                 return
-            if isinstance(item, master_status.MasterStatus):
+            if isinstance(item, feed_lib.Status):
                 yield _write_status(item)
             elif item.until > told:
                 told = item.until
@@ -100,6 +101,6 @@ def _write_batch(batch: changes.Batch, experiment_id: int | None, trial_id: int 
     return "" if text is None else f"id: {batch.cursor}\nevent: changes\ndata: {text}\n\n"
 
 
-def _write_status(status: master_status.MasterStatus) -> str:
+def _write_status(status: feed_lib.Status) -> str:
     plain = {**codec.to_plain(status), "time": time.time()}
     return f"event: status\ndata: {json.dumps(plain, separators=(',', ':'))}\n\n"

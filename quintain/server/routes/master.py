@@ -1,6 +1,5 @@
 """`/master` and `/slots`: who answers, and what runs where."""
 
-import bisect
 import dataclasses
 from collections.abc import Callable
 from typing import Annotated
@@ -27,6 +26,7 @@ def build_router(
     info: master_status.MasterInfo,
     stop: Callable[[bool], None],
     find_summary: Callable[[], master_status.MasterSummary],
+    list_slots: Callable[..., list[master_status.SlotStatus]],
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/master` and `/slots`.
 
@@ -35,6 +35,7 @@ def build_router(
         info: Which master this is.
         stop: Asks the process to stop and returns at once; the argument says whether to drain.
         find_summary: Returns the status in numbers.
+        list_slots: Returns slots; see `Master.list_slots`.
     """
     router = fastapi.APIRouter(tags=["master"])
 
@@ -60,12 +61,12 @@ def build_router(
         return responses.to_response(info, 202)
 
     @router.get("/slots", response_model=list[master_status.SlotStatus])
-    def list_slots(
-        after: int = -1, limit: Annotated[int | None, fastapi.Query(ge=1)] = None
+    def find_slots(
+        after: int = -1,
+        limit: Annotated[int | None, fastapi.Query(ge=1)] = None,
+        trial_id: int | None = None,
     ) -> fastapi.Response:
         """Lists slots and who holds them, by number: those after one, and at most so many."""
-        slots = calls.get_status().slots
-        begin = bisect.bisect_right(slots, after, key=lambda one: one.id)
-        return responses.to_response(slots[begin : None if limit is None else begin + limit])
+        return responses.to_response(list_slots(after=after, limit=limit, trial_id=trial_id))
 
     return router

@@ -1,6 +1,5 @@
 """`/trials/{id}/runs`: what the processes of trials ask and report."""
 
-import asyncio
 import dataclasses
 import json
 import re
@@ -15,7 +14,7 @@ import pydantic
 from quintain import errors
 from quintain.records import codec, run, trial, workload
 from quintain.scheduler import worker_calls
-from quintain.server import access, responses
+from quintain.server import access, responses, worker_gate
 
 MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""
@@ -104,38 +103,35 @@ def build_router(
     async def next_workload(
         trial_id: int,
         launch_id: str,
+        request: fastapi.Request,
         wait: Annotated[float, fastapi.Query(ge=0)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do next; 204 if there is nothing yet, 410 if the process is to end."""
         deadline_secs = time.monotonic() + min(wait, MAX_WAIT_SECS)
+        # Most find work at once: thousands that start together need no threads of their own.
+        slice_secs, limiter = 0.0, None
         while True:
-            left_secs = max(deadline_secs - time.monotonic(), 0.0)
             found = await anyio.to_thread.run_sync(
-                calls.next_workload,
-                trial_id,
-                launch_id,
-                min(left_secs, _SLICE_SECS),
-                limiter=waiting,
+                calls.next_workload, trial_id, launch_id, slice_secs, limiter=limiter
             )
             if found is not None:
                 return responses.to_response(found)
-            if time.monotonic() >= deadline_secs or is_stopping():
+            left_secs = deadline_secs - time.monotonic()
+            if left_secs <= 0 or is_stopping():
                 return fastapi.Response(status_code=204)
-            await asyncio.sleep(0)
+            worker_gate.leave(request)
+            slice_secs, limiter = min(left_secs, _SLICE_SECS), waiting
 
     @router.post("/{launch_id}/results")
     async def report(trial_id: int, launch_id: str, request: fastapi.Request) -> fastapi.Response:
-        """Records what a workload gave; the same report again changes nothing."""
+        """Records what a workload gave, and says what to do next if that is known by now.
+
+        The same report again changes nothing.
+        """
         body = await request.body()
 
-        def record() -> None:
-            result = _read(workload.WorkloadResult, body)
-            if result.checkpoint is not None:
-                _check_uuid(result.checkpoint.uuid)
-            calls.report(trial_id, launch_id, result)
-
-        await anyio.to_thread.run_sync(record)
-        return responses.to_response({})
+        work = await anyio.to_thread.run_sync(_record, calls, trial_id, launch_id, body)
+        return responses.to_response(work or {})
 
     @router.post("/{launch_id}/rendezvous")
     def meet(trial_id: int, launch_id: str, arrival: Arrival) -> fastapi.Response:
@@ -158,6 +154,20 @@ def build_router(
         return responses.to_response({})
 
     return router
+
+
+def _record(
+    calls: worker_calls.WorkerCalls, trial_id: int, launch_id: str, body: bytes
+) -> workload.Workload | None:
+    """Takes a result, and returns what comes next; None if nothing does, or not yet."""
+    result = _read(workload.WorkloadResult, body)
+    if result.checkpoint is not None:
+        _check_uuid(result.checkpoint.uuid)
+    calls.report(trial_id, launch_id, result)
+    is_last = result.workload.kind is workload.WorkloadKind.TERMINATE
+    if is_last or result.exited_reason is not None:
+        return None
+    return calls.next_workload(trial_id, launch_id, 0.0)
 
 
 def _check_uuid(name: str) -> None:

@@ -1,0 +1,89 @@
+"""Lets agents wait for orders, before their requests are worked on.
+
+Of a thousand agents nearly all wait at any time. One that waits inside of a route keeps all that
+was made for its request, 25 KiB; here it is little.
+"""
+
+import asyncio
+import functools
+import urllib.parse
+from collections.abc import Callable
+from typing import Final
+
+from starlette import types
+
+from quintain import errors
+from quintain.cluster import agent_launcher, agent_protocol
+
+_END: Final = "/orders"
+
+
+class AgentWaits:
+    """Stands before the routes: passes a request for orders on once there is an answer to it."""
+
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        *,
+        launcher: agent_launcher.AgentLauncher | None,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """Stores its parts.
+
+        Args:
+            app: What answers; it does not wait.
+            launcher: Knows the orders; None if there are no agents.
+            is_stopping: Whether the server is about to stop, and nobody should wait any more.
+        """
+        self._app = app
+        self._launcher = launcher
+        self._is_stopping = is_stopping
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Handles a request as ASGI has it."""
+        if scope["type"] == "http" and self._launcher is not None and scope["method"] == "GET":
+            name, _, rest = scope["path"].removeprefix(f"{agent_protocol.PATH}/").rpartition(_END)
+            if name and not rest and len(name) + len(_END) < len(scope["path"]):
+                await self._wait(self._launcher, name, scope["query_string"].decode("latin-1"))
+        await self._app(scope, receive, send)
+
+    async def _wait(
+        self, launcher: agent_launcher.AgentLauncher, name: str, query_text: str
+    ) -> None:
+        """Waits until there is something to do for an agent, or its time is over.
+
+        It ends at once where anything is wrong, which the answer says.
+        """
+        query = dict(urllib.parse.parse_qsl(query_text))
+        try:
+            after, kept = int(query.get("after", 0)), int(query.get("kept", 0))
+            wait_secs = min(float(query.get("wait", 0.0)), agent_protocol.MAX_WAIT_SECS)
+        except ValueError:
+            return
+        loop = asyncio.get_running_loop()
+        deadline_secs = loop.time() + wait_secs
+        while True:
+            # One that is awaited directly needs less than an event.
+            woken: asyncio.Future[None] = loop.create_future()
+            try:
+                with launcher.watching(
+                    name, functools.partial(loop.call_soon_threadsafe, _wake, woken)
+                ):
+                    found = launcher.find_orders(
+                        name, query.get("session", ""), after=after, kept=kept
+                    )
+                    left_secs = deadline_secs - loop.time()
+                    if found is not None or not left_secs > 0 or self._is_stopping():
+                        return
+                    timer = loop.call_later(left_secs, _wake, woken)
+                    try:
+                        await woken
+                    finally:
+                        timer.cancel()
+            except errors.GoneError:
+                return
+
+
+def _wake(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)
