@@ -7,3 +7,4 @@
 #include "dropout_op.h"
 #include "products_op.h"
 #include "residual_norm_op.h"
+#include "table_gradient_op.h"
