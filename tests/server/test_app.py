@@ -1,4 +1,5 @@
 import concurrent.futures
+import dataclasses
 import gc
 import json
 import socket
@@ -146,6 +147,21 @@ def test_results_and_ends_reach_the_master(http, master):
         (1, "1-1", result),
         (1, "1-1", workload.ExitedReason.INVALID_HP, "no"),
     ]
+
+
+def test_a_result_is_answered_with_what_to_do_next(http, master):
+    master.give(1)
+    work = master.workloads[1]
+    result = codec.to_plain(workload.WorkloadResult(work, 1.0, 2.0))
+    last = dataclasses.replace(work, kind=workload.WorkloadKind.TERMINATE)
+
+    answers = [http("POST", f"{RUN}/1-1/results", body=result).json]
+    ended = codec.to_plain(workload.WorkloadResult(last, 1.0, 2.0))
+    answers.append(http("POST", f"{RUN}/1-1/results", body=ended).json)
+    master.workloads.clear()
+    answers.append(http("POST", f"{RUN}/1-1/results", body=result).json)
+
+    assert answers == [codec.to_plain(work), {}, {}]
 
 
 def test_a_damaged_checkpoint_is_answered_with_what_to_go_on_from(http, master):
