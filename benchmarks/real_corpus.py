@@ -72,8 +72,16 @@ def decode(rows: list[list[int]], vocabulary: pathlib.Path) -> list[str]:
     return [processor.decode(row) for row in rows]
 
 
-def run(name: str, vocabulary: pathlib.Path, options: argparse.Namespace) -> Record:
+def run(
+    name: str, vocabulary: pathlib.Path, options: argparse.Namespace, *, core: int | None = None
+) -> Record:
     """Trains one of the peers and returns what it printed: its `evaluations`, and the rest.
+
+    Args:
+        name: That of the peer.
+        vocabulary: The SentencePiece model.
+        options: The command line.
+        core: The only core that it may use; None for all.
 
     Raises:
         RuntimeError: If it fails.
@@ -88,7 +96,9 @@ def run(name: str, vocabulary: pathlib.Path, options: argparse.Namespace) -> Rec
     command = [python, str(PEERS / f"train_{kind}.py"), f"--corpus={options.corpus}"]
     command += [f"--vocabulary={vocabulary}", f"--precision={options.precision}"]
     command += [f"--secs={60 * options.minutes}", f"--evaluations={options.evaluations}"]
-    command += [f"--batch_tokens={options.batch_tokens}"]
+    command += [f"--batch_tokens={options.batch_tokens}", f"--clock={options.clock}"]
+    if core is not None:
+        command = ["taskset", "--cpu-list", str(core), *command]
     if options.quality:
         command.append("--translate")
     if variant == "compile":
@@ -182,6 +192,39 @@ def plot(found: dict[str, list[Record]], path: str) -> None:
     figure.savefig(path)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that `bleu_curves.py` has as well."""
+    parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument(
+        "--batch_tokens", type=int, default=4096,
+        help="tokens of a batch, both sides, with padding",
+    )  # fmt: skip
+    parser.add_argument(
+        "--clock", choices=["wall", "processor"], default="wall",
+        help="what the minutes are: of the clock, or of a peer's processor time",
+    )  # fmt: skip
+    parser.add_argument("--plot", metavar="FILE", help="draw the curves (pip install matplotlib)")
+    parser.add_argument("--output", metavar="FILE", help="write all that was found, as JSON")
+
+
+def check_options(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, *folders: pathlib.Path
+) -> None:
+    """Ends the process with an error for what can be seen before hours of training."""
+    for folder in folders:
+        for name in ("train.tsv", "valid.tsv"):
+            if not (folder / name).is_file():
+                parser.error(f"{folder} has no {name}")
+    for name in options.peers.split(","):
+        if not (PEERS / f"train_{name.partition('-')[0]}.py").is_file():
+            parser.error(f"there is no peer {name!r}")
+    if options.plot:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            parser.error("--plot needs matplotlib: pip install matplotlib")
+
+
 def parse_options() -> argparse.Namespace:
     """Returns the options, checked as far as can be done before hours of training."""
     parser = argparse.ArgumentParser(
@@ -191,29 +234,13 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=15.0, help="time of each run")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each peer, in turn")
     parser.add_argument("--peers", default="quintain,torch,huggingface,keras-tensorflow,keras-jax")
-    parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16")
-    parser.add_argument(
-        "--batch_tokens", type=int, default=4096,
-        help="tokens of a batch, both sides, with padding",
-    )  # fmt: skip
     parser.add_argument("--evaluations", type=int, default=4, help="evaluations in a run")
     parser.add_argument(
         "--no-quality", dest="quality", action="store_false", help="don't translate"
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves (pip install matplotlib)")
-    parser.add_argument("--output", metavar="FILE", help="write all that was found, as JSON")
+    add_options(parser)
     options = parser.parse_args()
-    for name in ("train.tsv", "valid.tsv"):
-        if not (options.corpus / name).is_file():
-            parser.error(f"{options.corpus} has no {name}")
-    for name in options.peers.split(","):
-        if not (PEERS / f"train_{name.partition('-')[0]}.py").is_file():
-            parser.error(f"there is no peer {name!r}")
-    if options.plot:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            parser.error("--plot needs matplotlib: pip install matplotlib")
+    check_options(parser, options, options.corpus)
     return options
 
 

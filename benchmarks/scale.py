@@ -11,7 +11,8 @@ search is the same, too. Then the figures of both runs, and their ratios:
 - seconds of the master's processor for each trial that ended, and its memory, while nobody asks;
 - from the exit of a process to the start of the next one on its slot, as the machine sees it;
 - then how long the API takes to answer what the page and the command line ask, once a second, and
-  what these questions cost the master.
+  what these questions cost the master; last, the list of everything, which is as long as there is
+  much.
 """
 
 import argparse
@@ -47,14 +48,16 @@ CONFIG = {
     "scheduling_unit": 100,
 }
 SETTLE_SECS = 10.0
+WHOLE_SECS = 5.0
 PATHS = (
     "/api/v1/master/summary",
     "/api/v1/slots?limit=100",
-    "/api/v1/master/status",
     "/api/v1/experiments",
     "/api/v1/experiments/2",
     "/api/v1/experiments/2/trials?limit=100",
 )
+WHOLE_PATH = "/api/v1/master/status"
+"""It lists all slots and all trials that run, for who shows them all."""
 
 
 def main() -> None:
@@ -163,6 +166,9 @@ async def _measure(
     for path, times in answers.items():
         result[f"GET {path.removeprefix('/api/v1')}, median ms"] = statistics.median(times)
         result[f"GET {path.removeprefix('/api/v1')}, 95 % ms"] = find_high(times)
+    answers = {WHOLE_PATH: []}
+    await _ask(asking, answers, WHOLE_SECS)
+    result["GET all slots, median ms"] = statistics.median(answers[WHOLE_PATH])
     await pretended.leave()
     return result
 

@@ -5,10 +5,11 @@
 `tfm.hyperparams`. They load when they are first used.
 """
 
-from quintain import deferred_imports, lazy_modules, quiet_tensorflow, reference_imports
+from quintain import deferred_imports, lazy_modules, onednn, quiet_tensorflow, reference_imports
 
 __version__ = "0.1.0"
 
+onednn.turn_cache_off()
 quiet_tensorflow.install()
 deferred_imports.install()
 reference_imports.install()

@@ -195,6 +195,10 @@ class MasterUnreachableError(ClusterError):
     """The master does not answer."""
 
 
+class UntrustedMasterError(MasterUnreachableError):
+    """What answers at the master's address does not show the certificate that is expected."""
+
+
 class UnauthorizedError(QuintainError):
     """The master does not accept the token of a request."""
 

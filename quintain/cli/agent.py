@@ -128,6 +128,7 @@ def agent(
             "QUINTAIN_CACHE_LIMIT": str(int(cache_limit * 2**30)),
         },
         patience_secs=patience,
+        idle_patience_secs=patience,
     )
     path = pathlib.Path(cache_dir).expanduser().absolute() if cache_dir else None
     directory = agent_directory.AgentDirectory(path or agent_directory.find_default(name))
@@ -158,7 +159,14 @@ def agent(
         except errors.UnauthorizedError as error:
             raise errors.ConfigError(
                 f"--token_file: the master at {url} does not know what {token_file!r} holds as the "
-                "token of its agents; `quintain master token --agent` prints it there."
+                "token of its agents (a user's token is none); `quintain master token --agent` "
+                "prints it there."
+            ) from error
+        except errors.UntrustedMasterError as error:
+            raise errors.ConfigError(
+                f"--fingerprint: {error} Start the agent again with the right one: it takes over "
+                "what runs here. If nobody has given the master a new certificate, another server "
+                "answers at its address."
             ) from error
     click.echo("The agent has ended.", err=True)
 

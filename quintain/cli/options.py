@@ -1,5 +1,6 @@
 """Flags that several commands share."""
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -175,6 +176,7 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
         import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
         from quintain.core import experiment_parser
 
+    gc.freeze()  # What was imported stays; nothing of it is looked at again for garbage.
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)
 

@@ -133,6 +133,7 @@ class Connection:
 
         Raises:
             MasterUnreachableError: If no answer came, and trying again did not help.
+            UntrustedMasterError: If another certificate is shown than the expected one.
             UnauthorizedError: If the master does not accept the token.
             QuintainError: What the master raised, of the same class.
         """
@@ -309,9 +310,9 @@ class Connection:
         return self._pools[key], path
 
     def _say_lost(self, cause: Exception) -> errors.MasterUnreachableError:
-        return errors.MasterUnreachableError(
-            f"No master answers at {self._address.url}: {_explain(cause, self._address.url)}"
-        )
+        message = f"No master answers at {self._address.url}: {_explain(cause, self._address.url)}"
+        is_other = isinstance(cause, tls_pools.UntrustedError)
+        return (errors.UntrustedMasterError if is_other else errors.MasterUnreachableError)(message)
 
     def _relocate(self) -> address_lib.Address:
         found = None if self._find_master is None else self._find_master()

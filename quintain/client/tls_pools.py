@@ -15,6 +15,8 @@ import urllib3.connection
 from typing_extensions import override
 
 _LOOK_SECS: Final = 5.0
+_OTHER: Final = "Fingerprints did not match"
+"""What urllib3 says of another certificate than the one whose fingerprint is known."""
 
 
 class TlsPool(urllib3.HTTPSConnectionPool):
@@ -61,6 +63,10 @@ def read_fingerprint(url: str) -> str:
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found)).hexdigest()
 
 
+class UntrustedError(urllib3.exceptions.NewConnectionError):
+    """The server shows another certificate than the expected one."""
+
+
 class _TlsConnection(urllib3.connection.HTTPSConnection):
     @override
     def connect(self) -> None:
@@ -69,7 +75,9 @@ class _TlsConnection(urllib3.connection.HTTPSConnection):
             super().connect()
         except (ssl.SSLError, urllib3.exceptions.SSLError) as error:
             # Otherwise the request would count as one that may have arrived.
-            raise urllib3.exceptions.NewConnectionError(self, _explain(error)) from error
+            is_other = _OTHER in str(error) or isinstance(error, ssl.SSLCertVerificationError)
+            kind = UntrustedError if is_other else urllib3.exceptions.NewConnectionError
+            raise kind(self, _explain(error)) from error
 
 
 # The way of urllib3 to say which class a pool makes its connections of.
@@ -78,7 +86,7 @@ TlsPool.ConnectionCls = _TlsConnection
 
 def _explain(error: Exception) -> str:
     text = str(error)
-    if "Fingerprints did not match" in text:
+    if _OTHER in text:
         return (
             f"its certificate is not the one that is expected, so that nothing was sent ({text}). "
             "If the master has a new one, `quintain master status` shows its fingerprint there."

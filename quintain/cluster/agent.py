@@ -66,6 +66,13 @@ class AgentSettings:
     patience_secs: float = PATIENCE_SECS
     """The agent ends if the master is away for longer."""
 
+    idle_patience_secs: float = PATIENCE_SECS
+    """The same for an agent that has no processes: less for one that the next master starts."""
+
+    is_told_address: bool = False
+    """Whether somebody tells the agent where the master is and which certificate it has, so that
+    it waits for that if another one is shown."""
+
 
 class NodeAgent:
     """The agent of a machine.
@@ -95,6 +102,7 @@ class NodeAgent:
         self._drain_reason = ""
         self._is_ended = False
         self._heard_secs, self._next_complaint_secs = 0.0, _COMPLAINT_SECS
+        self._trouble: errors.QuintainError | None = None
 
     def drain(self, reason: str) -> None:
         """Lets the trials save themselves, and then ends the agent.
@@ -118,6 +126,7 @@ class NodeAgent:
             MasterUnreachableError: If the master is away for too long.
             StateError: If another agent of this name is there.
             UnauthorizedError: If the token is not that of the master's agents.
+            UntrustedMasterError: If another certificate is shown than that of the master.
         """
         self._heard_secs = time.monotonic()
         self._held.adopt_all()
@@ -164,7 +173,7 @@ class NodeAgent:
             while not self._is_ended:
                 if self._session is not session:
                     return False
-                self._check_patience(None)
+                self._check_patience(self._trouble)
                 self._send_report(session)
                 if self._may_leave(session):
                     with contextlib.suppress(errors.MasterUnreachableError):
@@ -241,7 +250,7 @@ class NodeAgent:
                     self._session = None if self._session is session else self._session
                 break
             except errors.QuintainError as error:
-                logger.debug("No orders: %s", error)
+                self._trouble = error
                 time.sleep(_PAUSE_SECS)
                 continue
             self._note_answer()
@@ -326,11 +335,18 @@ class NodeAgent:
 
     def _note_answer(self) -> None:
         self._heard_secs, self._next_complaint_secs = time.monotonic(), _COMPLAINT_SECS
+        self._trouble = None
 
     def _check_patience(self, error: errors.QuintainError | None) -> None:
-        """Raises an error if the master was away for too long."""
+        """Raises an error if the master was away for too long, or waiting does not help."""
+        settings = self._settings
+        if isinstance(error, errors.UnauthorizedError) or (
+            isinstance(error, errors.UntrustedMasterError) and not settings.is_told_address
+        ):
+            raise error
         silent_secs = time.monotonic() - self._heard_secs
-        if silent_secs > self._settings.patience_secs:
+        has_processes = bool(self._held.list_running())
+        if silent_secs > (settings.patience_secs if has_processes else settings.idle_patience_secs):
             raise error or errors.MasterUnreachableError(
                 f"The master has been away for {silent_secs:.0f} s."
             )

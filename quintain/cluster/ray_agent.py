@@ -36,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 _ADDRESS_FILE: Final = "ray_master.json"
 _LOOK_SECS: Final = 1.0
+_IDLE_PATIENCE_SECS: Final = 60.0
+"""An agent without processes whose master is away for longer gives back what it holds. The next
+master starts another one."""
+
 _DELETION_SECS: Final = 60.0
 """How often it is looked for directories of nodes that are gone, of which Ray hears later."""
 
@@ -115,7 +119,13 @@ class RayAgent:
             num_cores=int(context.get_assigned_resources().get("CPU", 0)),
             devices=context.get_accelerator_ids().get("GPU", []),
         )
-        return agent_lib.AgentSettings(name=name, slots=tuple(slots), labels=labels)
+        return agent_lib.AgentSettings(
+            name,
+            tuple(slots),
+            labels,
+            idle_patience_secs=_IDLE_PATIENCE_SECS,
+            is_told_address=True,
+        )
 
     def _read_address(self) -> address_lib.Address | None:
         try:
@@ -154,6 +164,8 @@ class RayAgent:
             agent.run()
         except errors.MasterUnreachableError as error:
             logger.warning("The agent ends: %s", error)
+            if self._drain_reason == ray_messages.RAY_IS_GONE:
+                return  # So does this process.
             # What it holds of the cluster is given back.
             self._ray.kill(self._ray.get_runtime_context().current_actor, no_restart=True)
         except Exception as error:

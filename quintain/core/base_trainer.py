@@ -30,7 +30,7 @@ from quintain.core.loop import (
 )
 from quintain.core.privacy import privacy_accounting, privacy_ledger
 from quintain.core.saving import best_checkpoint
-from quintain.core.steps import model_metrics, task_checks
+from quintain.core.steps import model_metrics, own_code, task_checks
 from quintain.orbit import finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
@@ -221,10 +221,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
 
     def create_train_loop_fn(self) -> Callable[..., Any]:
-        """Creates the loop over `train_step`, as `trainer.train_tf_while_loop` asks.
-
-        Asynchronous steps are scheduled one by one instead.
-        """
+        """Creates the loop over `train_step`; asynchronous steps are scheduled one by one."""
         if self._async is not None:
             return self._async.create_train_loop_fn(
                 self.train_step, lambda: self.interruption, [self._optimizer.iterations]
@@ -253,9 +250,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self._state.begin_loop()
 
     def next_train_inputs(self, iterator: Any) -> Any:
-        """Fetches the next inputs for the model during training.
-
-        Override it to control what is fetched and what is sent to the model.
+        """Fetches the next inputs for training. Override it to control what the model is sent.
 
         Args:
             iterator: Iterator of the training data.
@@ -276,6 +271,13 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                     self._train_on(self._take_inputs(iterator))
         self._train_on(self._take_inputs(iterator))
         self.global_step.assign_add(1)
+
+    @property
+    @override
+    def traced_train_step(self) -> Callable[[Any], Any]:
+        if self._state.accumulation is not None:  # It loops in the graph.
+            return self.train_step
+        return own_code.without_autograph(self.train_step, self, self._task)
 
     @override
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:

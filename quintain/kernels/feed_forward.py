@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import dropout, library
+from quintain.kernels import dropout, library, products
 
 
 def expand(
@@ -39,12 +39,14 @@ def expand(
     """
     operations = library.get()
     arguments = draw.to_arguments(inputs.dtype)
+    is_ours = products.can_multiply(inputs)
+    multiply = products.product if is_ours else _multiply
 
     @tf.custom_gradient
     def compute(
         x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
-        product = tf.nn.bias_add(tf.matmul(x, kernel), bias)  # [N, F]
+        product = multiply(x, kernel, bias)  # [N, F]
         found = operations.quintain_activation(inputs=product, is_gelu=is_gelu, **arguments)
 
         def backward(upstream: tf.Tensor) -> Any:
@@ -54,15 +56,29 @@ def expand(
                 is_gelu=is_gelu,
                 scale=arguments["scale"],
             )
+            weights_gradient = multiply(x, gradients.gradient, transpose_left=True)  # [D, F]
             return (
-                tf.matmul(gradients.gradient, kernel, transpose_b=True),  # [N, D]
-                tf.matmul(x, gradients.gradient, transpose_a=True),  # [D, F]
+                multiply(gradients.gradient, kernel, transpose_right=True),  # [N, D]
+                tf.cast(weights_gradient, kernel.dtype),
                 gradients.bias_gradient,
             )
 
         return found.outputs, backward
 
-    return compute(inputs, kernel, bias)
+    return compute(inputs, products.find_source(kernel) if is_ours else kernel, bias)
+
+
+def _multiply(
+    left: tf.Tensor,
+    right: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    *,
+    transpose_left: bool = False,
+    transpose_right: bool = False,
+) -> tf.Tensor:
+    """Computes what `products.product` does with TensorFlow's operations."""
+    product = tf.matmul(left, right, transpose_a=transpose_left, transpose_b=transpose_right)
+    return product if bias is None else tf.nn.bias_add(product, bias)
 
 
 def sum_rows(rows: tf.Tensor) -> tf.Tensor:

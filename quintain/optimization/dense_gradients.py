@@ -4,6 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from quintain.kernels import selection, table_gradient
+
 
 def densify(gradient: Any, variable: Any) -> tf.Tensor:
     """Returns a gradient as a tensor of the variable's type; repeated rows are summed.
@@ -16,6 +18,8 @@ def densify(gradient: Any, variable: Any) -> tf.Tensor:
         gradient = tf.math.unsorted_segment_sum(
             gradient.values, gradient.indices, variable.shape[0]
         )
+    elif selection.is_native():
+        gradient = table_gradient.fuse(gradient)
     return tf.cast(gradient, variable.dtype)
 
 

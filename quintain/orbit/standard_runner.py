@@ -121,7 +121,7 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
                 loop_functions.create_loop_fn(step_fn, after_step=self._after_train_step)
             )
         loop_fn = loop_functions.create_tf_while_loop_fn(
-            self.train_step,
+            self.traced_train_step,
             stop_flag=None if self.interruption is None else self.interruption.flag,
             data_may_end=finite_data.may_end(self.train_dataset),
             elements_per_step=self.elements_per_step,
@@ -144,6 +144,11 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
     def elements_per_step(self) -> int:
         """Elements that `train_step` takes of a dataset that ends. Override it if not 1."""
         return 1
+
+    @property
+    def traced_train_step(self) -> Callable[[Any], Any]:
+        """`train_step` as graphs are made of it. Override it to leave AutoGraph out."""
+        return self.train_step
 
     @property
     def train_dataset(self) -> Any:
@@ -179,11 +184,11 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         """Compiles `train_step`; at the end of the data it raises before it changes anything."""
         compiled: Callable[[Any], Any]
         if not finite_data.may_end(self.train_dataset):
-            compiled = tf.function(self.train_step)
+            compiled = tf.function(self.traced_train_step)
             return compiled
         compiled = tf.function(
             finite_data.skip_step_without_data(
-                self.train_step, self.elements_per_step, self.take_train_elements
+                self.traced_train_step, self.elements_per_step, self.take_train_elements
             )
         )
 

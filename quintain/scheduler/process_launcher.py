@@ -37,7 +37,7 @@ PRELOADED: Final = (
     "keras",
     WORKER,
     "quintain.trials.keras_trial",
-    "quintain.trials.older_libraries",
+    "quintain.trials.keras_libraries",
 )
 """Modules that the fork server imports."""
 
@@ -331,8 +331,11 @@ class ProcessLauncher(launcher.Launcher):
         self._close_forkers()
 
     def _get_forker(self, model_dir: str, environment: Mapping[str, str]) -> starters.ForkStarter:
-        libraries = _find_libraries(model_dir)
-        wanted = (*self._preloaded, *libraries)
+        graph_libraries, libraries = _find_libraries(model_dir)
+        # Who sets where modules are found may mean other ones.
+        if any(name.startswith("PYTHON") for name in environment):
+            libraries = ()
+        wanted = (*self._preloaded, *graph_libraries, *libraries)
         modules = tuple(name for name in wanted if name not in self._left_out)
         early = launch_environment.find_early(environment, reads_all=bool(libraries))
         key = (modules, tuple(early.items()))
@@ -378,8 +381,8 @@ class ProcessLauncher(launcher.Launcher):
 
 
 @functools.lru_cache(maxsize=64)
-def _find_libraries(model_dir: str) -> tuple[str, ...]:
-    """Returns what the trials of a directory import, beyond what all trials do.
+def _find_libraries(model_dir: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what the trials of a directory import, beyond what all trials do: ours and others'.
 
     The user's own files are not imported: what they do then is of one trial alone.
 
@@ -387,10 +390,10 @@ def _find_libraries(model_dir: str) -> tuple[str, ...]:
     be read, are refused when they are copied.
     """
     if not model_dir:
-        return ()
+        return (), ()
     path = pathlib.Path(model_dir)
     with contextlib.suppress(OSError):
         found = source_names.find_used_below(path, _GRAPH_NAMES, most=_MOST_LOOKED_AT)
         libraries = source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
-        return (*((_GRAPH_LIBRARIES,) if found else ()), *libraries)
-    return ()
+        return (_GRAPH_LIBRARIES,) if found else (), libraries
+    return (), ()

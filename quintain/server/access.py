@@ -31,8 +31,9 @@ _READS: Final = ("GET", "HEAD")
 class TokenCheck:
     """Turns away requests that do not carry a token, or not one for what they ask.
 
-    The user's token opens everything; that of a user of another machine is as good. The token of a
-    launch opens the addresses of this launch, that of agents those of agents, and nothing else.
+    The user's token opens everything but the addresses of agents, so that no machine is given more
+    than it needs; that of a user of another machine is as good. The token of a launch opens the
+    addresses of this launch, that of agents those of agents, and nothing else.
     The cookie of a browser opens what people ask for.
     """
 
@@ -87,6 +88,8 @@ class TokenCheck:
             secrets.compare_digest(given.encode(), self._token) or self._user_token.is_good(given)
         ):
             refusal = _NO_TOKEN
+        elif path_rules.Client.USER not in self._find_clients(scope["path"]):
+            refusal = _NO_USER
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
         state.update({LAUNCH: launch, SESSION: session})
@@ -115,10 +118,12 @@ class TokenCheck:
 
         return send_or_end
 
+    def _find_clients(self, path: str) -> path_rules.Client:
+        return path_rules.find_clients(path.removeprefix(self._prefix))
+
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
-        allowed = path_rules.find_clients(scope["path"].removeprefix(self._prefix))
-        if path_rules.Client.BROWSER not in allowed:
+        if path_rules.Client.BROWSER not in self._find_clients(scope["path"]):
             return _forbid("A browser that is signed in may not ask for this.")
         if self._sign_in.is_other_user(scope):
             return _forbid("The connection is another user's than the master's.")
@@ -162,6 +167,12 @@ _NO_TOKEN: Final = responses.to_error(
 
 def _forbid(message: str) -> types.ASGIApp:
     return responses.to_error("UnauthorizedError", message, responses.FORBIDDEN)
+
+
+_NO_USER: Final = _forbid(
+    "A user's token is none of an agent: it opens far more than a machine needs. "
+    "`quintain master token --agent` prints that of agents."
+)
 
 
 def _read_token(scope: types.Scope) -> str | None:

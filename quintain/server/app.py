@@ -28,6 +28,7 @@ from quintain.server import (
     direct_calls,
     page_files,
     responses,
+    worker_gate,
 )
 from quintain.server import exports as exports_lib
 from quintain.server import feed as feed_lib
@@ -140,6 +141,7 @@ def build_app(
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
+    app.add_middleware(worker_gate.WorkerGate)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),

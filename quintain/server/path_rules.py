@@ -30,7 +30,7 @@ RULES: Final = tuple(
     for pattern, clients in (
         # They match as routes do: there may be a line's end behind.
         (r"/trials/[^/]*/runs(/|$)", Client.USER | Client.LAUNCH),
-        (r"/agents(/|$)", Client.USER | Client.AGENT),
+        (r"/agents(/|$)", Client.AGENT),
         (r"/master/sign-in$", Client.USER),
         (r"", Client.USER | Client.BROWSER),
     )
@@ -46,7 +46,7 @@ def find_clients(path: str) -> Client:
         path: The address below the prefix of all of them.
 
     Example:
-        >>> find_clients("/agents/a/poll") == Client.USER | Client.AGENT
+        >>> find_clients("/agents/a/poll") == Client.AGENT
         True
         >>> find_clients("/experiments") == Client.USER | Client.BROWSER
         True

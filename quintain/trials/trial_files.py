@@ -17,6 +17,7 @@ import logging
 import os
 import pathlib
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -193,7 +194,24 @@ class TrialFiles:
                 place.unlink(missing_ok=True)
                 place.symlink_to(link)
 
-        return cache.hold(_CODE, listing.digest, listing.num_bytes, fill)
+        directory = cache.hold(_CODE, listing.digest, listing.num_bytes, fill)
+        self._mend_code(directory, listing)
+        return directory
+
+    def _mend_code(self, directory: pathlib.Path, listing: file_listing.Listing) -> None:
+        """Fetches again what was cut or changed in the cache since it was fetched."""
+        for name, facts in listing.files.items():
+            target = make_target(directory, name)
+            if target.is_file() and checkpoint_manifest.hash_file(target) == facts.sha256:
+                continue
+            logger.warning("%s is not what was fetched; it is fetched again.", target)
+            # Other trials may read it now.
+            whole = target.with_name(f".{uuid.uuid4().hex}")
+            try:
+                self._fetch_code_file(name, facts, whole)
+                whole.replace(target)
+            finally:
+                whole.unlink(missing_ok=True)
 
     def _fetch_code_file(
         self, name: str, facts: file_listing.FileFacts, target: pathlib.Path

@@ -22,9 +22,6 @@ _SWEEP_SECS: Final = 1.0
 _HEARING_SECS: Final = 1.0
 _FULL_SECS: Final = 0.05
 
-_CROWD: Final = 1000
-"""Connections of trusted clients beyond which they are kept for a shorter time."""
-
 _FEW: Final = 500
 """So many connections of trusted clients are looked at once a second."""
 
@@ -64,8 +61,11 @@ class Limits:
     known_secs: float = 600.0
     """Seconds that a connection is kept after a request of somebody who is."""
 
-    crowded_secs: float = 30.0
-    """The same while there are more than a thousand. Trials that train for minutes connect anew."""
+    crowded_secs: float = 15.0
+    """The same while they are a crowd. Trials that train for minutes connect anew."""
+
+    crowd: int = 1000
+    """Connections of trusted clients that are not a crowd yet."""
 
 
 def find_limits(*, network_share: float, client_share: float) -> Limits:
@@ -165,7 +165,7 @@ class Ledger:
     @property
     def known_secs(self) -> float:
         """Seconds that connections of trusted clients are kept now."""
-        is_crowded = len(self._known) > _CROWD
+        is_crowded = len(self._known) > self.limits.crowd
         return self.limits.crowded_secs if is_crowded else self.limits.known_secs
 
     def leave(self, connection: Counted) -> None:

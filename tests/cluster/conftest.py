@@ -90,12 +90,15 @@ class Network:
 
     def __init__(self):
         self.is_down = False
+        self.refusal = None
         self.num_lost_answers = 0
 
     @contextlib.contextmanager
     def carry(self):
         if self.is_down:
             raise errors.MasterUnreachableError("the network is down")
+        if self.refusal is not None:
+            raise self.refusal
         yield
         if self.is_down or self.num_lost_answers > 0:
             self.num_lost_answers -= 1
@@ -151,7 +154,7 @@ class Cluster:
             idle_launcher.IdleLauncher(), clock=lambda: self.secs, **options
         )
 
-    def join(self, name="one", *, num_slots=2, labels=None, waits=True):
+    def join(self, name="one", *, num_slots=2, labels=None, waits=True, **others):
         machine = self.machines.setdefault(name, Machine())
         directory = agent_directory.AgentDirectory(self.path / name)
         settings = agent_lib.AgentSettings(
@@ -159,6 +162,7 @@ class Cluster:
             tuple(slot.Slot(number, num_threads=1) for number in range(num_slots)),
             labels or {},
             {"QUINTAIN_MASTER": "https://master:1"},
+            **others,
         )
         made = agent_lib.NodeAgent(
             DirectClient(self, name), Processes(machine), directory, settings

@@ -292,6 +292,53 @@ def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeyp
     former.thread.join(20)
 
 
+@pytest.mark.parametrize("is_working", [False, True])
+@pytest.mark.parametrize(
+    "refusal", [errors.UntrustedMasterError("another one"), errors.UnauthorizedError("no token")]
+)
+def test_an_agent_ends_at_once_where_waiting_does_not_help(cluster, refusal, is_working):
+    machine = cluster.join()
+    if is_working:
+        cluster.launch("t7-a")
+        cluster.wait(lambda: "t7-a" in machine.alive)
+    cluster.network.refusal = refusal
+
+    agent = cluster.agents["one"]
+    agent.thread.join(20)
+    assert agent.raised == [refusal]
+    # The next agent takes it over.
+    assert machine.killed == []
+    assert len(machine.alive) == is_working
+
+
+def test_an_agent_that_is_told_its_address_waits_for_it(cluster):
+    cluster.join(is_told_address=True)
+    cluster.network.refusal = errors.UntrustedMasterError("another one")
+    cluster.agents["one"].thread.join(3)
+    assert cluster.agents["one"].thread.is_alive()
+    cluster.network.refusal = None
+    cluster.launch("t7-a")
+    cluster.wait(lambda: "t7-a" in cluster.machines["one"].alive)
+
+
+def test_an_agent_without_processes_waits_less_for_its_master(cluster):
+    machine = cluster.join("busy", idle_patience_secs=0.5)
+    cluster.launch("t7-a", node="busy")
+    cluster.wait(lambda: "t7-a" in machine.alive)
+    cluster.join("idle", idle_patience_secs=0.5)
+    cluster.network.is_down = True
+
+    cluster.agents["idle"].thread.join(20)
+    assert isinstance(cluster.agents["idle"].raised[0], errors.MasterUnreachableError)
+    assert cluster.agents["busy"].thread.is_alive()
+    # What ends meanwhile is told by the next agent.
+    machine.end("t7-a", exit_code=0)
+    cluster.agents["busy"].thread.join(20)
+    cluster.network.is_down = False
+    cluster.join("busy")
+    assert cluster.wait_for_exits().exit_code == 0
+
+
 HELLO = agent_protocol.Hello(name="one", agent_id="a", place="here")
 
 

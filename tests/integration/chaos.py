@@ -22,7 +22,8 @@ nothing. Then
 - the PBT searches end with the same best checkpoint;
 - no workload's metrics are there twice, none are missing;
 - the checkpoints on the disk are those in the store, those that an older copy of the database does
-  not know, and those whose process was killed before it reported them; no process is left.
+  not know, those whose process was killed before it reported them, and those whose deletion is
+  noted; no process is left.
 """
 
 import argparse
@@ -215,11 +216,11 @@ def run(both, options, choice, damager, counts, start):
             # What is damaged stays for its user to look at.
             there -= damager.recognised
         lost = damager.lost if kind == "chaos" else set()
-        unreported = home.find_unreported()
-        if not kept | lost <= there or not there <= kept | lost | unreported:
+        unreported, noted = home.find_unreported(), home.find_noted()
+        if not kept | lost <= there or not there <= kept | lost | unreported | noted:
             faults.append(
                 f"{kind}: missing: {sorted((kept | lost) - there)}, "
-                f"not known: {sorted(there - kept - lost - unreported)}"
+                f"not known: {sorted(there - kept - lost - unreported - noted)}"
             )
     print(f"best: {best['chaos', options.searches[-1]]}")
     return faults

@@ -72,6 +72,9 @@ class RayCluster:
 class ClusterHome(homes.Home):
     """A home directory whose master puts trials on a Ray cluster."""
 
+    # An agent that its master did not reach at its end waits for the next one, for a minute.
+    leave_secs = 90.0
+
     def __init__(
         self,
         path,

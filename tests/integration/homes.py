@@ -63,6 +63,8 @@ class Home:
     """One home directory, its master and its searches."""
 
     place = "SQLite + local processes + a directory"
+    leave_secs = 20.0
+    """For so long processes may be there after the master has ended in order."""
 
     def __init__(self, path):
         self.path = path
@@ -144,6 +146,11 @@ class Home:
         finally:
             store.close()
 
+    def find_noted(self):
+        """Returns the checkpoints that the next master deletes: their storage did not answer."""
+        with self.reading() as session:
+            return {each.name for each in session.list_deletions()}
+
     def create(self, name, num_trials, population_size):
         config = self.path / f"{name}.yaml"
         text = SEARCHES[name].replace("TRIALS", str(num_trials))
@@ -203,7 +210,7 @@ class Home:
     def stop(self):
         self.master.terminate()
         self.master.wait(60)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + self.leave_secs
         while self.find_processes() and time.monotonic() < deadline:
             time.sleep(0.1)
         return self.find_processes()

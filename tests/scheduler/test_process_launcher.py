@@ -193,6 +193,22 @@ def test_code_made_of_graphs_gets_a_server_that_has_imported_what_it_needs(harne
     ]
 
 
+def test_libraries_of_the_code_are_imported_with_all_variables_of_the_experiment(harness, tmp_path):
+    launcher = harness.make()
+    (tmp_path / "model_def.py").write_text("import scipy\nclass Digits(KerasTrial): ...")
+    for variables in (
+        {"HF_HOME": "/data", "QUINTAIN_TRIAL_ID": "7"},
+        {"QUINTAIN_TRIAL_ID": "8"},
+        {"PYTHONPATH": "/elsewhere"},
+    ):
+        launcher._get_forker(str(tmp_path), variables)
+    assert list(launcher._forkers) == [
+        (("colorsys", "scipy"), (("HF_HOME", "/data"),)),
+        (("colorsys", "scipy"), ()),
+        (("colorsys",), (("PYTHONPATH", "/elsewhere"),)),
+    ]
+
+
 def test_servers_that_were_not_used_for_long_are_closed(harness):
     launcher = harness.make()
     for number in range(5):

@@ -91,7 +91,7 @@ def test_nothing_is_sent_to_who_shows_another_certificate(own, tmp_path):
         found = address.Address(url, "a-secret-token", fingerprint)
         with (
             connection.Connection(found, retries=QUICK) as connected,
-            pytest.raises(errors.MasterUnreachableError, match=words) as caught,
+            pytest.raises(errors.UntrustedMasterError, match=words) as caught,
         ):
             connected.request("POST", "/api/v1/experiments", body={"config_text": "secret"})
         assert "nothing was sent" in str(caught.value)
@@ -165,6 +165,10 @@ def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, ho
     ):
         with pytest.raises(errors.UnauthorizedError, match="agents"):
             agent.request("GET", path)
+
+    for user in ("the-token", token_files.load(home.user_token)):
+        with pytest.raises(errors.UnauthorizedError, match="A user's token is none of an agent"):
+            connect(user, own.fingerprint).request("GET", "/api/v1/agents/a/poll")
 
     token_files.renew(home.agent_token)
     with pytest.raises(errors.UnauthorizedError, match="no token"):

@@ -266,6 +266,16 @@ def test_code_is_fetched_once_for_all_processes_of_a_machine(
     assert str(cluster.home.path) not in json.dumps(vars(spec))
 
 
+def test_code_that_is_damaged_on_a_machine_is_fetched_again(make_source, code):
+    directory = pathlib.Path(make_source("a", 1).start().model_dir)
+    (directory / "model_def.py").write_text("class Dig")
+    (directory / "run.sh").unlink()
+    (directory / "dätä files" / "a b%20.txt").write_bytes(bytes(256 * 300))
+    assert pathlib.Path(make_source("a", 2).start().model_dir) == directory
+    assert read_all(directory) == read_all(code)
+    assert os.access(directory / "run.sh", os.X_OK)
+
+
 def test_directories_that_are_seen_are_used(cluster, make_source):
     source = make_source("a", is_shared=True)
     spec = source.start()

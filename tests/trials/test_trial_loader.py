@@ -1,9 +1,10 @@
 import sys
+import types
 
 import pytest
 
 from quintain import errors
-from quintain.records import former_names
+from quintain.records import former_names, source_imports
 from quintain.trials import model_check, trial_context, trial_loader
 
 TRIAL = """
@@ -165,3 +166,15 @@ def test_code_may_ask_for_hyperparameters_while_it_is_imported(write, monkeypatc
     bad = write(model_def=text.format("unit") + TRIAL.format(name="Mine"))
     (problem,) = model_check.find_problems(config, bad)
     assert "Did you mean 'units'?" in problem.message
+
+
+def test_files_of_the_user_win_over_libraries_that_were_imported_ahead(write, monkeypatch):
+    names = ("taken", "taken.inner", "left")
+    monkeypatch.setattr(source_imports, "imported_ahead", set(names))
+    directory = write(model_def="import taken\n" + TRIAL.format(name="Mine"), taken="VALUE = 3")
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    load(directory)
+    assert sys.modules["taken"].VALUE == 3
+    assert "taken.inner" not in sys.modules
+    assert "left" in sys.modules

@@ -351,6 +351,15 @@ def test_threads_are_limited_before_tensorflow_computes(
     assert calls == [2, 2]
 
 
+def test_threads_of_libraries_that_were_loaded_before_are_limited():
+    pytest.importorskip("sklearn.utils._openmp_helpers")
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    pools = threadpoolctl.ThreadpoolController().select(user_api="openmp")
+    with pools.limit(limits=5):
+        worker._limit_openmp(3)
+        assert {pool["num_threads"] for pool in pools.info()} == {3}
+
+
 @pytest.mark.slow
 def test_a_process_that_waits_for_its_master_ends_at_once_when_it_is_told(tmp_path):
     environment = {

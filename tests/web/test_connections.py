@@ -218,6 +218,20 @@ def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
         assert all(map(is_open, own))
 
 
+def test_a_crowd_of_trusted_clients_that_rest_connect_anew(serve, connect):
+    address, _ = serve(known=12, crowd=2, crowded_secs=0.3)
+    few = [connect(address, GET % b"/known") for _ in range(2)]
+    time.sleep(2.0)
+    assert all(map(is_open, few))
+    few.append(connect(address, GET % b"/known"))
+    deadline_secs = time.monotonic() + 20.0
+    while all(map(is_open, few)):
+        assert time.monotonic() < deadline_secs
+    # There is no crowd any more.
+    time.sleep(1.0)
+    assert is_open(few[2])
+
+
 def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
     address, _ = serve(known=12, head_secs=30.0)
     known = []

@@ -9,7 +9,7 @@ from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import replica_steps
 from quintain.core.reports import image_summaries
-from quintain.core.steps import model_metrics
+from quintain.core.steps import model_metrics, own_code
 from quintain.orbit import cluster
 
 
@@ -60,6 +60,7 @@ class TaskEvaluation:
                 self._update_loss(logs[self._task.loss], replica_inputs)
             return logs
 
+        step_fn = own_code.without_autograph(step_fn, self._task)
         outputs = replica_steps.run(self._strategy, self._runtime, step_fn, inputs)
         logs: dict[str, Any] = tf.nest.map_structure(
             self._strategy.experimental_local_results, outputs

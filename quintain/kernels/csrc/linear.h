@@ -10,10 +10,9 @@
 #include <cstdint>
 
 #include "isa.h"
+#include "panel.h"
 
 namespace quintain {
-
-constexpr int64_t kPanel = 32;
 
 enum class Precision : int32_t { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 enum class Activation : int32_t { kNone = 0, kRelu = 1 };

@@ -5,4 +5,6 @@
 #include "attention_weights_op.h"
 #include "cross_entropy_op.h"
 #include "dropout_op.h"
+#include "products_op.h"
 #include "residual_norm_op.h"
+#include "table_gradient_op.h"

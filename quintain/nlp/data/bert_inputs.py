@@ -8,9 +8,9 @@ Shapes:
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from quintain import errors
+from quintain.nlp.data import text_operations
 from quintain.nlp.data.masked import bert_vocabulary
 
 
@@ -87,7 +87,7 @@ class TextProcessor(tf.Module):
         is_single = segments[0].shape.rank == 0
         texts = [tf.reshape(segment, [-1]) for segment in segments]
         tokens = [self.vocabulary.tokenize(text) for text in texts]
-        ids, types = tf_text.combine_segments(
+        ids, types = text_operations.combine_segments(
             trim(tokens, self.seq_length - num_special),
             start_of_sequence_id=self._cls_id,
             end_of_segment_id=self._sep_id,

@@ -13,16 +13,14 @@ import collections
 import io
 import itertools
 import logging
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text as tf_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from quintain import errors, file_io
+from quintain.nlp.data import text_operations
 from quintain.orbit import whole_files
 
 PAD_ID: Final = 0
@@ -202,7 +200,7 @@ class SentencePieceTokenizer(tf.Module):
         self.eos_id: int = processor.eos_id()
         """Id of the token that ends every sentence."""
         with tf.device("CPU:0"):
-            self._tokenizer = build_pieces(model, add_eos=True)
+            self._tokenizer = text_operations.SentencePieces(model, add_eos=True)
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens of sentences, each followed by EOS.
@@ -232,18 +230,6 @@ class SentencePieceTokenizer(tf.Module):
         return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
 
 
-def build_pieces(model: bytes, *, add_eos: bool) -> tf_text.SentencepieceTokenizer:
-    """Returns the operation that cuts text into the pieces of a SentencePiece model.
-
-    Args:
-        model: The model's bytes.
-        add_eos: Whether each text ends in EOS.
-    """
-    pieces = tf_text.SentencepieceTokenizer(model=model, add_eos=add_eos)
-    pieces._model_resource = _NamedModel(model)
-    return pieces
-
-
 Sides = tuple[SentencePieceTokenizer, SentencePieceTokenizer]
 """The tokenizers of source and target; the same one twice if they share a vocabulary."""
 
@@ -251,23 +237,6 @@ Sides = tuple[SentencePieceTokenizer, SentencePieceTokenizer]
 def both_sides(given: "SentencePieceTokenizer | Sides") -> Sides:
     """Returns the tokenizers of source and target, from one for both or one for each."""
     return given if isinstance(given, tuple) else (given, given)
-
-
-class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
-    """A model that lives in the runtime's table of resources, under a name of its own.
-
-    As tensorflow-text 2.21 creates it, it belongs to the kernel of one operation, and is gone when
-    `tf.random.set_seed` clears the kernels.
-    """
-
-    def __init__(self, model: bytes) -> None:
-        self._shared_name = f"sentencepiece_{uuid.uuid4().hex}"
-        super().__init__(model, None)
-
-    def _create_resource(self) -> tf.Tensor:
-        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
-            model=self._model, shared_name=self._shared_name
-        )
 
 
 def read_model(path: str) -> bytes:

@@ -14,7 +14,7 @@ import pydantic
 from quintain import errors
 from quintain.records import codec, run, trial, workload
 from quintain.scheduler import worker_calls
-from quintain.server import access, responses
+from quintain.server import access, responses, worker_gate
 
 MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""
@@ -103,6 +103,7 @@ def build_router(
     async def next_workload(
         trial_id: int,
         launch_id: str,
+        request: fastapi.Request,
         wait: Annotated[float, fastapi.Query(ge=0)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do next; 204 if there is nothing yet, 410 if the process is to end."""
@@ -118,6 +119,7 @@ def build_router(
             left_secs = deadline_secs - time.monotonic()
             if left_secs <= 0 or is_stopping():
                 return fastapi.Response(status_code=204)
+            worker_gate.leave(request)
             slice_secs, limiter = min(left_secs, _SLICE_SECS), waiting
 
     @router.post("/{launch_id}/results")

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text as tf_text
 from typing_extensions import override
 
 from quintain import errors, file_io, file_paths
-from quintain.nlp.data import tokenizers
+from quintain.nlp.data import text_operations, tokenizers
 
 Tokenization = Literal["WordPiece", "SentencePiece"]
 
@@ -154,7 +153,7 @@ class SentencePieceVocabulary(BertVocabulary):
         super().__init__(path, tokens, tokens[processor.unk_id()])
         self._lower_case = lower_case
         with tf.device("CPU:0"):
-            self._pieces = tokenizers.build_pieces(model, add_eos=False)
+            self._pieces = text_operations.SentencePieces(model, add_eos=False)
 
     @property
     @override
@@ -168,7 +167,7 @@ class SentencePieceVocabulary(BertVocabulary):
 
     @override
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf_text.case_fold_utf8(texts) if self._lower_case else texts
+        texts = text_operations.case_fold_utf8(texts) if self._lower_case else texts
         return self._pieces.tokenize(texts)
 
 
@@ -198,7 +197,7 @@ class WordPieceVocabulary(BertVocabulary):
                 f"{path}: the vocabulary has no token {_WORDPIECE_UNKNOWN}, which WordPiece needs."
             )
         super().__init__(path, tokens, _WORDPIECE_UNKNOWN)
-        self._words = tf_text.FastBertTokenizer(
+        self._words = text_operations.FastBertTokenizer(
             vocab=list(tokens),
             token_out_type=tf.int32,
             lower_case_nfd_strip_accents=lower_case,

@@ -269,6 +269,7 @@ def build_dynamic_training_dataset(
         batch_ends = tf.constant(np.cumsum(sizes), tf.int64)
         batch_starts = tf.constant(np.cumsum(sizes) - sizes, tf.int64)
 
+    @tf.autograph.experimental.do_not_convert  # Rewriting it takes longer than all the rest.
     def draw_batches(epoch: tf.Tensor) -> tf.data.Dataset:
         place_in_bucket = input_reader.draw_uniform(len(lengths), seed=seed, epoch=epoch)
         order = tf.argsort(bucket_of_pair + place_in_bucket, stable=True)
@@ -280,7 +281,8 @@ def build_dynamic_training_dataset(
 
     dataset = tf.data.Dataset.counter().flat_map(draw_batches)
     gather = _Gather(packed, padded_length=None, has_unique_id=False)
-    return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    unconverted = tf.autograph.experimental.do_not_convert(gather)
+    return dataset.map(unconverted, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
 def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:

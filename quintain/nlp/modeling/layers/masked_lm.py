@@ -16,6 +16,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.nlp.modeling.layers import projection
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 _OUTPUTS: Final = ("logits", "predictions")
@@ -98,7 +99,7 @@ class MaskedLM(keras.layers.Layer):
         masked = tf.gather(sequence_data, masked_positions, batch_dims=1)  # [B, M, D]
         hidden = self.layer_norm(self.dense(tf.reshape(masked, [-1, masked.shape[-1]])))
         table = tf.cast(tf.convert_to_tensor(self.embedding_table), hidden.dtype)
-        products = tf.cast(tf.matmul(hidden, table, transpose_b=True), tf.float32)  # [B * M, V]
+        products = tf.cast(projection.multiply_by_table(hidden, table), tf.float32)  # [B * M, V]
         logits = tf.nn.bias_add(products, tf.cast(tf.convert_to_tensor(self.bias), tf.float32))
         shape = tf.shape(masked_positions)
         logits = tf.reshape(logits, [shape[0], shape[1], self._vocab_size])

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.kernels import feed_forward
+from quintain.kernels import feed_forward, products
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import dropout, layer_arguments
 
@@ -110,13 +110,24 @@ class Projection(keras.layers.Layer):
             kernel = kernel[:, first:end]
             bias = None if bias is None else bias[first:end]
         flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N, D]
-        if bias is None:
-            outputs = tf.matmul(flat, kernel)
+        if bias is not None and compute is not None:
+            outputs = compute(flat, kernel, bias)
+        elif products.can_multiply(flat):
+            outputs = products.multiply(flat, kernel, bias)
         else:
-            outputs = (compute or _multiply_and_add)(flat, kernel, bias)
+            outputs = (
+                tf.matmul(flat, kernel) if bias is None else _multiply_and_add(flat, kernel, bias)
+            )
         if inputs.shape.rank == 2:
             return outputs
         return tf.reshape(outputs, [*tf.unstack(tf.shape(inputs))[:-1], kernel.shape[-1]])
+
+
+def multiply_by_table(inputs: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+    """Returns the products `[N, V]` of inputs `[N, D]` with the rows of a table `[V, D]`."""
+    if products.can_multiply(inputs):
+        return products.multiply(inputs, table, transpose_right=True)
+    return tf.matmul(inputs, table, transpose_b=True)
 
 
 @tf.custom_gradient

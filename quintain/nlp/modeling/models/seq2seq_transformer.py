@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
-from quintain.nlp.modeling.layers import dropout, packed_rows
+from quintain.nlp.modeling.layers import dropout, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
 from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
 
@@ -390,7 +390,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         """Returns the logits `[B, T, V]` float32 of the decoder's outputs `[B, T, D]`."""
         table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
         flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])  # [B * T, D]
-        logits = tf.cast(tf.matmul(flat, table, transpose_b=True), tf.float32)  # [B * T, V]
+        logits = tf.cast(projection.multiply_by_table(flat, table), tf.float32)  # [B * T, V]
         shape = tf.shape(outputs)
         return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
 

@@ -1,0 +1,239 @@
+#include "products.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tiles.h"
+
+namespace quintain {
+namespace QUINTAIN_ISA {
+namespace {
+
+constexpr int64_t kBlockBytes = 128 << 10;  // of rows: they stay in the second cache beside a panel
+constexpr int kChunk = 32;                  // inputs of a column that are packed at a time
+
+inline void round_row(const bf16* x, int64_t count, uint16_t* y) { memcpy(y, x, count * 2); }
+
+inline void round_row(const float* x, int64_t count, uint16_t* y) {
+#ifdef __AVX512BF16__
+  if (count == kPanel) {
+    for (int i = 0; i < kPanel; i += 16) {
+      const __m256i rounded = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), rounded);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 wanted = count - i < 16 ? (1u << (count - i)) - 1 : 0xffff;
+    const __m512 numbers = _mm512_maskz_loadu_ps(wanted, x + i);
+    _mm256_mask_storeu_epi16(y + i, wanted, (__m256i)_mm512_cvtneps_pbh(numbers));
+  }
+#else
+  for (int64_t i = 0; i < count; ++i) y[i] = to_bf16(x[i]).bits;
+#endif
+}
+
+// Returns `count` numbers, and zeros up to a panel's width.
+inline const uint16_t* take_row(const bf16* x, int64_t count, uint16_t* buffer) {
+  if (count == kPanel) return reinterpret_cast<const uint16_t*>(x);
+  memset(buffer, 0, kPanel * 2);
+  if (count > 0) memcpy(buffer, x, count * 2);
+  return buffer;
+}
+
+inline const uint16_t* take_row(const float* x, int64_t count, uint16_t* buffer) {
+  if (count < kPanel) memset(buffer, 0, kPanel * 2);
+  if (count > 0) round_row(x, count, buffer);
+  return buffer;
+}
+
+inline float widen(uint16_t bits) { return to_float(bf16{bits}); }
+
+// Packs the inputs from `begin` to `end` of columns of rows that lie below each other.
+template <typename T>
+void pack_rows(const Product& product, const T* right, int64_t column, int64_t columns,
+               int64_t begin, int64_t end, uint32_t* panel, float* sums) {
+  uint16_t buffers[2][kPanel];
+  float totals[kPanel] = {};
+  for (int64_t c = 0; sums != nullptr && c < columns; ++c) totals[c] = sums[column + c];
+  for (int64_t k = begin; k < end; k += 2) {
+    const T* row = right + k * product.outputs + column;
+    const bool is_last = k + 1 == product.inputs;
+    const uint16_t* first = take_row(row, columns, buffers[0]);
+    const uint16_t* second = take_row(is_last ? row : row + product.outputs, is_last ? 0 : columns,
+                                      buffers[1]);
+    uint32_t* out = panel + k / 2 * kPanel;
+#pragma GCC ivdep
+    for (int c = 0; c < kPanel; ++c) out[c] = first[c] | static_cast<uint32_t>(second[c]) << 16;
+    if (sums == nullptr) continue;
+#pragma GCC ivdep
+    for (int c = 0; c < kPanel; ++c) totals[c] += widen(first[c]) + widen(second[c]);
+  }
+  for (int64_t c = 0; sums != nullptr && c < columns; ++c) sums[column + c] = totals[c];
+}
+
+// Writes 16 rows of 16 words as 16 columns, a panel's width apart.
+inline void transpose(const uint32_t (*in)[16], uint32_t* out) {
+#ifdef __AVX512F__
+  __m512i rows[16], pairs[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(in[i]);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+  // The quarter L of `rows[4 * i + q]` now has the column 4 * L + q of the rows from 4 * i on.
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    const __m512i even = _mm512_shuffle_i32x4(rows[q], rows[4 + q], 0x88);
+    const __m512i odd = _mm512_shuffle_i32x4(rows[q], rows[4 + q], 0xdd);
+    const __m512i later_even = _mm512_shuffle_i32x4(rows[8 + q], rows[12 + q], 0x88);
+    const __m512i later_odd = _mm512_shuffle_i32x4(rows[8 + q], rows[12 + q], 0xdd);
+    uint32_t* place = out + q * kPanel;
+    _mm512_storeu_si512(place, _mm512_shuffle_i32x4(even, later_even, 0x88));
+    _mm512_storeu_si512(place + 4 * kPanel, _mm512_shuffle_i32x4(odd, later_odd, 0x88));
+    _mm512_storeu_si512(place + 8 * kPanel, _mm512_shuffle_i32x4(even, later_even, 0xdd));
+    _mm512_storeu_si512(place + 12 * kPanel, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
+  }
+#else
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 16; ++j) out[j * kPanel + i] = in[i][j];
+  }
+#endif
+}
+
+// Packs the inputs from `begin` to `end`, at most kChunk, of columns that lie in memory as rows.
+template <typename T>
+void pack_columns(const Product& product, const T* right, int64_t column, int64_t columns,
+                  int64_t begin, int64_t end, uint32_t* panel) {
+  alignas(64) uint32_t words[kPanel][kChunk / 2];
+  alignas(64) uint32_t turned[kChunk / 2][kPanel];
+  const int64_t count = end - begin;
+  const bool is_whole = count == kChunk;
+  if (!is_whole || columns < kPanel) memset(words, 0, sizeof(words));
+  for (int64_t c = 0; c < columns; ++c) {
+    round_row(right + (column + c) * product.inputs + begin, count,
+              reinterpret_cast<uint16_t*>(words[c]));
+  }
+  uint32_t* out = panel + begin / 2 * kPanel;
+  for (int c = 0; c < kPanel; c += 16) transpose(words + c, (is_whole ? out : turned[0]) + c);
+  if (!is_whole) memcpy(out, turned, (count + 1) / 2 * kPanel * 4);
+}
+
+// Goes through the inputs by chunks, so that memory is read in its order where rows are long.
+template <typename T>
+void pack(const Product& product, const T* right, uint32_t* packed, float* sums, int64_t begin,
+          int64_t end) {
+  for (int64_t k = 0; k < product.inputs; k += kChunk) {
+    const int64_t k_end = k + kChunk < product.inputs ? k + kChunk : product.inputs;
+    for (int64_t number = begin; number < end; ++number) {
+      const int64_t column = number * kPanel, left = product.outputs - column;
+      const int64_t columns = left < kPanel ? left : kPanel;
+      uint32_t* panel = packed + number * PanelPairs(product);
+      if (product.is_right_transposed) {
+        pack_columns(product, right, column, columns, k, k_end, panel);
+      } else {
+        pack_rows(product, right, column, columns, k, k_end, panel, sums);
+      }
+    }
+  }
+}
+
+// Packs rows of the left matrix by tiles, pairs of inputs after each other.
+void pack_tiles(const Product& product, int64_t row, int64_t rows, uint32_t* tiles) {
+  const uint16_t* left = reinterpret_cast<const uint16_t*>(product.left);
+  const int64_t inputs = product.inputs, pairs = (inputs + 1) / 2;
+  const bool is_transposed = product.is_left_transposed;
+  const int64_t row_step = is_transposed ? 1 : inputs, step = is_transposed ? product.rows : 1;
+  for (int64_t start = 0; start < rows; start += kTileRows) {
+    const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
+    uint32_t* out = tiles + start * pairs;
+    for (int64_t k = 0; k < inputs; k += 2, out += kTileRows) {
+      const uint16_t* first = left + (row + start) * row_step + k * step;
+      const bool is_last = k + 1 == inputs;
+      if (is_transposed && count == kTileRows && !is_last) {
+        const uint16_t* second = first + step;
+#pragma GCC ivdep
+        for (int r = 0; r < kTileRows; ++r) {
+          out[r] = first[r] | static_cast<uint32_t>(second[r]) << 16;
+        }
+        continue;
+      }
+      for (int r = 0; r < count; ++r) {
+        const uint32_t high = is_last ? 0 : first[r * row_step + step];
+        out[r] = first[r * row_step] | high << 16;
+      }
+    }
+  }
+}
+
+// Writes a tile's sums, with the bias.
+void finish(const Product& product, float (*sums)[kPanel], int64_t row, int count,
+            int64_t column) {
+  const int64_t left = product.outputs - column, columns = left < kPanel ? left : kPanel;
+  float bias[kPanel] = {};
+  for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
+    bias[c] = to_float(product.bias[column + c]);
+  }
+  for (int r = 0; r < count; ++r) {
+    for (int c = 0; product.bias != nullptr && c < kPanel; ++c) sums[r][c] += bias[c];
+    bf16* out = product.product + (row + r) * product.outputs + column;
+    round_row(sums[r], columns, reinterpret_cast<uint16_t*>(out));
+  }
+}
+
+}  // namespace
+
+void pack_panels(const Product& product, const float* right, uint32_t* packed, float* sums,
+                 int64_t begin, int64_t end) {
+  pack(product, right, packed, sums, begin, end);
+}
+
+void pack_panels(const Product& product, const bf16* right, uint32_t* packed, float* sums,
+                 int64_t begin, int64_t end) {
+  pack(product, right, packed, sums, begin, end);
+}
+
+int64_t choose_block_rows(int64_t inputs) {
+  const int64_t tiles = kBlockBytes / ((inputs > 0 ? inputs : 1) * 2 * kTileRows);
+  return (tiles > 1 ? tiles < 64 ? tiles : 64 : 1) * kTileRows;
+}
+
+void multiply_units(const Product& product, const uint32_t* packed, int64_t begin, int64_t end) {
+  const int64_t inputs = product.inputs, num_panels = NumPanels(product);
+  const int64_t pairs = (inputs + 1) / 2;
+  const bool is_packed = product.is_left_transposed || inputs % 2 == 1;
+  uint32_t* tiles = nullptr;
+  if (is_packed) tiles = static_cast<uint32_t*>(malloc(product.block_rows * pairs * 4 + 1));
+  const uint16_t* left = reinterpret_cast<const uint16_t*>(product.left);
+  const Steps steps = is_packed ? Steps{2, 2 * kTileRows} : Steps{inputs, 2};
+  alignas(64) float sums[kTileRows][kPanel];
+  int64_t packed_block = -1;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t block = unit / num_panels, panel = unit % num_panels;
+    const int64_t first = block * product.block_rows, rest = product.rows - first;
+    const int64_t rows = rest < product.block_rows ? rest : product.block_rows;
+    if (is_packed && block != packed_block) pack_tiles(product, first, rows, tiles);
+    packed_block = block;
+    for (int64_t start = 0; start < rows; start += kTileRows) {
+      const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
+      const uint16_t* x = is_packed ? reinterpret_cast<const uint16_t*>(tiles + start * pairs)
+                                    : left + (first + start) * inputs;
+      run_tile<Bfloat16, kTileRows>(count, x, steps, packed + panel * PanelPairs(product),
+                                    2 * pairs, sums);
+      finish(product, sums, first + start, count, panel * kPanel);
+    }
+  }
+  free(tiles);
+}
+
+}  // namespace QUINTAIN_ISA
+}  // namespace quintain

@@ -1,0 +1,62 @@
+// Products of matrices in bfloat16, added up in float32, for processors that multiply pairs of such
+// numbers (`vdpbf16ps`).
+//
+// The right matrix is packed into panels first, by whole panels; then each unit of work multiplies a
+// block of rows by one panel. An output is summed in the order of the inputs by one thread, so that
+// it depends on its row and column only.
+
+#ifndef QUINTAIN_KERNELS_PRODUCTS_H_
+#define QUINTAIN_KERNELS_PRODUCTS_H_
+
+#include <stdint.h>
+
+#include "bfloat16.h"
+#include "isa.h"
+#include "panel.h"
+
+namespace quintain {
+
+// `product [rows, outputs] = left [rows, inputs] * right [inputs, outputs] + bias`.
+struct Product {
+  int64_t rows;
+  int64_t inputs;
+  int64_t outputs;
+  bool is_left_transposed;   // kept as [inputs, rows]
+  bool is_right_transposed;  // kept as [outputs, inputs]
+  int64_t block_rows;        // rows that share a panel; see `choose_block_rows`
+  const bf16* left;
+  const bf16* bias;  // null for none
+  bf16* product;
+};
+
+// Numbers of a packed panel, in pairs of two inputs.
+static inline int64_t PanelPairs(const Product& product) { return (product.inputs + 1) / 2 * kPanel; }
+
+static inline int64_t NumPanels(const Product& product) {
+  return (product.outputs + kPanel - 1) / kPanel;
+}
+
+static inline int64_t NumUnits(const Product& product) {
+  return (product.rows + product.block_rows - 1) / product.block_rows * NumPanels(product);
+}
+
+}  // namespace quintain
+
+#define QUINTAIN_DECLARE_PACK(T)                                                                   \
+  QUINTAIN_EACH_ISA(                                                                               \
+      /* Packs the panels from `begin` to `end`, and adds their columns to `sums`, if that is not  \
+         null; then the right matrix may not be transposed. */                                     \
+      void pack_panels(const Product& product, const T* right, uint32_t* packed, float* sums,      \
+                       int64_t begin, int64_t end);)
+QUINTAIN_DECLARE_PACK(float)
+QUINTAIN_DECLARE_PACK(bf16)
+#undef QUINTAIN_DECLARE_PACK
+
+QUINTAIN_EACH_ISA(
+    // Returns as many rows of so many inputs as stay in the processor's caches.
+    int64_t choose_block_rows(int64_t inputs);
+    // Computes the units from `begin` to `end`.
+    void multiply_units(const Product& product, const uint32_t* packed, int64_t begin,
+                        int64_t end);)
+
+#endif  // QUINTAIN_KERNELS_PRODUCTS_H_
