@@ -6,7 +6,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Final, Self
+
+_CLOSING_SECS: Final = 10.0
 
 
 class BuildError(Exception):
@@ -25,6 +27,7 @@ class CompilerCalls:
         self._limit_secs = limit_secs
         self._end = time.monotonic() + limit_secs
         self._running: set[subprocess.Popen[str]] = set()
+        self._is_over = False
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -32,8 +35,10 @@ class CompilerCalls:
 
     def __exit__(self, *_: object) -> None:
         """Ends what is under way."""
+        self._is_over = True
         for process in tuple(self._running):
-            _kill(process)
+            if process.returncode is None:
+                _kill(process)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Returns what a command prints.
@@ -59,12 +64,17 @@ class CompilerCalls:
         except OSError as error:
             raise BuildError(f"{command[0]} can't be run: {error.strerror}") from error
         self._running.add(process)
+        if self._is_over:  # Another thread has just left.
+            _kill(process)
         try:
             said, complaints = process.communicate(timeout=max(0.0, self._end - time.monotonic()))
         except subprocess.TimeoutExpired as error:
             raise BuildError(f"{command[0]} did not end within {self._limit_secs:g} s") from error
         finally:
-            _kill(process)
+            if process.returncode is None:
+                _kill(process)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=_CLOSING_SECS)
             self._running.discard(process)
         if process.returncode:
             raise BuildError(_describe_failure(command[0], process.returncode, complaints))
@@ -73,9 +83,8 @@ class CompilerCalls:
 
 def _kill(process: "subprocess.Popen[str]") -> None:
     """Ends what is left of a call, and of what it has started."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _describe_failure(program: str, code: int, complaints: str) -> str:
