@@ -29,6 +29,7 @@ LOCAL_ON_PURPOSE = {
     "nlp/data/corpora/bundled_corpora.py": "files of this package",
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",
+    "nlp/data/text_operations.py": "a library of an installed package",
     "nlp/data/train_sentencepiece.py": "a passing file of sentences",
     "orbit/literal_paths.py": "symbolic links to local directories",
     "orbit/whole_files.py": "forces local files to the disk, and locks local directories",
