@@ -81,7 +81,9 @@ def test_says_that_the_compiler_is_too_old(monkeypatch, tmp_path):
 
 
 def test_says_that_headers_are_missing(monkeypatch, tmp_path):
+    _write_compiler(tmp_path / "g++", "echo version 12")
     monkeypatch.setattr(tf.sysconfig, "get_include", lambda: str(tmp_path))
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     assert library.find_reason() == f"TensorFlow's headers are not in {tmp_path}"
