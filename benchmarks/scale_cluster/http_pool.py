@@ -35,6 +35,9 @@ class Client:
                 await asyncio.sleep(1.0)
 
     async def _try(self, request: bytes) -> tuple[int, Any]:
+        # As urllib3 does, which real processes use: it looks whether a kept connection was closed.
+        if self._streams is not None and self._streams[0].at_eof():
+            self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection(
                 self._host, self._port, local_addr=(self._address, 0)
