@@ -16,7 +16,8 @@ import urllib.parse
 import pytest
 import urllib3
 
-from quintain.cluster import agent_launcher
+from quintain.client import token_files
+from quintain.cluster import agent_launcher, agent_protocol
 from quintain.records import checkpoint, master_status
 from quintain.scheduler import launch_tokens, slots
 from quintain.scheduler import master as master_lib
@@ -103,12 +104,17 @@ def app(store, home, master):
 
 
 @pytest.fixture
-def ask(url, caplog):
-    """Returns a function that sends a request and holds that the answer is none of a fault."""
+def ask(url, home, caplog):
+    """Returns a function that sends a request and holds that the answer is none of a fault.
+
+    Addresses of agents are asked with the token of agents.
+    """
+    agents = f"{agent_protocol.PATH}/"
+    tokens = {True: token_files.load(home.agent_token), False: TOKEN}
     with urllib3.PoolManager(maxsize=1, retries=False, timeout=60) as pool:
 
         def send(method, path, body=None, **headers):
-            given = {"Authorization": f"Bearer {TOKEN}"}
+            given = {"Authorization": f"Bearer {tokens[path.startswith(agents)]}"}
             if body is not None:
                 given["Content-Type"] = "application/json"
             answer = pool.urlopen(
