@@ -12,7 +12,9 @@ from typing import Final
 import fastapi
 from starlette import types
 
-_PATH: Final = re.compile(r"/api/v1/trials/[^/]+/runs(/.*)?")
+_PATH: Final = re.compile(r"/api/v1/trials/[^/]+/runs(?!/[^/]+/files/)(/.*)?")
+"""Not files: one that is sent slowly would keep all others out for as long as it takes."""
+
 _MOST: Final = 64
 """Requests that are worked on; somewhat more than there are threads."""
 

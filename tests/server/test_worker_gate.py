@@ -30,7 +30,8 @@ def test_some_are_let_in_at_a_time_and_the_next_ones_when_these_end_or_wait():
         gate = worker_gate.WorkerGate(work, most=2)
         paths = ["a/results", "b/broken", "c/workload", "d/results", "e/results", "f/results"]
         asked = [asyncio.create_task(_ask(gate, f"{RUNS}/{path}")) for path in paths]
-        asked.append(asyncio.create_task(_ask(gate, "/api/v1/experiments")))
+        free = [f"{RUNS}/g/files/uploads/1", "/api/v1/experiments"]
+        asked += [asyncio.create_task(_ask(gate, path)) for path in free]
         seen = []
 
         async def look():
@@ -53,7 +54,7 @@ def test_some_are_let_in_at_a_time_and_the_next_ones_when_these_end_or_wait():
 
     seen, faults = asyncio.run(watch())
 
-    assert seen[0] == ["a/results", "b/broken", "/api/v1/experiments"]
+    assert seen[0] == ["a/results", "b/broken", "g/files/uploads/1", "/api/v1/experiments"]
     assert seen[1] == ["c/workload", "d/results"]
     assert seen[2] == ["e/results"]
     assert seen[3] == ["f/results"]
