@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import library
+from quintain.kernels import casts, library
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,4 @@ def find_uncast(tensor: tf.Tensor) -> tf.Tensor:
     They are the same numbers. The gradients of weights that a layer cast to bfloat16 are such; if
     nobody else reads them as float32, they need not be written so.
     """
-    if not tf.is_symbolic_tensor(tensor) or tensor.op.type != "Cast":
-        return tensor
-    source = tensor.op.inputs[0]
-    return source if source.dtype == tf.bfloat16 and tensor.dtype == tf.float32 else tensor
+    return casts.find_source(tensor, cast_from=tf.bfloat16, cast_to=tf.float32)

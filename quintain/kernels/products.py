@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import library, selection
+from quintain.kernels import casts, library, selection
 
 
 def can_multiply(left: tf.Tensor) -> bool:
@@ -122,7 +122,4 @@ def product_and_sums(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, tf.T
 
 def find_source(weights: tf.Tensor) -> tf.Tensor:
     """Returns the float32 numbers that a bfloat16 tensor of a graph was cast from, if it was."""
-    if not tf.is_symbolic_tensor(weights) or weights.op.type != "Cast":
-        return weights
-    source = weights.op.inputs[0]
-    return source if source.dtype == tf.float32 and weights.dtype == tf.bfloat16 else weights
+    return casts.find_source(weights, cast_from=tf.float32, cast_to=tf.bfloat16)
