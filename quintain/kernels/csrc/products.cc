@@ -203,7 +203,7 @@ void pack_panels(const Product& product, const bf16* right, uint32_t* packed, fl
 }
 
 int64_t choose_block_rows(int64_t inputs) {
-  const int64_t tiles = kBlockBytes / ((inputs > 0 ? inputs : 1) * 2 * kTileRows);
+  const int64_t tiles = kBlockBytes / (2 * kTileRows) / (inputs > 0 ? inputs : 1);
   return (tiles > 1 ? tiles < 64 ? tiles : 64 : 1) * kTileRows;
 }
 
