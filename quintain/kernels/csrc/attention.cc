@@ -66,10 +66,7 @@ class Weights {
         tops[c] = x[c] > tops[c] ? x[c] : tops[c];
       }
     }
-    for (int half = kPanel / 2; half > 0; half /= 2) {
-      for (int c = 0; c < half; ++c) tops[c] = tops[c + half] > tops[c] ? tops[c + half] : tops[c];
-    }
-    const float top = tops[0];
+    const float top = find_top(tops);
     float sums[kPanel] = {};
     for (int64_t p = 0; p < panels_; ++p) {
       float* x = strip + (p * rows + row) * kPanel;
@@ -86,13 +83,6 @@ class Weights {
   const float* factors(int64_t row, int64_t panel) const {
     if (given_.draw.level_bytes == 0) return nullptr;
     return factors_ + row * given_.num_keys + panel * kPanel;
-  }
-
-  static float add_up(float* sums) {
-    for (int half = kPanel / 2; half > 0; half /= 2) {
-      for (int c = 0; c < half; ++c) sums[c] += sums[c + half];
-    }
-    return sums[0];
   }
 
  private:
@@ -117,7 +107,7 @@ void forward(const Attended<const T>& from, const T* bias, const Attention& give
   const int64_t keys = given.num_keys, size = given.size, block = choose_block(given);
   const int64_t width = given.num_heads * size, wide = widen(keys), whole = fill_up<T>(size);
   Room<N> key_panels(wide * whole), value_panels(widen(size) * fill_up<T>(keys));
-  Room<N> queries(block * whole), weights(block * wide);
+  Room<N> copied(block * whole), weights(block * wide);
   Room<float> scores(block * wide), sums(block * widen(size));
   Weights<T> kept(given, bias, block);
   for (int64_t unit = begin; unit < end; ++unit) {
@@ -126,9 +116,9 @@ void forward(const Attended<const T>& from, const T* bias, const Attention& give
     pack_inputs(from.values + head.memory, given.memory_step, keys, size, value_panels);
     for (int64_t first = 0; first < given.num_queries; first += block) {
       const int64_t left = given.num_queries - first, rows = left < block ? left : block;
-      copy_rows(from.queries + head.queries + first * given.query_step, given.query_step, rows,
-                size, queries);
-      multiply<T>(queries, {whole, kStep<T>}, rows, key_panels, size, keys, scores);
+      const T* query = from.queries + head.queries + first * given.query_step;
+      multiply(take_rows(query, given.query_step, rows, size, copied), rows, key_panels, size,
+               keys, scores);
       kept.start(head, first, rows);
       for (int64_t row = 0; row < rows; ++row) {
         const float share = kept.weigh(head, first, row, rows, scores);
@@ -140,7 +130,7 @@ void forward(const Attended<const T>& from, const T* bias, const Attention& give
           round_panel(x, weights + row * wide + p * kPanel);
         }
       }
-      multiply<T>(weights, {wide, kStep<T>}, rows, value_panels, keys, size, sums);
+      multiply<T>({weights, {wide, kStep<T>}}, rows, value_panels, keys, size, sums);
       write_strip(sums, rows, size, mixed + head.out + first * width, width);
     }
   }
@@ -192,7 +182,7 @@ void slope_row(const Weights<T>& kept, const Attention& given, int64_t row, int6
       sums[c] += w[c] * s[c];
     }
   }
-  const float mean = Weights<T>::add_up(sums);
+  const float mean = add_up(sums);
   for (int64_t p = 0; p < num_panels; ++p) {
     float* w = weights + (p * rows + row) * kPanel;
     float* s = slopes + (p * rows + row) * kPanel;
@@ -216,7 +206,7 @@ void backward(const Attended<const T>& from, const T* bias, const T* upstream,
   Room<N> key_columns(wide * whole), value_columns(wide * whole);
   Room<N> key_panels(wide_size * fill_up<T>(keys));
   Room<N> query_panels(wide_size * fill_up<T>(block)), up_panels(wide_size * fill_up<T>(block));
-  Room<N> queries(block * whole), ups(block * whole);
+  Room<N> copied(block * whole);
   Room<float> scores(block * wide), slopes(block * wide), sums(block * wide_size);
   Room<float> key_sums(keys * wide_size), value_sums(keys * wide_size);
   Weights<T> kept(given, bias, block);
@@ -230,24 +220,23 @@ void backward(const Attended<const T>& from, const T* bias, const T* upstream,
       const int64_t left = given.num_queries - first, rows = left < block ? left : block;
       const T* query = from.queries + head.queries + first * given.query_step;
       const T* up = upstream + head.out + first * width;
-      copy_rows(query, given.query_step, rows, size, queries);
-      copy_rows(up, width, rows, size, ups);
-      multiply<T>(queries, {whole, kPair}, rows, key_columns, size, keys, scores);
-      multiply<T>(ups, {whole, kPair}, rows, value_columns, size, keys, slopes);
+      multiply(take_rows(query, given.query_step, rows, size, copied), rows, key_columns, size,
+               keys, scores);
+      multiply(take_rows(up, width, rows, size, copied), rows, value_columns, size, keys, slopes);
       kept.start(head, first, rows);
       for (int64_t row = 0; row < rows; ++row) {
         const float share = kept.weigh(head, first, row, rows, scores);
         slope_row(kept, given, row, rows, share, scores, slopes, &found);
       }
       found.pair(rows);
-      multiply<T>(found.scores, {wide, kPair}, rows, key_panels, keys, size, sums);
+      multiply<T>({found.scores, {wide, kPair}}, rows, key_panels, keys, size, sums);
       write_strip(sums, rows, size, gradient.queries + head.queries + first * given.query_step,
                   given.query_step);
       pack_inputs(query, given.query_step, rows, size, query_panels);
       pack_inputs(up, width, rows, size, up_panels);
       const Steps by_key = {kPair, kPair * wide};
-      multiply<T>(found.paired_scores, by_key, keys, query_panels, rows, size, key_sums, first > 0);
-      multiply<T>(found.paired_weights, by_key, keys, up_panels, rows, size, value_sums, first > 0);
+      multiply<T>({found.paired_scores, by_key}, keys, query_panels, rows, size, key_sums, first > 0);
+      multiply<T>({found.paired_weights, by_key}, keys, up_panels, rows, size, value_sums, first > 0);
     }
     write_strip(key_sums, keys, size, gradient.keys + head.memory, given.memory_step);
     write_strip(value_sums, keys, size, gradient.values + head.memory, given.memory_step);

@@ -54,6 +54,31 @@ class Room {
   N* start_;
 };
 
+// Returns the sum of a panel's width of numbers.
+inline float add_up(const float* x) {
+#ifdef __AVX512F__
+  return _mm512_reduce_add_ps(_mm512_add_ps(load(x), load(x + kLanes)));
+#else
+  float sums[kPanel];
+  memcpy(sums, x, sizeof(sums));
+  for (int half = kPanel / 2; half > 0; half /= 2) {
+    for (int c = 0; c < half; ++c) sums[c] += sums[c + half];
+  }
+  return sums[0];
+#endif
+}
+
+// Returns the largest of a panel's width of numbers, none of which is NaN.
+inline float find_top(const float* x) {
+#ifdef __AVX512F__
+  return _mm512_reduce_max_ps(_mm512_max_ps(load(x), load(x + kLanes)));
+#else
+  float top = x[0];
+  for (int c = 1; c < kPanel; ++c) top = x[c] > top ? x[c] : top;
+  return top;
+#endif
+}
+
 // Rounds a panel's width of numbers.
 inline void round_panel(const float* x, float* y) { memcpy(y, x, kPanel * sizeof(float)); }
 
@@ -69,14 +94,23 @@ inline void round_panel(const float* x, uint16_t* y) {
 #endif
 }
 
-// Copies rows, `step` numbers apart, to rows of whole inputs.
+// Rows of whole inputs.
 template <typename T>
-void copy_rows(const T* x, int64_t step, int64_t rows, int64_t inputs, Input<T>* out) {
+struct Rows {
+  const Input<T>* start;
+  Steps steps;
+};
+
+// Returns rows, `step` numbers apart; copied where the inputs end within a pair.
+template <typename T>
+Rows<T> take_rows(const T* x, int64_t step, int64_t rows, int64_t inputs, Input<T>* copied) {
   const int64_t width = fill_up<T>(inputs);
-  for (int64_t r = 0; r < rows; ++r, x += step, out += width) {
-    if (width > inputs) out[inputs] = 0;
-    memcpy(out, x, inputs * sizeof(T));
+  if (width == inputs) return {reinterpret_cast<const Input<T>*>(x), {step, kStep<T>}};
+  for (int64_t r = 0; r < rows; ++r) {
+    copied[r * width + inputs] = 0;
+    memcpy(copied + r * width, x + r * step, inputs * sizeof(T));
   }
+  return {copied, {width, kStep<T>}};
 }
 
 // Puts two rows of pairs, or one of float32, side by side as products take them.
@@ -117,36 +151,47 @@ void pack_inputs(const T* x, int64_t step, int64_t inputs, int64_t columns, Inpu
   }
 }
 
+// Writes rows of at most 16 words, `step` bytes apart, as columns; zeros for those that are missing.
+inline void turn(const char* x, int64_t step, int64_t rows, int64_t bytes, uint32_t* out) {
+#ifdef __AVX512F__
+  const __mmask64 wanted = bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0};
+  __m512i words[16];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < 16; ++i) {
+    words[i] = i < rows ? _mm512_maskz_loadu_epi8(wanted, x + i * step) : _mm512_setzero_si512();
+  }
+#else
+  uint32_t words[16][16] = {};
+  for (int64_t i = 0; i < rows && i < 16; ++i) memcpy(words[i], x + i * step, bytes);
+#endif
+  transpose(words, out);
+}
+
 // Packs a matrix whose rows, `step` numbers apart, are columns of the product.
 template <typename T>
 void pack_columns(const T* x, int64_t step, int64_t columns, int64_t inputs, Input<T>* out) {
   constexpr int64_t kChunk = 16 * kStep<T>;  // inputs that fill 16 words
-  alignas(64) uint32_t words[kPanel][16];
   alignas(64) uint32_t turned[16][kPanel];
   const int64_t num_words = fill_up<T>(inputs) / kStep<T>;
   uint32_t* panel = reinterpret_cast<uint32_t*>(out);
   for (int64_t start = 0; start < columns; start += kPanel, panel += num_words * kPanel) {
-    const int64_t left = columns - start, count = left < kPanel ? left : kPanel;
     for (int64_t k = 0; k < inputs; k += kChunk) {
       const int64_t taken = inputs - k < kChunk ? inputs - k : kChunk;
-      const bool is_whole = taken == kChunk;
-      if (!is_whole || count < kPanel) memset(words, 0, sizeof(words));
-      for (int64_t c = 0; c < count; ++c) {
-        memcpy(words[c], x + (start + c) * step + k, taken * sizeof(T));
-      }
       uint32_t* place = panel + k / kStep<T> * kPanel;
-      for (int c = 0; c < kPanel; c += 16) {
-        transpose(words + c, (is_whole ? place : turned[0]) + c);
+      uint32_t* words = taken == kChunk ? place : turned[0];
+      for (int64_t c = 0; c < kPanel; c += 16) {
+        const T* rows = x + (start + c) * step + k;
+        turn(reinterpret_cast<const char*>(rows), step * sizeof(T), columns - start - c,
+             taken * sizeof(T), words + c);
       }
-      const int64_t used = fill_up<T>(taken) / kStep<T>;
-      if (!is_whole) memcpy(place, turned, used * sizeof(turned[0]));
+      if (taken < kChunk) memcpy(place, turned, fill_up<T>(taken) / kStep<T> * sizeof(turned[0]));
     }
   }
 }
 
 // Multiplies rows by packed panels of so many columns into a strip, or adds to what is there.
 template <typename T>
-void multiply(const Input<T>* x, Steps steps, int64_t rows, const Input<T>* panels, int64_t inputs,
+void multiply(const Rows<T>& x, int64_t rows, const Input<T>* panels, int64_t inputs,
               int64_t columns, float* strip, bool is_added = false) {
   typedef typename Multiplied<T>::Kind Kind;
   alignas(64) float sums[kTileRows][kPanel];
@@ -155,7 +200,7 @@ void multiply(const Input<T>* x, Steps steps, int64_t rows, const Input<T>* pane
     const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
     for (int64_t panel = 0; panel < count_panels(columns); ++panel) {
       float(*out)[kPanel] = reinterpret_cast<float(*)[kPanel]>(strip) + panel * rows + start;
-      run_tile<Kind, kTileRows>(count, x + start * steps.row, steps,
+      run_tile<Kind, kTileRows>(count, x.start + start * x.steps.row, x.steps,
                                 panels + panel * width * kPanel, width, is_added ? sums : out);
       if (!is_added) continue;
       for (int r = 0; r < count; ++r) {

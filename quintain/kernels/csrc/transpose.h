@@ -13,11 +13,9 @@ namespace QUINTAIN_ISA {
 namespace {
 
 // Writes 16 rows of 16 words as 16 columns, a panel's width apart.
-inline void transpose(const uint32_t (*in)[16], uint32_t* out) {
 #ifdef __AVX512F__
-  __m512i rows[16], pairs[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(in[i]);
+inline void transpose(__m512i (&rows)[16], uint32_t* out) {
+  __m512i pairs[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -43,6 +41,15 @@ inline void transpose(const uint32_t (*in)[16], uint32_t* out) {
     _mm512_storeu_si512(place + 8 * kPanel, _mm512_shuffle_i32x4(even, later_even, 0xdd));
     _mm512_storeu_si512(place + 12 * kPanel, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
   }
+}
+#endif
+
+inline void transpose(const uint32_t (*in)[16], uint32_t* out) {
+#ifdef __AVX512F__
+  __m512i rows[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(in[i]);
+  transpose(rows, out);
 #else
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 16; ++j) out[j * kPanel + i] = in[i][j];
