@@ -280,8 +280,13 @@ class SelfAttention(_Attention):
                 return self.attend_at_once(joint, None, bias, training, rows)
             queries, keys, values = self.split_heads(joint, 3, rows)
         else:
-            (queries,) = self.split_heads(self.query_key_value(inputs, parts=(0, 1)), 1, rows)
-            keys, values = self.split_heads(self.query_key_value(memory, parts=(1, 3)), 2, rows)
+            queries = self.query_key_value(inputs, parts=(0, 1))
+            joint = self.query_key_value(memory, parts=(1, 3))
+            if self._is_at_once(queries, bias):
+                joint = joint if rows is None else rows.spread(joint)
+                return self.attend_at_once(queries, joint, bias, training, rows)
+            (queries,) = self.split_heads(queries, 1, rows)
+            keys, values = self.split_heads(joint, 2, rows)
         return self.merge(self.attend(queries, keys, values, bias, training), rows)
 
     def continue_from(
