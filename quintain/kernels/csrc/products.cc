@@ -207,7 +207,7 @@ int64_t choose_block_rows(int64_t rows, int64_t inputs) {
 void multiply_units(const Product& product, const uint32_t* packed, int64_t begin, int64_t end) {
   const int64_t inputs = product.inputs, num_panels = NumPanels(product);
   const int64_t pairs = (inputs + 1) / 2, block_rows = product.block_rows;
-  const bool is_copied = inputs % 2 == 1 || inputs % kCollision == 0;
+  const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
   uint16_t* buffer = nullptr;
   if (product.is_left_transposed || is_copied) {
     buffer = static_cast<uint16_t*>(malloc(block_rows * (2 * pairs + kPadding) * 2));
