@@ -150,7 +150,7 @@ class RayLauncher(agent_launcher.AgentLauncher):
         if not count:
             return ""
         return self._process.demand_problem or (
-            f"Waiting for Ray to add nodes: {count} slots asked (of --ray_max_slots="
+            f"Waiting for Ray to add nodes: {count} slot{'s' if count != 1 else ''} asked (of --ray_max_slots="
             f"{self._growth.max_slots})."
         )
 

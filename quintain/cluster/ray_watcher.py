@@ -318,6 +318,8 @@ def run(stdin: IO[str], stdout: IO[str], note_end: Callable[[], None] = lambda: 
             watcher.withdraw()
             ray.shutdown()
             return 0
+        if message["kind"] == "join":
+            told = None  # Who has joined knows of no nodes yet, not even that there are none.
         _obey(watcher, message, stdout)
 
 
