@@ -58,6 +58,7 @@ class Scheduling:
         """Stores what processes are given: where the master is, and each a token of its own."""
         self._core = core
         self._launcher = launcher
+        core.nodes.most_slots = launcher.find_most_slots()
         self._starting = starting.Starting(
             core,
             workers,
