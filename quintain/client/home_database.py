@@ -94,6 +94,9 @@ def parse(text: str) -> Database:
 def parse_argument(name: str, text: str) -> Database:
     """Returns the database that an argument of a command names.
 
+    The address in the variable stands for one without settings that names the same database and
+    user: it has the password, which an argument can't have.
+
     Raises:
         ConfigError: If it has a password, which everybody on this machine could read.
     """
@@ -104,7 +107,11 @@ def parse_argument(name: str, text: str) -> Database:
             f"address without it: the password can stand in ~/.pgpass, in the variable "
             f"{_PASSWORD_VARIABLE}, or with all of the address in the variable {VARIABLE}."
         )
-    return parse(text)
+    database, known = parse(text), os.environ.get(VARIABLE, "")
+    if isinstance(database, str) and "?" not in text and database_url.is_url(known):
+        users = {describe(each).rpartition("@")[0] for each in (database, known)}
+        return known if are_same(database, known) and len(users) == 1 else database
+    return database
 
 
 def describe(database: Database) -> str:

@@ -51,6 +51,27 @@ def test_passwords_are_for_no_argument_and_no_message():
 
 
 @pytest.mark.parametrize(
+    ("known", "is_meant"),
+    [
+        (URL, True),
+        ("postgres://me:secret@DB.example:5432/trials?sslmode=require", True),
+        (URL.replace("me:", "other:"), False),
+        (URL.replace("trials", "others"), False),
+        (f"{URL}?options=-csearch_path%3Dmine", False),
+        ("/a/file.db", False),
+        ("", False),
+    ],
+)
+def test_an_argument_means_what_the_variable_names_with_its_password(known, is_meant, monkeypatch):
+    monkeypatch.setenv(home_database.VARIABLE, known)
+    plain = URL.replace(":secret", "")
+
+    assert home_database.parse_argument("TO", plain) == (known if is_meant else plain)
+    with_setting = f"{plain}?sslmode=disable"
+    assert home_database.parse_argument("TO", with_setting) == with_setting
+
+
+@pytest.mark.parametrize(
     ("other", "is_same"),
     [
         ("postgres://other@DB.example:5432/trials?sslmode=require", True),
