@@ -243,6 +243,29 @@ def test_a_running_trial_keeps_its_best_checkpoint_and_its_newest_two(
     assert counts[-1] == [1, 10]
 
 
+def test_the_status_says_what_running_trials_wait_for(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=2)
+    create(master, config_text)
+    workers = make_workers(master)
+    master.tick()
+    launches = {each.trial_id: launch_id for launch_id, each in fake_launcher.alive.items()}
+    for trial_id, launch_id in launches.items():
+        workers.step(launch_id)
+        master.workers.note_wait(trial_id, launch_id, f"s3://b: denied {trial_id}")
+
+    first, second = launches
+    told = f"Trial {first} (as do 1 more) waits for s3://b: denied {first}"
+    assert master.status().experiments[0].waits_for == told
+    assert master.summary().experiments[0].waits_for == told
+    master.workers.note_wait(second, launches[second], "")
+    master.workers.start_run(first, trial.ProcessIdentity(1, 1.0, launches[first]))
+    assert master.status().experiments[0].waits_for == ""
+    with pytest.raises(errors.GoneError):
+        master.workers.note_wait(first, "another", "b")
+
+
 def test_a_result_that_is_sent_twice_counts_once(
     make_master, make_workers, config_text, fake_launcher
 ):
