@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Final
 
 from quintain import durable_files, errors
@@ -124,6 +124,22 @@ def are_same(first: Database, second: Database) -> bool:
     if isinstance(first, str) and isinstance(second, str):
         return database_url.parse(first).key == database_url.parse(second).key
     return first == second
+
+
+def hide(environment: MutableMapping[str, str], home: pathlib.Path | None = None) -> None:
+    """Takes out of an environment what opens a database: trials are users' code.
+
+    Args:
+        environment: Variables; if the database is none of a server, its password is another's.
+        home: The home directory, whose database counts if the variable names none.
+    """
+    given = environment.pop(VARIABLE, "")
+    try:
+        database = parse(given) if given or home is None else find_former(home)
+    except errors.ConfigError:
+        database = given
+    if isinstance(database, str):
+        environment.pop(_PASSWORD_VARIABLE, None)
 
 
 @contextlib.contextmanager

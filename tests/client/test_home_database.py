@@ -95,3 +95,23 @@ def test_what_opens_a_database_is_not_handed_on(monkeypatch):
 
     assert os.environ[home_database.VARIABLE] == URL
     assert os.environ["PGPASSWORD"] == "secret"
+
+
+@pytest.mark.parametrize(
+    ("given", "noted", "left"),
+    [
+        (URL, None, {"A": "b"}),
+        ("", URL, {"A": "b"}),
+        ("", None, {"A": "b", "PGPASSWORD": "secret"}),
+        ("/a/file.db", URL, {"A": "b", "PGPASSWORD": "secret"}),
+        ("mysql://me:secret@host", None, {"A": "b"}),
+    ],
+)
+def test_what_opens_a_database_is_no_concern_of_users_code(tmp_path, given, noted, left):
+    if noted:
+        home_database.bind(tmp_path, noted)
+    environment = {"A": "b", "PGPASSWORD": "secret", "QUINTAIN_DATABASE": given}
+
+    home_database.hide(environment, tmp_path)
+
+    assert environment == left
