@@ -10,6 +10,7 @@ from tensorflow.python.framework import op_callbacks
 
 from quintain.kernels import (
     adam,
+    attention,
     attention_weights,
     feed_forward,
     library,
@@ -85,6 +86,23 @@ def _weigh(x: tf.Tensor) -> tf.Tensor:
 def _weigh_plainly(x: tf.Tensor) -> tf.Tensor:
     weights = _softmax(tf.cast(x, tf.float32) * 0.5)
     return _drop(tf.cast(weights, x.dtype))
+
+
+def _make_memory(x: tf.Tensor) -> tf.Tensor:
+    """Returns keys and values, `[1, 9, 2 * D]`, of other numbers than the rows'."""
+    width = 2 * x.shape[-1]
+    return tf.cast(tf.reshape(_wave(9 * width), [1, 9, width]), x.dtype)
+
+
+def _attend(x: tf.Tensor) -> tf.Tensor:
+    options = {"num_heads": 1, "scale": 0.125, "draw": _draw()}
+    return attention.attend(x[tf.newaxis], _make_memory(x), None, **options)[0]
+
+
+def _attend_plainly(x: tf.Tensor) -> tf.Tensor:
+    keys, values = tf.split(tf.cast(_make_memory(x)[0], tf.float32), 2, axis=-1)
+    scores = tf.matmul(tf.cast(x, tf.float32), keys, transpose_b=True) * 0.125
+    return tf.cast(tf.matmul(_drop(_softmax(scores)), values), x.dtype)
 
 
 def _softmax(x: tf.Tensor) -> tf.Tensor:
@@ -186,7 +204,8 @@ KERNELS = {
         lambda x: _expand(x, is_gelu=False), lambda x: _expand_plainly(x, is_gelu=False)
     ),
     "gelu": Kernel(lambda x: _expand(x, is_gelu=True), lambda x: _expand_plainly(x, is_gelu=True)),
-    "attention": Kernel(_weigh, _weigh_plainly),
+    "weights": Kernel(_weigh, _weigh_plainly),
+    "attention": Kernel(_attend, _attend_plainly),
     "loss": Kernel(_measure_loss, _measure_loss_plainly),
     "product": Kernel(_multiply, _multiply_plainly, rounds=True),
     "rows": Kernel(

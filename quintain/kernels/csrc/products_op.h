@@ -104,7 +104,7 @@ class ProductOp : public tensorflow::OpKernel {
     }
     given->is_left_transposed = is_left_transposed_;
     given->is_right_transposed = is_right_transposed_;
-    given->block_rows = QUINTAIN_DISPATCH(choose_block_rows, given->inputs);
+    given->block_rows = QUINTAIN_DISPATCH(choose_block_rows, given->rows, given->inputs);
     if (bias.NumElements() == 0 || bias.NumElements() == given->outputs) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("bias: got ", bias.NumElements(),
                                                    " numbers, expected ", given->outputs, "."));
