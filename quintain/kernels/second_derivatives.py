@@ -35,6 +35,6 @@ def list_names(operations: Any) -> list[str]:
 def _fail(operation: Any, *_: Any) -> NoReturn:
     raise SecondDerivativeError(
         f"{operation.type}: native kernels have no second derivatives, such as those of a gradient "
-        "penalty. Set runtime.kernels to 'tensorflow', or compute what is differentiated twice "
-        "within `quintain.kernels.selection.plain_scope()`."
+        "penalty, and none of forward mode. Set runtime.kernels to 'tensorflow', or compute what "
+        "is differentiated so within `quintain.kernels.selection.plain_scope()`."
     )

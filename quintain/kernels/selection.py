@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
 from quintain import errors
 from quintain.kernels import library
@@ -23,7 +24,13 @@ _is_native: contextvars.ContextVar[bool] = contextvars.ContextVar("is_native", d
 
 def is_native() -> bool:
     """Returns whether what is traced now, or runs now, is to use native kernels."""
-    return _is_native.get()
+    return _is_native.get() and not _is_compiled_by_xla()
+
+
+def _is_compiled_by_xla() -> bool:
+    """Returns whether a function that XLA compiles is traced, such as a layer of the user's own."""
+    graph = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
+    return graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
 @contextlib.contextmanager

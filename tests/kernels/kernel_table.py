@@ -83,6 +83,19 @@ def _weigh(x: tf.Tensor) -> tf.Tensor:
     return attention_weights.weigh(scores, None, scale=0.5, draw=_draw())[0, 0]
 
 
+def _attend(x: tf.Tensor) -> tf.Tensor:
+    """Attends with rows to fixed memory, of as many positions as they are wide."""
+    memory = tf.cast(_matrix(1, 11, 2 * x.shape[1]), x.dtype)
+    return attention.attend(x[tf.newaxis], memory, None, num_heads=1, scale=0.5, draw=None)[0]
+
+
+def _attend_plainly(x: tf.Tensor) -> tf.Tensor:
+    memory = tf.cast(_matrix(11, 2 * x.shape[1]), tf.float32)
+    keys, values = tf.split(memory, 2, axis=1)
+    scores = tf.matmul(tf.cast(x, tf.float32), keys, transpose_b=True)
+    return tf.cast(_softmax(scores * 0.5) @ values, x.dtype)
+
+
 def _weigh_plainly(x: tf.Tensor) -> tf.Tensor:
     weights = _softmax(tf.cast(x, tf.float32) * 0.5)
     return _drop(tf.cast(weights, x.dtype))
@@ -205,6 +218,7 @@ KERNELS = {
     ),
     "gelu": Kernel(lambda x: _expand(x, is_gelu=True), lambda x: _expand_plainly(x, is_gelu=True)),
     "weights": Kernel(_weigh, _weigh_plainly),
+    "heads": Kernel(_attend, _attend_plainly),
     "attention": Kernel(_attend, _attend_plainly),
     "loss": Kernel(_measure_loss, _measure_loss_plainly),
     "product": Kernel(_multiply, _multiply_plainly, rounds=True),

@@ -41,7 +41,7 @@ REFUSALS = tuple(
     getattr(tf.errors, f"{kind}Error")
     for kind in ("InvalidArgument", "ResourceExhausted", "NotFound")
 )
-EXPECTED = ("expected", "OOM")
+EXPECTED = ("expected", "OOM", "overflow")
 TYPES = {tf.float32.as_datatype_enum: "float32", tf.bfloat16.as_datatype_enum: "bfloat16"}
 
 
@@ -66,7 +66,7 @@ class Fuzzer:
         else:
             try:
                 arguments, is_right = self._draw_call(name)
-            except REFUSALS:  # TensorFlow has no such tensor.
+            except (*REFUSALS, ValueError):  # TensorFlow has no such tensor.
                 return
         story = f"{name} isa={isa} right={is_right} {_describe(arguments)}"
         print(story, file=sys.stderr)
@@ -96,8 +96,12 @@ class Fuzzer:
         if self._random.integers(10) == 0:  # Of a size without numbers, others may be huge.
             empty = self._choose([*sizes])
             sizes.update({letter: self._choose([*HUGE, 1, 3]) for letter in sizes}, **{empty: 0})
-        elif "B" in shapes.get("scores", shapes.get("weights", "")):
-            sizes.update({letter: self._choose(SIZES[:7]) for letter in "BHQ"})
+        elif name.startswith("QuintainAttention"):
+            sizes.update({letter: self._choose(SIZES[:7]) for letter in "BHQD"})
+        if "num_heads" in attributes:
+            attributes["num_heads"] = sizes["H"] = max(sizes["H"], 1)
+        width = sizes["H"] * sizes["D"]
+        sizes.update(W=width, X=2 * width, Y=3 * width, Z=0)
         is_right = operation_table.is_allowed(name, attributes, sizes)
         is_right &= max(sizes.values()) < min(HUGE)
         wrong = self._choose([*shapes, *[None] * len(shapes)])

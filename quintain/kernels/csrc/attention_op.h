@@ -70,7 +70,7 @@ class AttentionKernel : public DropoutKernel {
   absl::Status ReadInputs(tensorflow::OpKernelContext* context, Read* read) const {
     const tensorflow::Tensor &queries = context->input(0), &memory = context->input(1),
                              &bias = context->input(2);
-    const bool is_joint = memory.dims() == 1;
+    const bool is_joint = memory.dims() == 1 && memory.NumElements() == 0;
     const int64_t parts = is_joint ? 3 : 1;
     bool fits = queries.dims() == 3 && queries.dim_size(2) % (parts * num_heads_) == 0;
     const int64_t width = fits ? queries.dim_size(2) / parts : 0;
@@ -87,7 +87,10 @@ class AttentionKernel : public DropoutKernel {
     const int64_t size = width / num_heads_, memory_step = is_joint ? 3 * width : 2 * width;
     AttentionRows rows = {};
     if (bias.NumElements() > 0) {
-      TF_RETURN_IF_ERROR(ReadBias({examples, num_heads_, num_queries, num_keys}, bias, &rows));
+      tensorflow::TensorShape scores;  // Of no width there may be more than can be counted.
+      TF_RETURN_IF_ERROR(tensorflow::TensorShape::BuildTensorShape(
+          {examples, num_heads_, num_queries, num_keys}, &scores));
+      TF_RETURN_IF_ERROR(ReadBias(scores, bias, &rows));
     }
     const Plain* first = Data<T>(queries);
     const Plain* keys = is_joint ? first + width : Data<T>(memory);

@@ -1,0 +1,128 @@
+"""Native kernels within what people do with TensorFlow."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from quintain.kernels import library, modes, second_derivatives, selection
+from quintain.nlp.modeling import layers
+from tests.kernels import kernel_table
+
+pytestmark = pytest.mark.skipif(
+    library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
+)
+
+NATIVE, PLAIN = modes.KernelMode.NATIVE, modes.KernelMode.TENSORFLOW
+DIFFERENTIABLE = [name for name, one in kernel_table.KERNELS.items() if one.has_gradient]
+
+
+def draw_rows(*shape):
+    return tf.constant(np.random.default_rng(3).normal(size=shape), tf.float32)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_forward_mode_is_refused_and_never_wrong(name):
+    x = draw_rows(6, 8)
+
+    is_refused = pytest.raises(second_derivatives.SecondDerivativeError, match="forward mode")
+
+    with is_refused, tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)):
+        kernel_table.KERNELS[name].native(x)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_tape_can_be_asked_often_and_for_a_whole_jacobian(name):
+    x, kernel = draw_rows(3, 5), kernel_table.KERNELS[name]
+    found = []
+    for compute in (kernel.native, kernel.plain):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            result = compute(x)
+            double = result * 2
+        gradient = tape.gradient(result, x)
+        again = tape.gradient(double, x)
+        np.testing.assert_allclose(again, 2 * gradient, rtol=2**-6, atol=1e-6)
+        found.append(tape.jacobian(result, x))
+
+    np.testing.assert_allclose(*found, atol=2**-6 if kernel.rounds else 1e-5)
+
+
+@pytest.mark.parametrize("name", ["loss", "table", "rows"])
+def test_mapped_functions_give_what_calls_do(name):
+    compute, x = kernel_table.KERNELS[name].native, draw_rows(2, 6, 8)
+    expected = np.stack([compute(one) for one in x])
+
+    np.testing.assert_allclose(tf.map_fn(compute, x), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(tf.vectorized_map(compute, x), expected, rtol=1e-6, atol=1e-6)
+
+
+def build_block():
+    block = layers.TransformerEncoderBlock(2, 16, "relu", output_dropout=0.0)
+    block.build([None, 4, 8])
+    return block
+
+
+def differentiate(block, x, mode):
+    with selection.training_scope(mode), tf.GradientTape() as tape:
+        loss = tf.reduce_sum(block(x, training=True) ** 2)
+        gradients = tape.gradient(loss, block.trainable_variables)
+    return [loss, *gradients]
+
+
+def count_native(function, *arguments):
+    graph = function.get_concrete_function(*arguments).graph
+    return sum(one.type.startswith("Quintain") for one in graph.get_operations())
+
+
+def test_a_layer_that_xla_compiles_within_a_native_step_has_tensorflow_operations():
+    block, x = build_block(), draw_rows(3, 4, 8)
+    compiled = tf.function(block, jit_compile=True)
+
+    @tf.function
+    def step(x):
+        with selection.training_scope(NATIVE):
+            return compiled(x, training=True)
+
+    np.testing.assert_allclose(step(x), block(x, training=True), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+def test_blocks_train_in_graphs_and_eagerly_with_the_same_gradients(is_eager):
+    block, x = build_block(), draw_rows(3, 4, 8)
+    step = tf.function(lambda x: differentiate(block, x, NATIVE))
+    assert count_native(step, x) > 3
+
+    tf.config.run_functions_eagerly(is_eager)
+    try:
+        found = step(x)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+    for ours, theirs in zip(found, differentiate(block, x, PLAIN), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-4, rtol=1e-4)
+
+
+def test_a_block_in_float16_gives_what_tensorflow_does():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        block = build_block()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x = draw_rows(3, 4, 8)
+
+    found = tf.function(lambda x: differentiate(block, x, NATIVE))(x)
+
+    for ours, theirs in zip(found, differentiate(block, x, PLAIN), strict=True):
+        largest = np.abs(theirs).max()
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-7 * largest)
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_replicas_on_two_processors_train_and_what_is_saved_is_of_tensorflow(run_program):
+    found = run_program("train_natively_on_replicas.py", is_fresh=True)
+
+    assert found["native"] > 3
+    np.testing.assert_allclose(found["gradients"], found["expected"], rtol=1e-4, atol=2e-4)
+    assert found["saved"] == []
