@@ -65,7 +65,7 @@ def build_block():
 
 def differentiate(block, x, mode):
     with selection.training_scope(mode), tf.GradientTape() as tape:
-        loss = tf.reduce_sum(block(x, training=True) ** 2)
+        loss = tf.reduce_sum(tf.cast(block(x, training=True), tf.float32) * draw_rows(4, 8))
         gradients = tape.gradient(loss, block.trainable_variables)
     return [loss, *gradients]
 
@@ -115,7 +115,7 @@ def test_a_block_in_float16_gives_what_tensorflow_does():
 
     for ours, theirs in zip(found, differentiate(block, x, PLAIN), strict=True):
         largest = np.abs(theirs).max()
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-7 * largest)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-6 * largest + 1e-6)
 
 
 @pytest.mark.slow
