@@ -17,6 +17,7 @@ RAY: Final = "ray"
 
 _RAY_OPTIONS: Final = (
     *("ray_address", "ray_master", "ray_slots", "ray_threads_per_slot", "ray_directory"),
+    *("ray_max_slots", "ray_idle"),
 )
 _OPTIONS: Final = (
     click.option(
@@ -64,6 +65,20 @@ _OPTIONS: Final = (
         help="Directory on the nodes for processes, code and checkpoints.  "
         "[default: below ~/.cache/quintain]",
     ),
+    click.option(
+        "--ray_max_slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Ask Ray's autoscaler for nodes that trials wait for, up to N slots in all, and give "
+        "idle nodes back.  [default: the nodes that are there]",
+    ),
+    click.option(
+        "--ray_idle",
+        type=click.FloatRange(min=1.0, max=86400.0),
+        metavar="SECS",
+        help="With --ray_max_slots, a node on which nothing runs for so long is given back.  "
+        "[default: 60]",
+    ),
 )
 
 
@@ -91,6 +106,14 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
     wrong = [name for name, value in by_ray.items() if value is not None]
     if wrong and kind != RAY:
         raise errors.ConfigError(f"--{wrong[0]}: is for --launcher=ray, but got {kind!r}.")
+    max_slots, idle_secs = by_ray["ray_max_slots"], by_ray["ray_idle"]
+    if idle_secs is not None and max_slots is None:
+        raise errors.ConfigError(
+            "--ray_idle: is for clusters that grow and shrink; give --ray_max_slots=N, too."
+        )
+    growth = None
+    if max_slots is not None:
+        growth = ray_messages.Growth(max_slots, idle_secs or ray_messages.Growth.idle_secs)
     url = by_ray["ray_master"]
     return launchers.LauncherSettings(
         launchers.LauncherKind(kind),
@@ -102,4 +125,5 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
             directory=by_ray["ray_directory"] or "",
             master_url=address.parse_url(url, name="--ray_master") if url else "",
         ),
+        growth,
     )

@@ -106,6 +106,13 @@ class RayAgent:
         self._end()
         (self._directory.path / _ADDRESS_FILE).unlink(missing_ok=True)
 
+    def retire(self) -> None:
+        """Lets the agent leave its master, which starts nothing here any more; waits for that."""
+        if self._agent is not None and self._thread is not None:
+            self._agent.drain("It has nothing to do.")
+            self._thread.join()
+        self.leave()
+
     def _find_settings(self, name: str) -> agent_lib.AgentSettings:
         context = self._ray.get_runtime_context()
         labels = dict(context.get_node_labels())

@@ -13,15 +13,16 @@ from typing import Final
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.cluster import agent_launcher, ray_messages, ray_process
+from quintain.cluster import agent_launcher, idle_nodes, ray_messages, ray_process
 from quintain.records import node as node_lib
-from quintain.scheduler import launcher
+from quintain.scheduler import demand, launcher
 
 _AGENTS_SECS: Final = 10.0
 """For so long a master that starts waits for the agents of nodes that are there. Those that it does
 not wait for join later: one that is cut off must hold up nobody."""
 
 _POLL_SECS: Final = 0.05
+_LOOK_SECS: Final = 0.5
 
 
 class RayLauncher(agent_launcher.AgentLauncher):
@@ -31,6 +32,7 @@ class RayLauncher(agent_launcher.AgentLauncher):
         local: Starts processes on the machine of the master.
         settings: The cluster, and what its agents are to be like.
         log_path: File for what Ray says.
+        growth: How far the cluster grows and shrinks with what trials want; None if it does not.
         node_timeout_secs: See `AgentLauncher`.
     """
 
@@ -40,11 +42,16 @@ class RayLauncher(agent_launcher.AgentLauncher):
         settings: ray_messages.Settings,
         log_path: pathlib.Path,
         *,
+        growth: ray_messages.Growth | None = None,
         node_timeout_secs: float = agent_launcher.NODE_TIMEOUT_SECS,
     ) -> None:
         super().__init__(local, node_timeout_secs=node_timeout_secs)
         self._settings = settings
         self._news: list[ray_messages.NodeNews] | None = None
+        self._growth = growth
+        self._idle = idle_nodes.IdleNodes(growth.idle_secs if growth else 0.0)
+        self._demand = demand.Demand()
+        self._next_look_secs = 0.0
         self._process = ray_process.RayProcess(settings, log_path, self._take)
 
     def connect(self) -> None:
@@ -83,6 +90,79 @@ class RayLauncher(agent_launcher.AgentLauncher):
             if not each.is_alive:
                 self._lose(each)
 
+    @override
+    def poll(self) -> list[launcher.ProcessExit]:
+        exits = super().poll()
+        now_secs = self._clock()
+        if self._growth is not None and self._news is not None and now_secs >= self._next_look_secs:
+            self._next_look_secs = now_secs + _LOOK_SECS
+            self._fit(self._growth, now_secs)
+        return exits
+
+    def _fit(self, growth: ray_messages.Growth, now_secs: float) -> None:
+        """Asks for nodes that trials wait for, and lets those leave that have nothing to do.
+
+        It is called by the thread that starts processes: none starts meanwhile.
+        """
+        nodes = {}
+        for each in self._news or []:
+            member = self._members.get(each.name)
+            node = member.to_node() if member is not None and each.is_alive else None
+            if node is not None and node.state is not node_lib.NodeState.LOST:
+                nodes[each.name] = node
+            elif not each.is_alive:
+                self._idle.forget(each.name)
+        busy = nodes.keys() & set(self._list_busy())
+        changes = self._idle.decide(nodes, busy, self._demand.wanted, now_secs)
+        for name in changes.drain:
+            self.drain(name, f"Nothing has run on it for {growth.idle_secs:g} s.")
+        for name in changes.resume:
+            self.drain(name, "")
+        self._process.ask(
+            {
+                "wanted": [
+                    {
+                        "num_slots": each.num_slots,
+                        "count": each.num_processes * each.num_trials,
+                        "labels": dict(each.needs.labels),
+                        "gpu": each.needs.gpu,
+                    }
+                    for each in self._demand.cut(growth.max_slots)
+                ],
+                "busy": sorted(busy),
+                "released": sorted(self._idle.released),
+            }
+        )
+
+    @override
+    def find_most_slots(self) -> int | None:
+        return None if self._growth is None else self._growth.max_slots
+
+    @override
+    def ask(self, wanted: demand.Demand) -> None:
+        self._demand = wanted
+
+    def _find_waiting(self) -> str:
+        """Returns what nodes are waited for, or an empty text."""
+        if self._growth is None:
+            return ""
+        count = demand.count_slots(self._demand.cut(self._growth.max_slots))
+        if not count:
+            return ""
+        return self._process.demand_problem or (
+            f"Waiting for Ray to add nodes: {count} slot{'s' if count != 1 else ''} asked (of --ray_max_slots="
+            f"{self._growth.max_slots})."
+        )
+
+    def _list_busy(self) -> list[str]:
+        """Returns the machines that have processes, or are about to have."""
+        busy = []
+        for member in list(self._members.values()):
+            with member.lock:
+                if not all(each.is_over for each in member.launches.values()):
+                    busy.append(member.name)
+        return busy
+
     def _lose(self, news: ray_messages.NodeNews) -> None:
         member = self._members.get(news.name)
         # An agent that has outlived Ray's process on its node says so itself, and saves its trials.
@@ -102,15 +182,10 @@ class RayLauncher(agent_launcher.AgentLauncher):
 
     @override
     def find_slowness(self) -> str:
-        return self._process.problem or super().find_slowness()
+        return self._process.problem or self._find_waiting() or super().find_slowness()
 
     @override
     def close(self, *, kill: bool) -> None:
         super().close(kill=kill)
-        busy = []
-        for member in self._members.values():
-            with member.lock:
-                if not all(each.is_over for each in member.launches.values()):
-                    busy.append(member.name)
-        self._process.leave(busy)
+        self._process.leave(self._list_busy())
         self._process.close()

@@ -8,13 +8,19 @@ one line of JSON; secrets travel through the pipe only, never by a command line 
 |---|---|
 | `{"kind": "settings", ...}` | `Settings`; the first line |
 | `{"kind": "join", "home_id": ..., ...}` | whose agents, and the `Address` at which they find it |
+| `{"kind": "demand", "wanted": ..., ...}` | what to ask for |
 | `{"kind": "leave", "busy": [...]}` | all agents but these end, and give back what they hold |
+
+A demand names what waits, as processes with their slots, labels and kind of GPU; the nodes that
+have processes, beside which that has to fit; and those whose agents leave, until they are not named
+any more.
 
 | from the watcher | |
 |---|---|
 | `{"kind": "connected", "version": ..., "address": ...}` | it is connected |
 | `{"kind": "failed", "message": ...}` | it can't be, and ends |
 | `{"kind": "nodes", "nodes": [...]}` | a `NodeNews` of each node, when something has changed |
+| `{"kind": "demand", "problem": ...}` | why the autoscaler can't be asked; empty if it can |
 | `{"kind": "left"}` | the agents that were to leave have left |
 """
 
@@ -57,6 +63,17 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
+class Growth:
+    """How far a cluster grows and shrinks with what trials want."""
+
+    max_slots: int
+    """Up to so many slots in all, nodes are asked for."""
+
+    idle_secs: float = 60.0
+    """A node on which nothing runs for so long is given back."""
+
+
+@dataclasses.dataclass(frozen=True)
 class NodeNews:
     """What Ray says of one node."""
 
@@ -82,13 +99,14 @@ def send(stream: IO[str], kind: str, **content: Any) -> None:
 def name_node(hostname: str, node_id: str) -> str:
     """Returns the name of the agent on a node.
 
-    Several nodes may be on one machine, and a machine that comes back has another number.
+    Several nodes may be on one machine, and a machine that comes back has another number. Its end
+    differs also where whoever adds nodes numbers them.
 
     Example:
         >>> name_node("worker-3", "5256a248f23f2bbc")
-        'worker-3-5256a248'
+        'worker-3-f23f2bbc'
     """
-    return f"{hostname}-{node_id[:8]}"
+    return f"{hostname}-{node_id[-8:]}"
 
 
 def to_news(content: list[Mapping[str, Any]]) -> list[NodeNews]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from quintain import errors
 from quintain.client import address as address_lib
@@ -45,10 +45,13 @@ class RayProcess:
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._join: dict[str, str] | None = None
+        self._demand: dict[str, Any] | None = None
         self._was_connected = False
         self._first_answer, self._left, self._closing = (threading.Event() for _ in range(3))
         self.problem = ""
         """Why there is no connection; empty if there is one."""
+        self.demand_problem = ""
+        """Why Ray's autoscaler can't be asked for nodes; empty if it can."""
 
     def start(self) -> None:
         """Connects to the cluster.
@@ -73,6 +76,16 @@ class RayProcess:
         """Has an agent started on each node, now and whenever there is another one."""
         self._join = {"home_id": home_id, **dataclasses.asdict(address)}
         self._send("join", **self._join)
+
+    def ask(self, demand: dict[str, Any]) -> None:
+        """Has Ray asked for nodes, and others left, until something else is said.
+
+        Args:
+            demand: A message of that kind.
+        """
+        if demand != self._demand:
+            self._demand = demand
+            self._send("demand", **demand)
 
     def leave(self, busy: list[str]) -> None:
         """Ends agents that have no processes, and waits for that.
@@ -151,11 +164,15 @@ class RayProcess:
                         self.problem = ""
                         if self._join is not None:
                             self._send("join", **self._join)
+                        if self._demand is not None:
+                            self._send("demand", **self._demand)
                         self._first_answer.set()
                     case "failed":
                         self.problem = message["message"]
                     case "nodes":
                         self._take(ray_messages.to_news(message["nodes"]))
+                    case "demand":
+                        self.demand_problem = message["problem"]
                     case "left":
                         self._left.set()
         code = process.wait()

@@ -11,7 +11,6 @@ import importlib
 import json
 import os
 import queue
-import secrets
 import socket
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import IO, Any, Final
 from urllib import parse
 
 from quintain.client import address as address_lib
-from quintain.cluster import ray_agent, ray_messages
+from quintain.cluster import ray_agent, ray_connection, ray_demand, ray_messages
 
 _TICK_SECS: Final = 0.25
 _CHECK_SECS: Final = 10.0
@@ -36,18 +35,10 @@ _RETRY_SECS: Final = 15.0
 _AGAIN_SECS: Final = 0.5
 """Seconds after which an agent is asked again that is about to be there."""
 
-_ANSWER_SECS: Final = 5.0
-"""Seconds within which somebody must listen at the address of a cluster."""
-
-_AUTHENTICATION: Final = frozenset({"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
-"""Variables by which users say themselves how Ray asks for tokens."""
-
+_WITHDRAW_SECS: Final = 2.0
+_LEAVE_SECS: Final = 5.0
 _END_SECS: Final = 5.0
 """Seconds after the end of the master in which the connection may be ended in order."""
-
-
-class ConnectError(Exception):
-    """There is no connection to the cluster; the message says why, and what to do."""
 
 
 @dataclasses.dataclass
@@ -66,6 +57,8 @@ class _Node:
     """When to ask it next."""
     is_up: bool = False
     problem: str = ""
+    leaving: Any = None
+    """Reference of the call by which it leaves, having nothing to do."""
     left: bool = False
     """Whether it was told to leave, and is not started again."""
 
@@ -84,6 +77,13 @@ class Watcher:
         self._home_id = ""
         self._address: dict[str, str] = {}
         self._nodes: dict[str, _Node] = {}
+        self._demand: dict[str, Any] | None = None
+        self._sender = ray_demand.DemandSender(ray)
+
+    @property
+    def demand_problem(self) -> str:
+        """Why Ray's autoscaler can't be asked for nodes; empty if it can."""
+        return self._sender.problem
 
     def join(self, home_id: str, address: dict[str, str]) -> None:
         """Takes where the master is; from now on there are agents.
@@ -96,25 +96,38 @@ class Watcher:
         for node in self._nodes.values():
             node.answer, node.next_secs, node.is_up = None, 0.0, False
 
+    def ask(self, demand: dict[str, Any]) -> None:
+        """Takes what to ask Ray for, and which nodes are to leave: a message of that kind."""
+        self._demand = demand
+
+    def withdraw(self) -> None:
+        """Asks Ray for nothing any more."""
+        self._demand = None
+        self._sender.withdraw(self._home_id, _WITHDRAW_SECS)
+
     def leave(self, busy: list[str]) -> None:
         """Ends all agents but some, and gives back what they hold of the cluster."""
+        self.withdraw()
         leaving = [node for node in self._nodes.values() if node.name not in busy and node.handle]
         answers = [node.handle.leave.remote() for node in leaving]
         if answers:
-            self._ray.wait(answers, num_returns=len(answers), timeout=_ANSWER_SECS)
+            self._ray.wait(answers, num_returns=len(answers), timeout=_LEAVE_SECS)
         for node in leaving:
             self._ray.kill(node.handle, no_restart=True)
             node.handle, node.answer, node.left, node.is_up = None, None, True, False
 
     def look(self) -> list[ray_messages.NodeNews]:
         """Looks after the agents, and returns the news of all nodes."""
-        news = []
-        for found in self._ray.nodes():
+        news, listed = [], self._ray.nodes()
+        released = self._demand["released"] if self._demand else ()
+        for found in listed:
             name = self._name(found)
             if found["Alive"]:
                 node = self._nodes.setdefault(found["NodeID"], _to_node(found, name))
                 if self._address and (node.cpus or node.gpus) and not node.left:
-                    if obstacle := self._find_obstacle(found):
+                    if node.leaving is not None or name in released:
+                        self._release(node)
+                    elif obstacle := self._find_obstacle(found):
                         node.problem = obstacle
                     else:
                         self._look_after(node)
@@ -123,7 +136,29 @@ class Watcher:
                 self._nodes.pop(found["NodeID"], None)
                 reason = found.get("DeathReasonMessage") or "the node is gone"
                 news.append(ray_messages.NodeNews(name, False, problem=f"Ray: {reason}"))
+        if self._demand is not None and self._home_id:
+            settings = self._settings
+            bundles = ray_demand.build_bundles(
+                self._demand,
+                [*self._nodes.values()],
+                settings.slots,
+                settings.threads_per_slot,
+            )
+            self._sender.keep(self._home_id, bundles, listed)
         return news
+
+    def _release(self, node: _Node) -> None:
+        """Lets the agent of a node leave, and gives back what it holds."""
+        node.is_up, node.problem, node.answer = False, "", None
+        if node.handle is None:
+            return
+        if node.leaving is None:
+            node.leaving = node.handle.retire.remote()
+        done, _ = self._ray.wait([node.leaving], timeout=0)
+        if done:
+            self._ray.kill(node.handle, no_restart=True)
+            node.handle = node.leaving = None
+            node.next_secs = 0.0
 
     def _name(self, found: Mapping[str, Any]) -> str:
         hostname = found["NodeManagerHostname"]
@@ -229,81 +264,6 @@ def _explain(error: Exception) -> str:
     return f"Its agent could not start: {message}"
 
 
-def connect(settings: ray_messages.Settings) -> Any:
-    """Returns the module `ray`, connected to the cluster.
-
-    Raises:
-        ConnectError: If it can't be.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if settings.address == ray_messages.LOCAL and not _AUTHENTICATION & os.environ.keys():
-        # Otherwise Ray would make ~/.ray/auth_token, for which other clusters then ask.
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise ConnectError(
-            f"Machines by Ray need its package ({error}): pip install 'quintain[ray]'."
-        ) from error
-    address = settings.address
-    if address not in {"auto", ray_messages.LOCAL}:
-        _check_address(address)
-    options = {} if address.startswith("ray://") else {"configure_logging": False}
-    try:
-        ray.init(address=address, log_to_driver=False, **options)
-    except (Exception, SystemExit) as error:  # Ray's have no common class.
-        raise ConnectError(_explain_connection(address, error)) from error
-    return ray
-
-
-def _check_address(address: str) -> None:
-    """Makes sure that somebody listens; Ray itself would try for minutes.
-
-    Raises:
-        ConnectError: If nobody does, or the address is none.
-    """
-    rest = address.removeprefix("ray://")
-    try:
-        found = parse.urlsplit(f"//{rest}")
-        host, port = found.hostname, found.port
-    except ValueError:
-        host = port = None
-    if not host or not port:
-        raise ConnectError(
-            f"ray_address: got {address!r}, expected auto, local, HOST:PORT or ray://HOST:PORT."
-        )
-    try:
-        socket.create_connection((host, port), timeout=_ANSWER_SECS).close()
-    except OSError as error:
-        usual = 10001 if address.startswith("ray://") else 6379
-        raise ConnectError(
-            f"ray_address: nobody answers at {address!r} ({error}). `ray start --head` on the "
-            f"first machine starts a cluster and prints its address (port {usual} unless it was "
-            "told another)."
-        ) from error
-
-
-def _explain_connection(address: str, error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    if "ersion mismatch" in text:
-        return (
-            f"The Ray cluster at {address!r} has another version of Ray or Python: {text} "
-            "Install the same versions here and there."
-        )
-    if "Could not find any running Ray instance" in text:
-        return (
-            "ray_address: no Ray cluster runs on this machine. `ray start --head` starts one, "
-            "`ray start --address=HOST:6379` joins one; or give --ray_address=ray://HOST:10001 "
-            "for one elsewhere, or --ray_address=local for one of this machine alone."
-        )
-    if "raylet" in text.lower() or "node_ip_address" in text:
-        return (
-            f"This machine is no node of the Ray cluster at {address!r}: {text} Join it by `ray "
-            "start --address=HOST:PORT`, or give --ray_address=ray://HOST:10001."
-        )
-    return f"There is no connection to the Ray cluster at {address!r}: {text}"
-
-
 def _listen(
     stream: IO[str], heard: "queue.Queue[dict[str, Any] | None]", note_end: Callable[[], None]
 ) -> None:
@@ -333,17 +293,20 @@ def run(stdin: IO[str], stdout: IO[str], note_end: Callable[[], None] = lambda: 
     heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
     threading.Thread(target=_listen, args=(stdin, heard, note_end), daemon=True).start()
     try:
-        ray = connect(settings)
-    except ConnectError as error:
+        ray = ray_connection.connect(settings)
+    except ray_connection.ConnectError as error:
         ray_messages.send(stdout, "failed", message=str(error))
         return 1
     context = ray.get_runtime_context()
     ray_messages.send(
         stdout, "connected", version=ray.__version__, address=str(context.gcs_address)
     )
-    watcher, told = Watcher(ray, settings), None
+    watcher, told, problem = Watcher(ray, settings), None, ""
     while True:
         news = watcher.look()
+        if watcher.demand_problem != problem:
+            problem = watcher.demand_problem
+            ray_messages.send(stdout, "demand", problem=problem)
         if news != told:
             ray_messages.send(stdout, "nodes", nodes=[dataclasses.asdict(each) for each in news])
             told = news
@@ -352,8 +315,11 @@ def run(stdin: IO[str], stdout: IO[str], note_end: Callable[[], None] = lambda: 
         except queue.Empty:
             continue
         if message is None:
+            watcher.withdraw()
             ray.shutdown()
             return 0
+        if message["kind"] == "join":
+            told = None  # Who has joined knows of no nodes yet, not even that there are none.
         _obey(watcher, message, stdout)
 
 
@@ -361,6 +327,8 @@ def _obey(watcher: Watcher, message: dict[str, Any], stdout: IO[str]) -> None:
     match message.pop("kind"):
         case "join":
             watcher.join(message.pop("home_id"), message)
+        case "demand":
+            watcher.ask(message)
         case "leave":
             watcher.leave(message["busy"])
             ray_messages.send(stdout, "left")

@@ -9,7 +9,7 @@ import dataclasses
 
 from quintain.records import log, trial
 from quintain.records import node as node_lib
-from quintain.scheduler import slots
+from quintain.scheduler import demand, slots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,3 +163,11 @@ class Launcher(abc.ABC):
     def find_slowness(self) -> str:
         """Returns why processes start more slowly than they could, or an empty text."""
         return ""
+
+    def find_most_slots(self) -> int | None:
+        """Returns up to how many slots machines are added for trials that wait; None if never."""
+        return None
+
+    def ask(self, wanted: demand.Demand) -> None:
+        """Takes what trials want that wait. It must not wait for anything."""
+        del wanted

@@ -34,6 +34,7 @@ class NodeTable:
         slots: Their slots, by number.
         holders: Trials by the slots that they hold.
         trials: Trials that have processes on a machine, by its name.
+        most_slots: Up to how many slots machines are added for trials that wait; None if never.
         changed: Machines that have changed since this was cleared.
         unsaved: What is to be kept of machines, since this was cleared.
     """
@@ -50,6 +51,7 @@ class NodeTable:
         self._listed: list[node_lib.Node] = []
         self._pools: dict[pools.Needs, pools.Pool] = {}
         self._next_number = 0
+        self.most_slots: int | None = None
         self.changed: set[str] = set()
         self.unsaved: dict[str, node_lib.KnownNode] = {}
         self.restore(())
@@ -253,6 +255,9 @@ class NodeTable:
         pool = self.get_pool(lacks.find_needs(resources))
         if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
             return ""
+        if self.most_slots is not None and resources.slots_per_trial <= self.most_slots:
+            text = "No machine that is there has what is needed; others are asked for."
+            return "" if is_new else text
         there = [each for each in self.nodes.values() if each.state is not node_lib.NodeState.LOST]
         if time.monotonic() - self._restored_at < CALL_SECS:
             return ""

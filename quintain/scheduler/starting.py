@@ -9,10 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quintain import errors
+from quintain.records import node as node_lib
 from quintain.records import run, states, trial
 from quintain.records import slot as slot_lib
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, launch_tokens, policy, pools, room, worker_calls
+from quintain.scheduler import (
+    demand,
+    entries,
+    faults,
+    launch_tokens,
+    policy,
+    pools,
+    room,
+    worker_calls,
+)
 from quintain.scheduler import launcher as launcher_lib
 from quintain.store import session as session_lib
 
@@ -87,6 +97,7 @@ class Starting:
             core.condition.notify_all()
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
+        self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         if not (starts or decisions.preempt or was_making or self._room.is_making()):
             self._seen = seen
@@ -106,6 +117,23 @@ class Starting:
                 rows = [core.log(trial_id, text) for trial_id in entry.next_waiting(1)]
                 core.write(functools.partial(session_lib.Session.add_logs, rows=rows))
             entry.told_lack = lack
+
+    def _find_demand(self, groups: list[policy.Group]) -> demand.Demand:
+        """Returns what the trials want that still wait."""
+        core, wanted = self._core, []
+        for group in sorted(groups, key=lambda group: (group.priority, group.experiment_id)):
+            entry = core.entries.get(group.experiment_id)
+            if entry is None or not group.num_waiting or not group.size:
+                continue
+            count = entry.count_all_waiting(core.runs)
+            if group.max_slots is not None:
+                left = group.max_slots - core.held[group.experiment_id]
+                count = min(count, max(left, 0) // group.size)
+            if count:
+                size = entry.config.resources.num_processes
+                wanted.append(demand.Wanted(entry.needs, group.size // size, size, count))
+        own = {slot.id for slot in core.nodes.nodes[node_lib.OWN].slots}
+        return demand.Demand(tuple(wanted), len(core.nodes.holders.keys() - own))
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
         """Lets the youngest trials of an experiment save themselves and give back their slots."""

@@ -38,6 +38,9 @@ class LauncherSettings:
     ray: ray_messages.Settings = dataclasses.field(default_factory=ray_messages.Settings)
     """Ray's cluster, if it is asked for one."""
 
+    growth: ray_messages.Growth | None = None
+    """How far that grows and shrinks with what trials want; None if it does not."""
+
 
 def build(
     settings: LauncherSettings, home: home_lib.Home, *, has_slots: bool
@@ -62,7 +65,11 @@ def build(
     if settings.kind is LauncherKind.AGENTS:
         return agent_launcher.AgentLauncher(local, node_timeout_secs=timeout_secs)
     by_ray = ray_launcher.RayLauncher(
-        local, settings.ray, home.logs / "ray.log", node_timeout_secs=timeout_secs
+        local,
+        settings.ray,
+        home.logs / "ray.log",
+        growth=settings.growth,
+        node_timeout_secs=timeout_secs,
     )
     try:
         by_ray.connect()

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from quintain.cluster import ray_messages, ray_watcher
+from quintain.cluster import ray_connection, ray_messages, ray_watcher
 
 
 class FakeRay:
@@ -26,14 +26,14 @@ class FakeRay:
     def add(self, name, answer, *, cpus=2.0, gpus=0.0, is_alive=True, reason=""):
         self.found.append(
             {
-                "NodeID": f"{name}-0123456789",
+                "NodeID": f"0123456789-{name:->8}",
                 "NodeManagerHostname": socket.gethostname(),
                 "Alive": is_alive,
                 "DeathReasonMessage": reason,
                 "Resources": {"CPU": cpus, "GPU": gpus},
             }
         )
-        self.answers[f"agent-{name}-0123456789"] = answer
+        self.answers[f"agent-0123456789-{name:->8}"] = answer
 
     def nodes(self):
         return self.found
@@ -90,7 +90,7 @@ def look(ray, *, settings=None, url="http://127.0.0.1:80"):
 def _strip(news):
     prefix = socket.gethostname() + "-"
     return [
-        ray_messages.NodeNews("-" + each.name.removeprefix(prefix)[:3], *_rest(each))
+        ray_messages.NodeNews("-" + each.name.removeprefix(prefix)[-3:], *_rest(each))
         for each in news
     ]
 
@@ -109,7 +109,7 @@ def test_each_node_that_computes_gets_an_agent_that_holds_what_it_has(ray):
     [options] = ray.made
     assert (options["num_cpus"], options["num_gpus"], options["max_restarts"]) == (3.0, 2.0, -1)
     assert (options["lifetime"], options["namespace"]) == ("detached", "quintain-home")
-    assert options["scheduling_strategy"] == ("aaa-0123456789", False)
+    assert options["scheduling_strategy"] == ("0123456789------aaa", False)
 
 
 def test_slots_that_were_asked_for_hold_no_more_than_they_use(ray):
@@ -152,7 +152,7 @@ def test_an_agent_of_other_settings_is_replaced(ray):
 
     look(ray)
 
-    assert ray.killed == ["agent-aaa-0123456789"]
+    assert ray.killed == ["agent-0123456789------aaa"]
 
 
 def test_a_node_elsewhere_cannot_reach_the_loopback_device(ray):
@@ -172,10 +172,10 @@ def test_idle_agents_leave_and_are_not_started_again(ray):
     ray.add("bbb", UP)
     watcher, _ = look(ray)
 
-    watcher.leave([ray_messages.name_node(socket.gethostname(), "bbb-0123456789")])
+    watcher.leave([ray_messages.name_node(socket.gethostname(), "0123456789------bbb")])
     watcher.look()
 
-    assert ray.killed == ["agent-aaa-0123456789"]
+    assert ray.killed == ["agent-0123456789------aaa"]
     assert len(ray.made) == 2
 
 
@@ -217,7 +217,7 @@ def test_a_cluster_of_its_own_has_a_token_of_its_own(monkeypatch, address, varia
     monkeypatch.setitem(sys.modules, "ray", fake)
     monkeypatch.setattr(os, "environ", {**os.environ, **variables})
 
-    ray_watcher.connect(ray_messages.Settings(address=address))
+    ray_connection.connect(ray_messages.Settings(address=address))
 
     # Ray writes none to the home of the user where it finds one.
     assert len(seen.get("RAY_AUTH_TOKEN", "")) == 64 * is_made
@@ -228,10 +228,10 @@ def test_a_missing_package_is_told(monkeypatch):
     def fail(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(ray_watcher.importlib, "import_module", fail)
+    monkeypatch.setattr(ray_connection.importlib, "import_module", fail)
 
-    with pytest.raises(ray_watcher.ConnectError, match=r"pip install 'quintain\[ray\]'"):
-        ray_watcher.connect(ray_messages.Settings())
+    with pytest.raises(ray_connection.ConnectError, match=r"pip install 'quintain\[ray\]'"):
+        ray_connection.connect(ray_messages.Settings())
 
 
 @pytest.mark.parametrize(
@@ -244,4 +244,4 @@ def test_a_missing_package_is_told(monkeypatch):
     ],
 )
 def test_what_ray_says_of_a_connection_becomes_advice(text, message):
-    assert message in ray_watcher._explain_connection("auto", RuntimeError(text))
+    assert message in ray_connection._explain_connection("auto", RuntimeError(text))

@@ -33,6 +33,9 @@ Isa UsedIsa();
 // Makes the kernels use no newer set than this, for tests. Returns the one that is used.
 extern "C" __attribute__((visibility("default"))) int quintain_limit_isa(int isa);
 
+// Returns whether this processor multiplies tiles of bfloat16 (AMX), as TensorFlow's products do.
+extern "C" __attribute__((visibility("default"))) int quintain_has_amx();
+
 // Returns whether `products.h` is quicker here than TensorFlow's own products of bfloat16.
 extern "C" __attribute__((visibility("default"))) int quintain_has_fast_products();
 

@@ -17,7 +17,7 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
   Product given = {};
   given.rows = rows, given.inputs = inputs, given.outputs = outputs;
   given.is_left_transposed = is_left_turned, given.is_right_transposed = is_right_turned;
-  given.block_rows = QUINTAIN_DISPATCH(choose_block_rows, inputs);
+  given.block_rows = QUINTAIN_DISPATCH(choose_block_rows, given.rows, inputs);
   given.left = left.data(), given.bias = bias.data(), given.product = result.data();
   const int64_t panels = quintain::NumPanels(given), units = quintain::NumUnits(given);
   std::vector<uint32_t> packed(panels * quintain::PanelPairs(given));
