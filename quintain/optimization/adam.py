@@ -112,7 +112,8 @@ class Adam(fused_optimizer.FusedOptimizer):
 
     @override
     def _update_all(self, gradients: list[Any], variables: list[Any]) -> None:
-        is_plain = self.amsgrad or self.jit_compile
+        # What is given twice is updated twice, one after the other.
+        is_plain = self.amsgrad or self.jit_compile or len({*map(id, variables)}) < len(variables)
         if is_plain or not all(map(native_adam.is_usable, variables)):
             super()._update_all(gradients, variables)
             return
