@@ -197,7 +197,7 @@ void pack_panels(const Product& product, const bf16* right, uint32_t* packed, fl
 }
 
 int64_t choose_block_rows(int64_t rows, int64_t inputs) {
-  const int64_t fitting = kBlockBytes / ((inputs > 0 ? inputs : 1) * 2);
+  const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
   const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kTileRows;
   const int64_t most = wanted > 1 ? wanted : 1, tiles = (rows + kTileRows - 1) / kTileRows;
   const int64_t blocks = (tiles + most - 1) / most;
