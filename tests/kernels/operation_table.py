@@ -1,6 +1,7 @@
 """What every operation of the native kernels takes, as the fuzzer needs to know it.
 
-Each input is named with its shape: a letter for each size, `1` to `7` for sizes that are fixed.
+Each input is named with its shape: a letter for each size, `1` to `7` for sizes that are fixed;
+`E` is twice `D`.
 """
 
 from typing import Any, Final
@@ -10,6 +11,21 @@ import numpy as np
 SHAPES: Final = {
     "QuintainActivation": {"inputs": "ND", "key": "1", "counter": "2"},
     "QuintainActivationGradient": {"slopes": "ND", "upstream": "ND"},
+    "QuintainAttention": {
+        "queries": "BQD",
+        "memory": "BKE",
+        "bias": "B1QK",
+        "key": "1",
+        "counter": "2",
+    },
+    "QuintainAttentionGradient": {
+        "queries": "BQD",
+        "memory": "BKE",
+        "bias": "B1QK",
+        "key": "1",
+        "counter": "2",
+        "upstream": "BQD",
+    },
     "QuintainAttentionWeights": {
         "scores": "BHQK",
         "bias": "B1QK",
@@ -74,6 +90,8 @@ def is_allowed(name: str, attributes: dict[str, Any], sizes: dict[str, int]) -> 
     """Returns whether an operation must give results with these attributes and fitting inputs."""
     if name == "QuintainProduct":
         return not (attributes["transpose_right"] and attributes["sum_right"])
+    if name in ("QuintainAttention", "QuintainAttentionGradient"):
+        return sizes["D"] % attributes["num_heads"] == 0
     if name.startswith("QuintainResidualNorm") and attributes["Total"] == "bfloat16":
         return attributes["Input"] == "bfloat16"
     return name != "QuintainCrossEntropyGradient" or sizes["N"] == 0 or sizes["D"] > 0

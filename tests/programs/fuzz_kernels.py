@@ -96,8 +96,9 @@ class Fuzzer:
         if self._random.integers(10) == 0:  # Of a size without numbers, others may be huge.
             empty = self._choose([*sizes])
             sizes.update({letter: self._choose([*HUGE, 1, 3]) for letter in sizes}, **{empty: 0})
-        elif "B" in shapes.get("scores", shapes.get("weights", "")):
+        elif any("B" in shape for shape in shapes.values()):
             sizes.update({letter: self._choose(SIZES[:7]) for letter in "BHQ"})
+        sizes["E"] = min(2 * sizes["D"], max(HUGE))
         is_right = operation_table.is_allowed(name, attributes, sizes)
         is_right &= max(sizes.values()) < min(HUGE)
         wrong = self._choose([*shapes, *[None] * len(shapes)])
@@ -127,8 +128,8 @@ class Fuzzer:
             return self._choose([False, True])
         if one.type == "float":
             return self._choose(FLOATS)
-        return (
-            self._choose([0, 1, 2]) if one.name == "level_bytes" else self._choose([-30000, 0, 99])
+        return self._choose(
+            {"level_bytes": [0, 1, 2], "num_heads": [1, 1, 2, 3]}.get(one.name, [-30000, 0, 99])
         )
 
     def _spoil(self, shape: list[int]) -> list[int]:

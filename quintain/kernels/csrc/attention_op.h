@@ -70,11 +70,11 @@ class AttentionKernel : public DropoutKernel {
   absl::Status ReadInputs(tensorflow::OpKernelContext* context, Read* read) const {
     const tensorflow::Tensor &queries = context->input(0), &memory = context->input(1),
                              &bias = context->input(2);
-    const bool is_joint = memory.dims() == 1;
+    const bool is_joint = memory.dims() == 1 && memory.NumElements() == 0;
     const int64_t parts = is_joint ? 3 : 1;
-    bool fits = queries.dims() == 3 && queries.dim_size(2) % (parts * num_heads_) == 0;
+    bool fits = queries.dims() == 3 && queries.dim_size(2) % parts == 0;
     const int64_t width = fits ? queries.dim_size(2) / parts : 0;
-    fits = fits && (is_joint || (memory.dims() == 3 && memory.dim_size(2) == 2 * width &&
+    fits = fits && width % num_heads_ == 0 && (is_joint || (memory.dims() == 3 && memory.dim_size(2) == 2 * width &&
                                  memory.dim_size(0) == queries.dim_size(0)));
     if (!fits) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -85,20 +85,20 @@ class AttentionKernel : public DropoutKernel {
     const int64_t examples = queries.dim_size(0), num_queries = queries.dim_size(1);
     const int64_t num_keys = is_joint ? num_queries : memory.dim_size(1);
     const int64_t size = width / num_heads_, memory_step = is_joint ? 3 * width : 2 * width;
-    AttentionRows rows = {};
-    if (bias.NumElements() > 0) {
-      TF_RETURN_IF_ERROR(ReadBias({examples, num_heads_, num_queries, num_keys}, bias, &rows));
-    }
     const Plain* first = Data<T>(queries);
     const Plain* keys = is_joint ? first + width : Data<T>(memory);
     DropoutDraw draw;
     TF_RETURN_IF_ERROR(ReadDraw(context, &draw));
     read->given = {num_heads_, num_queries, num_keys,     size, parts * width,
                    memory_step, score_scale_, {}, draw};
-    std::copy(rows.bias_steps, rows.bias_steps + 4, read->given.bias_steps);
+    if (bias.NumElements() > 0) {
+      const int64_t scores[4] = {examples, num_heads_, num_queries, num_keys};
+      TF_RETURN_IF_ERROR(ReadBias(scores, bias, read->given.bias_steps));
+    }
     read->from = {first, keys, keys + width};
     read->bias = bias.NumElements() > 0 ? Data<T>(bias) : nullptr;
-    read->mixed = tensorflow::TensorShape({examples, num_queries, width});
+    read->mixed = queries.shape();
+    read->mixed.set_dim(2, width);
     read->num_units = examples * num_heads_;
     read->cost = 1 + num_queries * num_keys * (size + 32) / 64;
     return absl::OkStatus();

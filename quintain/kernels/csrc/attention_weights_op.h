@@ -45,21 +45,21 @@ inline absl::Status ReadRows(const tensorflow::Tensor& scores, float scale,
   return absl::OkStatus();
 }
 
-// Sets how to go through a bias that broadcasts to scores of a shape.
-inline absl::Status ReadBias(const tensorflow::TensorShape& scores, const tensorflow::Tensor& bias,
-                             AttentionRows* rows) {
+// Sets how to go through a bias that broadcasts to scores of a shape `[B, H, Q, K]`.
+inline absl::Status ReadBias(const int64_t (&scores)[4], const tensorflow::Tensor& bias,
+                             int64_t (&steps)[4]) {
   bool fits = bias.dims() == 4;
   int64_t step = 1;
   for (int dim = 3; fits && dim >= 0; --dim) {
     const int64_t size = bias.dim_size(dim);
-    fits = size == 1 || size == scores.dim_size(dim);
-    rows->bias_steps[dim] = size == 1 ? 0 : step;
+    fits = size == 1 || size == scores[dim];
+    steps[dim] = size == 1 ? 0 : step;
     step *= size;
   }
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("bias: got shape ", bias.shape().DebugString(),
-                                                 ", expected one that broadcasts to ",
-                                                 scores.DebugString(), "."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("bias: got shape ", bias.shape().DebugString(), ", expected one that broadcasts to [",
+                   scores[0], ",", scores[1], ",", scores[2], ",", scores[3], "]."));
 }
 
 template <typename T>
@@ -77,7 +77,11 @@ class AttentionWeightsOp : public DropoutKernel {
     OP_REQUIRES_OK(context, ReadDraw(context, &draw));
     OP_REQUIRES_OK(context, ReadRows(scores, score_scale_, draw, &rows));
     const bool has_bias = bias.NumElements() > 0;
-    if (has_bias) OP_REQUIRES_OK(context, ReadBias(scores.shape(), bias, &rows));
+    if (has_bias) {
+      const int64_t sizes[4] = {scores.dim_size(0), scores.dim_size(1), scores.dim_size(2),
+                                scores.dim_size(3)};
+      OP_REQUIRES_OK(context, ReadBias(sizes, bias, rows.bias_steps));
+    }
     const auto* numbers = Data<T>(scores);  // Read before they may be given up for the output.
     const auto* shifts = has_bias ? Data<T>(bias) : nullptr;
     const tensorflow::TensorShape shape = scores.shape(), nothing({0});
