@@ -72,8 +72,10 @@ def replace(path: str | os.PathLike[str], content: str | bytes, *, mode: int = 0
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
-    except OSError:
+    except OSError as error:
         pathlib.Path(scratch).unlink(missing_ok=True)
+        if error.filename is None:  # The system names what it can't open, not what it can't write.
+            error.filename = path
         raise
     sync_directory(os.path.dirname(path))
 

@@ -25,8 +25,9 @@ def test_keeps_the_former_content_if_the_new_one_can_not_be_written(tmp_path, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         durable_files.replace(path, b"new")
+    assert durable_files.explain(caught.value).startswith(f"{path}: No space left on device. Free")
 
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["state"]

@@ -113,6 +113,7 @@ def agent(
 
     from quintain.client import connection as connection_lib
     from quintain.client import home as home_lib
+    from quintain.client import home_database
     from quintain.cluster import agent as agent_lib
     from quintain.cluster import agent_client, agent_directory, agent_protocol
     from quintain.scheduler import process_launcher, slots
@@ -133,6 +134,7 @@ def agent(
     path = pathlib.Path(cache_dir).expanduser().absolute() if cache_dir else None
     directory = agent_directory.AgentDirectory(path or agent_directory.find_default(name))
     # What this user asks other masters by is no trial's concern.
+    home_database.hide(os.environ)
     for variable in [each for each in os.environ if each.startswith(_OWN_VARIABLES)]:
         del os.environ[variable]
     with (

@@ -72,6 +72,9 @@ COMMANDS: Final = {
 EXIT_BAD_INPUT: Final = 2
 EXIT_FAILURE: Final = 1
 _NOT_BAD_INPUT: Final = (errors.ClusterError, errors.StateError, errors.NotFoundError)
+_LEFT_AS_THEY_ARE: Final = frozenset({"quintain.server.daemon", "tensorflow"})
+"""Modules with which so much was imported that Python would take half a second to take it apart."""
+
 _SIGNAL_EXITS: Final = {"SIGHUP": 129, "SIGINT": 130, "SIGTERM": 143}
 
 
@@ -104,7 +107,7 @@ def main(args: Sequence[str] | None = None) -> None:
     code = run(arguments)
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
-    if "tensorflow" in sys.modules:
+    if not _LEFT_AS_THEY_ARE.isdisjoint(sys.modules):
         process_end.leave(code)  # Everything is written by now.
     sys.exit(code)
 

@@ -239,6 +239,8 @@ def status(all_slots: bool, as_json: bool) -> None:
         for each in found.experiments:
             if each.lack:
                 click.echo(f"Experiment {each.experiment_id} waits. {each.lack}")
+            if each.waits_for:
+                click.echo(f"Experiment {each.experiment_id}: {each.waits_for}")
 
 
 @master.command(cls=FlagCommand)

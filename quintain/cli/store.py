@@ -32,8 +32,9 @@ def copy(source: str, target: str) -> None:
     r"""Copy all experiments from one database to another one, which must be empty.
 
     FROM and TO are each a home directory (its database), an SQLite file, or an address such as
-    postgresql+psycopg://USER@HOST/NAME, whose password stands in ~/.pgpass or PGPASSWORD. FROM
-    stays as it is. No master may use them meanwhile. Code and checkpoints stay in the home.
+    postgresql+psycopg://USER@HOST/NAME, whose password stands in ~/.pgpass, in PGPASSWORD, or in
+    the same address in QUINTAIN_DATABASE. FROM stays as it is. No master may use them meanwhile.
+    Code and checkpoints stay in the home.
 
     \b
     quintain store copy ~/.quintain postgresql+psycopg://me@db.example/trials

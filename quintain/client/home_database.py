@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Final
 
 from quintain import durable_files, errors
@@ -94,6 +94,9 @@ def parse(text: str) -> Database:
 def parse_argument(name: str, text: str) -> Database:
     """Returns the database that an argument of a command names.
 
+    The address in the variable stands for one without settings that names the same database and
+    user: it has the password, which an argument can't have.
+
     Raises:
         ConfigError: If it has a password, which everybody on this machine could read.
     """
@@ -104,7 +107,11 @@ def parse_argument(name: str, text: str) -> Database:
             f"address without it: the password can stand in ~/.pgpass, in the variable "
             f"{_PASSWORD_VARIABLE}, or with all of the address in the variable {VARIABLE}."
         )
-    return parse(text)
+    database, known = parse(text), os.environ.get(VARIABLE, "")
+    if isinstance(database, str) and "?" not in text and database_url.is_url(known):
+        users = {describe(each).rpartition("@")[0] for each in (database, known)}
+        return known if are_same(database, known) and len(users) == 1 else database
+    return database
 
 
 def describe(database: Database) -> str:
@@ -117,6 +124,22 @@ def are_same(first: Database, second: Database) -> bool:
     if isinstance(first, str) and isinstance(second, str):
         return database_url.parse(first).key == database_url.parse(second).key
     return first == second
+
+
+def hide(environment: MutableMapping[str, str], home: pathlib.Path | None = None) -> None:
+    """Takes out of an environment what opens a database: trials are users' code.
+
+    Args:
+        environment: Variables; if the database is none of a server, its password is another's.
+        home: The home directory, whose database counts if the variable names none.
+    """
+    given = environment.pop(VARIABLE, "")
+    try:
+        database = parse(given) if given or home is None else find_former(home)
+    except errors.ConfigError:
+        database = given
+    if isinstance(database, str):
+        environment.pop(_PASSWORD_VARIABLE, None)
 
 
 @contextlib.contextmanager

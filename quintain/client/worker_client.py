@@ -113,6 +113,16 @@ class WorkerClient:
         )
         return codec.from_plain(workload.Workload, answer) if answer else None
 
+    def note_wait(self, text: str) -> None:
+        """Says what the process waits for; an empty text if it goes on.
+
+        Raises:
+            GoneError: If this start is not wanted any more.
+            MasterUnreachableError: If the master is away for longer than the connection waits.
+        """
+        body = {"waits_for": _to_valid(text)}
+        self._connection.request("PUT", f"{self._run_path}/wait", body=body)
+
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Says why the process is about to end before it was told to.
 

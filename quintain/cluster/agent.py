@@ -95,7 +95,7 @@ class NodeAgent:
         self._launcher = launcher
         self._directory = directory
         self._settings = settings
-        self._held = held_launches.HeldLaunches(launcher, directory)
+        self._held = held_launches.HeldLaunches(launcher, directory, settings.name)
         self._wake = threading.Event()
         self._orders_lock = threading.Lock()
         self._session: _Session | None = None

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.cluster import agent_directory, agent_protocol
 from quintain.records import log, trial
 from quintain.scheduler import launcher as launcher_lib
@@ -87,11 +87,15 @@ class HeldLaunches:
     Args:
         launcher: Starts and ends processes.
         directory: Where it is noted.
+        name: Name of the machine, for messages.
     """
 
-    def __init__(self, launcher: ProcessOwner, directory: agent_directory.AgentDirectory) -> None:
+    def __init__(
+        self, launcher: ProcessOwner, directory: agent_directory.AgentDirectory, name: str
+    ) -> None:
         self._launcher = launcher
         self._directory = directory
+        self._name = name
         self._lock = threading.RLock()
         self._held: dict[str, _Held] = {}
         self._unkept: collections.deque[tuple[int, dict[str, int]]] = collections.deque()
@@ -157,8 +161,9 @@ class HeldLaunches:
             self._directory.save(held.record)
         except Exception as error:  # noqa: BLE001 - other launches go on.
             cause = str(error) if isinstance(error, errors.QuintainError) else repr(error)
+            cause = durable_files.explain(error) or cause
             self._launcher.kill(launch.launch_id)
-            self._note_loss(held, f"The process could not be started: {cause}")
+            self._note_loss(held, f"The process could not be started on {self._name}: {cause}")
 
     def refuse(self, launch_id: str, trial_id: int, reason: str) -> None:
         """Starts no process, and lets its exit say why."""

@@ -10,6 +10,8 @@ import pathlib
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
+from quintain.client import home_database
+
 _PREFIXES: Final = ("RAY_", "SPT_", "QUINTAIN_")
 _ADDED: Final = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "CUDA_VISIBLE_DEVICES")
 """What Ray may set in its workers that has a meaning elsewhere, too."""
@@ -28,6 +30,7 @@ def clean(environment: MutableMapping[str, str], raylet: Mapping[str, str]) -> N
         >>> variables
         {'HOME': '/home/me'}
     """
+    home_database.hide(environment)
     for name in [*environment]:
         if name.startswith(_PREFIXES):
             del environment[name]

@@ -19,13 +19,14 @@ class SecondDerivativeError(errors.QuintainError):
 
 def refuse(operations: Any) -> None:
     """Makes derivatives of a library's operations an error that says what to do."""
-    for name in _list(operations):
+    for name in list_names(operations):
         if name not in _refused:
             _refused.add(name)
             tf.RegisterGradient(name)(_fail)
 
 
-def _list(operations: Any) -> list[str]:
+def list_names(operations: Any) -> list[str]:
+    """Returns the names in graphs of a library's operations, such as `QuintainSumRows`."""
     names = [name for name in dir(operations) if name.startswith("quintain_")]
     own = [name for name in names if not name.endswith("_eager_fallback")]
     return ["".join(part.title() for part in name.split("_")) for name in own]

@@ -56,6 +56,9 @@ class ExperimentStatus:
     lack: str = ""
     """What they need that no machine has. Empty if one does."""
 
+    waits_for: str = ""
+    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MasterStatus:
@@ -98,6 +101,9 @@ class ExperimentSummary:
 
     lack: str = ""
     """What they need that no machine has. Empty if one does."""
+
+    waits_for: str = ""
+    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 import dataclasses
 import heapq
+import logging
 import pathlib
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import Any, Final
 
 from quintain.records import (
@@ -20,6 +21,9 @@ from quintain.scheduler import effects as effects_lib
 from quintain.scheduler import experiment_machine, lacks, launcher, pools, trial_machine
 from quintain.store import session as session_lib
 
+logger = logging.getLogger(__name__)
+
+_LONGEST_WAIT: Final = 500
 _MEMORY: Final = 0.95
 """Weight that a workload keeps in the rate of batches when the next one has ended."""
 
@@ -104,6 +108,9 @@ class Entry:
     told_lack: str = ""
     """What its log said last of needs that no machine satisfies."""
 
+    waits: dict[int, str] = dataclasses.field(default_factory=dict)
+    """What processes said that they wait for, by trials. One that has ended may be among them."""
+
     _touched: set[int] = dataclasses.field(default_factory=set)
     _delayed: list[tuple[float, int]] = dataclasses.field(default_factory=list)
     _waiting: set[int] = dataclasses.field(default_factory=set)
@@ -124,6 +131,24 @@ class Entry:
         """Notes how long a workload of training took."""
         self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
         self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
+
+    def note_wait(self, trial_id: int, text: str) -> None:
+        """Notes what a trial's process waits for; an empty text if it goes on."""
+        had_waits = bool(self.waits)
+        self.waits.pop(trial_id, None)
+        if text:
+            self.waits[trial_id] = text[:_LONGEST_WAIT]
+        if bool(self.waits) != had_waits:
+            said = f"trial {trial_id} waits for {text}" if text else "trials wait no more"
+            logger.warning("Experiment %d: %s", self.id, said)
+
+    def describe_wait(self, running: Collection[int]) -> str:
+        """Returns what trials wait for that hold slots; empty if they go on."""
+        waits = [trial_id for trial_id in self.waits if trial_id in running]
+        if not waits:
+            return ""
+        others = f" (as do {len(waits) - 1} more)" if len(waits) > 1 else ""
+        return f"Trial {waits[0]}{others} waits for {self.waits[waits[0]]}"
 
     @property
     def needs(self) -> pools.Needs:

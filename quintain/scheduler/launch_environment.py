@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from quintain.client import home as home_lib
+from quintain.client import home_database
 from quintain.scheduler import slots as slots_lib
 
 _EARLY_PREFIXES: Final = (
@@ -26,6 +28,16 @@ _LATE_NAMES: Final = frozenset({"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREAD
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
+
+
+def of_children() -> dict[str, str]:
+    """Returns the variables of this process that those get which it starts: users' code.
+
+    A command that becomes a master begins with its processes before it has opened its database.
+    """
+    environment = dict(os.environ)
+    home_database.hide(environment, home_lib.find_home().path)
+    return environment
 
 
 def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:

@@ -366,6 +366,7 @@ class Master:
             running_trials=running,
             waiting_trials=waiting,
             lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
+            waits_for=entry.describe_wait(running),
         )
 
     def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
@@ -382,4 +383,5 @@ class Master:
             num_running=num_running,
             num_waiting=num_waiting,
             lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
+            waits_for=entry.describe_wait(core.runs_of.get(experiment_id, ())),
         )

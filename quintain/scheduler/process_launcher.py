@@ -16,7 +16,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.records import log, process_identity, source_imports, source_names, trial
 from quintain.records import node as node_lib
 from quintain.scheduler import (
@@ -185,7 +185,8 @@ class ProcessLauncher(launcher.Launcher):
                 self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files)
         except OSError as error:
             raise errors.ClusterError(
-                f"The process of trial {launch.trial_id} could not be started: {error}"
+                f"The process of trial {launch.trial_id} could not be started: "
+                f"{durable_files.explain(error) or error}"
             ) from error
         return identity
 

@@ -35,6 +35,7 @@ _STOPPED_SECS: Final = 5.0
 _FEW: Final = 50
 """So many processes are looked at in each tick, even if all were looked at lately."""
 
+_MOST_DOUBLED: Final = 5
 LAUNCH_PAUSE_SECS: Final = 2.0
 """Pause after a process could not be started or was lost."""
 
@@ -240,7 +241,9 @@ class Scheduling:
         else:
             core.apply(entry, event, write)
             if not event.get("is_counted", True):
-                pause = time.monotonic() + LAUNCH_PAUSE_SECS
+                # What keeps processes from being started, as a full disk, lasts longer each time.
+                further = min(entry.machine_of(trial_id).losses, _MOST_DOUBLED) - 1
+                pause = time.monotonic() + LAUNCH_PAUSE_SECS * 2 ** max(further, 0)
         core.drop_run(live)
         core.entry(entry.id).enqueue(trial_id, pause)
         core.notify()

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from quintain import errors
 from quintain.records import trial
-from quintain.scheduler import supervisor
+from quintain.scheduler import launch_environment, supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class SpawnStarter(Starter):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             text=True,
+            env=launch_environment.of_children(),
         )
         self._supervisors.append(process)
         if process.stdin is None or process.stdout is None:
@@ -182,7 +183,7 @@ class _Server:
                 stderr=self._stderr,
                 pass_fds=[server_end.fileno()],
                 start_new_session=True,
-                env={**os.environ, **environment},
+                env={**launch_environment.of_children(), **environment},
             )
         self._messages = self._control.makefile("rw")
         self._is_ready = False

@@ -73,6 +73,7 @@ class WorkerCalls:
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
+            entry.note_wait(trial_id, "")
             if live.record.state is not run.RunState.ENDING:
                 _, rank = run.split_member(identity.launch_id)
                 record = live.record.with_identity(rank, identity)
@@ -96,6 +97,16 @@ class WorkerCalls:
             live = self.find_run(trial_id, launch_id)
             directory = entries.scratch_dir(self._core.home, live.record)
             return rendezvous.meet(directory, rank, size, member)
+
+    def note_wait(self, trial_id: int, launch_id: str, text: str) -> None:
+        """Notes what a process waits for, such as its storage; an empty text if it goes on.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        with self._core.condition:
+            live = self.find_run(trial_id, launch_id)
+            self._core.entry(live.record.experiment_id).note_wait(trial_id, text)
 
     def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)

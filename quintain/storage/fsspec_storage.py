@@ -60,7 +60,12 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         self._writer = writer
         self._scratch = scratch
         self._calls = remote_calls.RemoteCalls(
-            self._url, self._options, patience_secs=patience_secs, answer_secs=answer_secs
+            self._url,
+            self._options,
+            patience_secs=patience_secs,
+            answer_secs=answer_secs,
+            # A trial has trained; a user, or the master, is told at once.
+            outlasts_refusals=bool(writer.launch_id),
         )
 
     @property

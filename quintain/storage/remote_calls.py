@@ -7,6 +7,7 @@ reads what is sent is waited for without end.
 import contextlib
 import functools
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent import futures
 from typing import Any, Final, TypeVar
@@ -33,10 +34,13 @@ class RemoteCalls:
         options: What fsspec's file system is made with.
         patience_secs: How long a call that fails is repeated.
         answer_secs: How long one may take; for a file, a second more for each `SLOWEST_BYTES`.
+        outlasts_refusals: Whether refused credentials, and a bucket that is not there, are waited
+            for as long.
 
     Attributes:
         patience_secs: The same.
         answer_secs: The same.
+        outlasts_refusals: The same.
     """
 
     def __init__(
@@ -46,11 +50,14 @@ class RemoteCalls:
         *,
         patience_secs: float,
         answer_secs: float = ANSWER_SECS,
+        outlasts_refusals: bool = False,
     ) -> None:
         self.patience_secs = patience_secs
         self.answer_secs = answer_secs
+        self.outlasts_refusals = outlasts_refusals
         self._url = url
         self._options = options
+        self._lock = threading.Lock()
 
     @property
     def system(self) -> Any:
@@ -129,13 +136,21 @@ class RemoteCalls:
             opened = self._opened
             try:
                 return retries.call_within(function, secs)
-            except retries.NoAnswerError:
-                # What waits there still holds connections; who comes next has others.
-                if self.__dict__.get("_opened") is opened:
-                    del self.__dict__["_opened"]
+            except Exception as error:
+                # What waits there still holds connections; who comes next has others. And a client
+                # keeps credentials that it has found; new ones may lie where they were.
+                if isinstance(error, retries.NoAnswerError) or retries.is_refusal(error):
+                    with self._lock:
+                        if self.__dict__.get("_opened") is opened:
+                            del self.__dict__["_opened"]
                 raise
 
-        return retries.call(call, doing=doing, patience_secs=self.patience_secs)
+        return retries.call(
+            call,
+            doing=doing,
+            patience_secs=self.patience_secs,
+            outlasts_refusals=self.outlasts_refusals,
+        )
 
 
 def read_secs(name: str, default: float) -> float:

@@ -4,12 +4,13 @@ Python's and NumPy's generators of random numbers are not used: trials that are 
 the same numbers, whether a storage was away or not.
 """
 
+import contextlib
 import errno
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Final, TypeVar
 
@@ -32,21 +33,24 @@ _LASTING_TYPES: Final = (
     NotADirectoryError,
     PermissionError,
 )
-_CREDENTIAL_NAMES: Final = frozenset(
+_REFUSAL_NAMES: Final = frozenset(
     {
         "ClientAuthenticationError",
         "CredentialRetrievalError",
-        "CredentialUnavailableError",
-        "DefaultCredentialsError",
-        "NoAuthTokenError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ProfileNotFound",
         "RefreshError",
         "TokenRetrievalError",
         "UnauthorizedSSOTokenError",
     }
 )
+_CREDENTIAL_NAMES: Final = _REFUSAL_NAMES | {
+    "CredentialUnavailableError",
+    "DefaultCredentialsError",
+    "NoAuthTokenError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "ProfileNotFound",
+}
+_NO_BUCKET_CODES: Final = frozenset({"NoSuchBucket", "ContainerNotFound"})
 _REMOTE_MODULES: Final = (
     "adlfs",
     "aiobotocore",
@@ -61,14 +65,53 @@ _REMOTE_MODULES: Final = (
 )
 
 
+Listener = Callable[[str], None]
+"""Is told what a call fails of that is tried again, and an empty text when it has ended."""
+
+_listeners: list[Listener] = []
+
+
 class NoAnswerError(TimeoutError):
     """A call took longer than it may."""
+
+
+@contextlib.contextmanager
+def telling(listener: Listener) -> Iterator[None]:
+    """Tells a listener, which may be called from any thread, what calls wait for meanwhile."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell(text: str) -> None:
+    """Tells all listeners what is waited for; an empty text if nothing is any more."""
+    for listener in tuple(_listeners):
+        listener(text)
 
 
 def is_about_credentials(error: BaseException) -> bool:
     """Whether a storage does not accept who asks, by the names of its client's errors."""
     names = {each.__name__ for each in type(error).__mro__}
     return isinstance(error, PermissionError) or bool(names & _CREDENTIAL_NAMES)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a storage that can be reached refuses what it may allow later on.
+
+    Credentials were withdrawn, or its bucket was deleted. A client that finds no credentials at all
+    was never let in.
+    """
+    names = {each.__name__ for each in type(error).__mro__}
+    response = getattr(error.__cause__ or error, "response", None)
+    found = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    codes = {found, getattr(error, "error_code", None)}
+    return (
+        isinstance(error, PermissionError)
+        or bool(names & _REFUSAL_NAMES)
+        or bool(codes & _NO_BUCKET_CODES)
+    )
 
 
 def is_lasting(error: Exception) -> bool:
@@ -81,35 +124,45 @@ def is_lasting(error: Exception) -> bool:
     return not (isinstance(error, TimeoutError | EOFError) or module in _REMOTE_MODULES)
 
 
-def call(function: Callable[[], T], *, doing: str, patience_secs: float) -> T:
+def call(
+    function: Callable[[], T], *, doing: str, patience_secs: float, outlasts_refusals: bool = False
+) -> T:
     """Returns what a call returns, which is repeated if a storage does not answer.
 
     Args:
         function: The call; doing it twice must do no harm.
         doing: What it does and where, for the log: `s3://bucket: listing`.
         patience_secs: Seconds after which it is given up.
+        outlasts_refusals: Whether credentials that are refused, and a bucket that is not there, are
+            waited for as well: computed work is at stake, and they were good before.
 
     Raises:
         Exception: What the last call raised.
     """
     start, told, attempt = time.monotonic(), None, 0
-    while True:
-        try:
-            return function()
-        except Exception as error:
-            attempt += 1
-            left = start + patience_secs - time.monotonic()
-            # A request that was refused as wrong may have been torn on its way.
-            is_doubtful = isinstance(error, OSError) and error.errno == errno.EINVAL
-            if is_lasting(error) or left <= 0 or (is_doubtful and attempt >= _MOST_DOUBTFUL):
-                raise
-            now = time.monotonic()
-            if told is None or now > told + _TOLD_AGAIN_SECS:
-                told = now
-                logger.warning("%s: failed and is tried again: %s", doing, describe(error))
-        longest = min(_FIRST_PAUSE_SECS * 2 ** min(attempt, 16), _MAX_PAUSE_SECS)
-        share = 0.5 + secrets.randbelow(1000) / 2000
-        time.sleep(min(longest * share, max(left, 0.0)))
+    try:
+        while True:
+            try:
+                return function()
+            except Exception as error:
+                attempt += 1
+                left = start + patience_secs - time.monotonic()
+                # A request that was refused as wrong may have been torn on its way.
+                is_doubtful = isinstance(error, OSError) and error.errno == errno.EINVAL
+                is_over = is_lasting(error) and not (outlasts_refusals and is_refusal(error))
+                if is_over or left <= 0 or (is_doubtful and attempt >= _MOST_DOUBTFUL):
+                    raise
+                now = time.monotonic()
+                if told is None or now > told + _TOLD_AGAIN_SECS:
+                    told = now
+                    logger.warning("%s: failed and is tried again: %s", doing, describe(error))
+                    tell(f"{doing}: {describe(error)}")
+            longest = min(_FIRST_PAUSE_SECS * 2 ** min(attempt, 16), _MAX_PAUSE_SECS)
+            share = 0.5 + secrets.randbelow(1000) / 2000
+            time.sleep(min(longest * share, max(left, 0.0)))
+    finally:
+        if told is not None:
+            tell("")
 
 
 def call_within(function: Callable[[], T], secs: float) -> T:

@@ -58,6 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         _tell(files=mirror.pull(directory))
         if what == TRAIN:
             mirror.calls.patience_secs = patience_secs
+            mirror.calls.outlasts_refusals = True
             _upload(mirror, directory, snapshot)
     except errors.QuintainError as error:
         _tell(error=str(error), is_bad_input=isinstance(error, errors.ConfigError))

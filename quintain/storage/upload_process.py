@@ -18,9 +18,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors, process_end
-from quintain.storage import checkpoint_storage, fsspec_storage
+from quintain.storage import checkpoint_storage, fsspec_storage, retries
 
 _WATCH_SECS: Final = 0.1
+_WAITS: Final = "waits"
+
+_saying: Final = threading.Lock()
+"""Files are sent, and may be waited for, by several threads."""
 
 
 class UploadProcess:
@@ -69,17 +73,17 @@ class UploadProcess:
             line = json.dumps({**request, "directory": str(directory), "name": name})
             process.stdin.write(line + "\n")
             process.stdin.flush()
-            answer = process.stdout.readline()
+            while _WAITS in (answer := json.loads(process.stdout.readline() or "{}")):
+                retries.tell(answer[_WAITS])
         except OSError:
-            answer = ""
+            answer = {}
         if not answer:
             raise errors.CheckpointError(
                 f"checkpoint {name}: the process that uploads it ended with exit code "
                 f"{process.wait()}."
             )
-        error = json.loads(answer)["error"]
-        if error:
-            raise errors.CheckpointError(error)
+        if answer["error"]:
+            raise errors.CheckpointError(answer["error"])
 
     def close(self) -> None:
         """Ends it, whatever it does."""
@@ -100,10 +104,16 @@ def main(parent: int) -> int:
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps({"error": _commit(json.loads(line))}) + "\n")
-        sys.stdout.flush()
+    with retries.telling(lambda text: _say({_WAITS: text})):
+        for line in sys.stdin:
+            _say({"error": _commit(json.loads(line))})
     return 0
+
+
+def _say(answer: Mapping[str, str]) -> None:
+    with _saying:
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 def _commit(request: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ from quintain.records import (
     workload,
 )
 from quintain.records import run as run_lib
-from quintain.storage import checkpoint_storage
+from quintain.storage import checkpoint_storage, retries
 from quintain.trials import members, trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,8 @@ RETRIES: Final = connection_lib.Retries(
 """An hour is long enough to repair a machine's master, and short enough to leave no orphans. The
 pauses stay short: a trial that sleeps on after its master is back holds up a whole search."""
 
+_ONCE: Final = connection_lib.Retries(total_secs=0.0)
+_NOTE_SECS: Final = 5.0
 _WAIT_SECS: Final = 20.0
 _MEETING_PAUSE_SECS: Final = 0.1
 _THREAD_VARIABLES: Final = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -88,7 +90,8 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     """Runs a trial over a connection, and returns the exit code."""
     source = HttpWorkloadSource(settings, connection)
     try:
-        code = workload_loop.run(source)
+        with retries.telling(source.note_wait):
+            code = workload_loop.run(source)
     except (errors.GoneError, errors.UnauthorizedError) as error:
         logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
         return exit_codes.ExitCode.NOT_WANTED
@@ -261,6 +264,20 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Tells why the process ends. A master that was away for too long is not told."""
         if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, message))
+
+    def note_wait(self, text: str) -> None:
+        """Tells what a storage is waited for; a master that does not answer now is not told."""
+        try:
+            with connection_lib.Connection(
+                self._settings.address, retries=_ONCE, timeout_secs=_NOTE_SECS
+            ) as connection:
+                worker_client.WorkerClient(
+                    connection,
+                    trial_id=self._settings.trial_id,
+                    launch_id=self._settings.launch_id,
+                ).note_wait(text)
+        except errors.QuintainError as error:
+            logger.info("The master was not told what is waited for: %s", error)
 
     def close(self) -> None:
         """Hands in the rest of what the trial wrote."""

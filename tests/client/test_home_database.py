@@ -51,6 +51,27 @@ def test_passwords_are_for_no_argument_and_no_message():
 
 
 @pytest.mark.parametrize(
+    ("known", "is_meant"),
+    [
+        (URL, True),
+        ("postgres://me:secret@DB.example:5432/trials?sslmode=require", True),
+        (URL.replace("me:", "other:"), False),
+        (URL.replace("trials", "others"), False),
+        (f"{URL}?options=-csearch_path%3Dmine", False),
+        ("/a/file.db", False),
+        ("", False),
+    ],
+)
+def test_an_argument_means_what_the_variable_names_with_its_password(known, is_meant, monkeypatch):
+    monkeypatch.setenv(home_database.VARIABLE, known)
+    plain = URL.replace(":secret", "")
+
+    assert home_database.parse_argument("TO", plain) == (known if is_meant else plain)
+    with_setting = f"{plain}?sslmode=disable"
+    assert home_database.parse_argument("TO", with_setting) == with_setting
+
+
+@pytest.mark.parametrize(
     ("other", "is_same"),
     [
         ("postgres://other@DB.example:5432/trials?sslmode=require", True),
@@ -74,3 +95,23 @@ def test_what_opens_a_database_is_not_handed_on(monkeypatch):
 
     assert os.environ[home_database.VARIABLE] == URL
     assert os.environ["PGPASSWORD"] == "secret"
+
+
+@pytest.mark.parametrize(
+    ("given", "noted", "left"),
+    [
+        (URL, None, {"A": "b"}),
+        ("", URL, {"A": "b"}),
+        ("", None, {"A": "b", "PGPASSWORD": "secret"}),
+        ("/a/file.db", URL, {"A": "b", "PGPASSWORD": "secret"}),
+        ("mysql://me:secret@host", None, {"A": "b"}),
+    ],
+)
+def test_what_opens_a_database_is_no_concern_of_users_code(tmp_path, given, noted, left):
+    if noted:
+        home_database.bind(tmp_path, noted)
+    environment = {"A": "b", "PGPASSWORD": "secret", "QUINTAIN_DATABASE": given}
+
+    home_database.hide(environment, tmp_path)
+
+    assert environment == left

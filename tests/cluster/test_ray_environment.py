@@ -11,6 +11,8 @@ def test_trials_get_what_ray_was_started_with_and_nothing_of_ray():
         "OMP_NUM_THREADS": "1",
         "PYTHONBREAKPOINT": "ray.util.rpdb.set_trace",
         "CUDA_VISIBLE_DEVICES": "",
+        "QUINTAIN_DATABASE": "postgresql://me@db/trials",
+        "PGPASSWORD": "secret",
     }
     raylet = {"RAY_AUTH_TOKEN": "secret", "OMP_NUM_THREADS": "7"}
 

@@ -1,6 +1,10 @@
+import contextlib
+import subprocess
+
 import pytest
 
-from quintain.scheduler import launch_environment, slots
+from quintain import errors
+from quintain.scheduler import launch_environment, slots, starters, supervisor
 
 
 def test_slots_without_a_number_of_threads_leave_it_to_tensorflow():
@@ -34,3 +38,25 @@ def test_what_is_read_at_import_is_early_unless_it_is_set_so_already(name, monke
 
 def test_what_is_read_at_the_first_use_is_not_early():
     assert launch_environment.find_early({"TF_NUM_INTRAOP_THREADS": "3", "TF_CONFIG": "{}"}) == {}
+
+
+@pytest.mark.parametrize(
+    "build", [starters.SpawnStarter, lambda: starters.ForkStarter((), {"TF_X": "1"})]
+)
+def test_processes_of_a_command_do_not_get_its_database(build, monkeypatch, tmp_path):
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path))
+    monkeypatch.setenv("QUINTAIN_DATABASE", "postgresql://me:secret@db.example/trials")
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    monkeypatch.setenv("KEPT", "1")
+    started, start = [], subprocess.Popen
+
+    def note(command, *, env, **others):
+        started.append(env)
+        return start(["true"], env=env, **others)
+
+    monkeypatch.setattr(starters.subprocess, "Popen", note)
+    with contextlib.closing(build()) as starter, pytest.raises((errors.ClusterError, OSError)):
+        starter.start(supervisor.StartRequest("t1", str(tmp_path), {}, "a:b", ("true",)))
+
+    assert started[0]["KEPT"] == "1"
+    assert not {"QUINTAIN_DATABASE", "PGPASSWORD"} & started[0].keys()

@@ -1,17 +1,19 @@
 """Whole experiments with simulated workers over a real store."""
 
 import dataclasses
+import itertools
 import pathlib
 import random
 import sqlite3
 import threading
 import time
+import types
 
 import pytest
 
 from quintain import errors
 from quintain.records import checkpoint, exit_codes, provenance, states, trial, workload
-from quintain.scheduler import launch_tokens, scheduling, slots
+from quintain.scheduler import launch_tokens, scheduling, slots, starting
 from quintain.scheduler import master as master_lib
 
 SEARCHES = {
@@ -241,6 +243,29 @@ def test_a_running_trial_keeps_its_best_checkpoint_and_its_newest_two(
     assert max(map(len, counts)) == 3
     assert [1, 6, 7] in counts
     assert counts[-1] == [1, 10]
+
+
+def test_the_status_says_what_running_trials_wait_for(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=2)
+    create(master, config_text)
+    workers = make_workers(master)
+    master.tick()
+    launches = {each.trial_id: launch_id for launch_id, each in fake_launcher.alive.items()}
+    for trial_id, launch_id in launches.items():
+        workers.step(launch_id)
+        master.workers.note_wait(trial_id, launch_id, f"s3://b: denied {trial_id}")
+
+    first, second = launches
+    told = f"Trial {first} (as do 1 more) waits for s3://b: denied {first}"
+    assert master.status().experiments[0].waits_for == told
+    assert master.summary().experiments[0].waits_for == told
+    master.workers.note_wait(second, launches[second], "")
+    master.workers.start_run(first, trial.ProcessIdentity(1, 1.0, launches[first]))
+    assert master.status().experiments[0].waits_for == ""
+    with pytest.raises(errors.GoneError):
+        master.workers.note_wait(first, "another", "b")
 
 
 def test_a_result_that_is_sent_twice_counts_once(
@@ -898,6 +923,27 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     assert "no process can be started" in list_trials(store, experiment_id)[0].reason
     make_workers(master).run()
     assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+
+
+def test_what_keeps_processes_from_being_started_is_waited_for_longer_each_time(
+    make_master, config_text, fake_launcher, store, monkeypatch
+):
+    now, starts = [1000.0], []
+    clock = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: now[0]})
+    for module in (scheduling, starting):
+        monkeypatch.setattr(module, "time", clock)
+    master = make_master()
+    experiment_id = create(master, config_text, "single", max_restarts=0)
+    fake_launcher.fails = 100
+
+    while get(store, experiment_id).state is states.ExperimentState.ACTIVE:
+        before = fake_launcher.fails
+        master.tick()
+        starts += [now[0] - 1000.0] * (before - fake_launcher.fails)
+        now[0] += 1.0
+
+    pauses = [after - before for before, after in itertools.pairwise(starts)]
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0]
 
 
 def test_a_fork_takes_config_and_code_and_changes_what_is_named(

@@ -140,6 +140,9 @@ class FakeMaster:
         self.results.append((trial_id, launch_id, uuid, damage))
         return self.start_run(trial_id, trial.ProcessIdentity(1, 1.0, launch_id))
 
+    def note_wait(self, trial_id, launch_id, text):
+        self.results.append((trial_id, launch_id, text))
+
     def start_run(self, trial_id, identity):
         if identity.launch_id == "old":
             raise errors.GoneError("This run is not wanted any more.")

@@ -173,6 +173,12 @@ def test_a_damaged_checkpoint_is_answered_with_what_to_go_on_from(http, master):
     assert master.results == [(1, "1-1", UUID, "weights is not there")]
 
 
+def test_a_process_says_what_it_waits_for(http, master):
+    assert http("PUT", f"{RUN}/1-1/wait", body={"waits_for": "s3://b"}).status == 200
+    assert http("PUT", f"{RUN}/1-1/wait", body={"waits_for": 3}).status == 400
+    assert master.results == [(1, "1-1", "s3://b")]
+
+
 def test_slots_and_the_master_are_shown(http):
     assert http("GET", "/api/v1/slots").json[0]["trial_id"] == 1
     assert http("GET", "/api/v1/slots?after=0&limit=1").json == []

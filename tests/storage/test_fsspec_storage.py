@@ -1,11 +1,13 @@
+import errno
 import json
+from unittest import mock
 
 import fsspec
 import pytest
 
 from quintain import errors
 from quintain.records import checkpoint_manifest
-from quintain.storage import fsspec_storage, retries
+from quintain.storage import fsspec_storage, remote_systems, retries
 
 NAME = "0b1c2d3e-0000-4000-8000-000000000001"
 
@@ -50,6 +52,36 @@ def test_damage_is_found_before_anything_is_used(storage, files, tmp_path, chang
 
     assert damage in caught.value.damage
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_trial_outlasts_refused_credentials_and_nobody_else_does(
+    url, tmp_path, monkeypatch, given, replace_sleep
+):
+    opened, told, open_system = [], [], remote_systems.open_system
+
+    def open_refusing(*arguments):
+        system, root = open_system(*arguments)
+        opened.append(system)
+        refused = mock.Mock(side_effect=PermissionError("withdrawn"))
+        return (
+            (mock.Mock(wraps=system, put_file=refused), root) if len(opened) < 4 else (system, root)
+        )
+
+    monkeypatch.setattr(remote_systems, "open_system", open_refusing)
+    replace_sleep(retries, lambda secs: None)
+    trials = fsspec_storage.FsspecStorage(url, {}, given.WRITER, scratch=tmp_path / "scratch")
+    with retries.telling(told.append):
+        given.save(trials, NAME)
+
+    # New credentials are found by a new client only.
+    assert len(opened) >= 4
+    assert "withdrawn" in told[0]
+    assert told[-1] == ""
+    assert trials.find_damage(NAME, {}) is None
+    opened.clear()
+    users = fsspec_storage.FsspecStorage(url, {}, scratch=tmp_path / "scratch")
+    with pytest.raises(errors.CheckpointError, match=r"withdrawn\. Check the credentials"):
+        given.save(users, NAME)
 
 
 def test_manifest_can_not_lead_out_of_the_directory(storage, tmp_path, given):
@@ -106,11 +138,11 @@ def test_calls_that_fail_for_a_while_are_repeated(
 
 def test_upload_that_fails_leaves_nothing(storage, files, monkeypatch, given):
     def fail(source, target):
-        raise PermissionError(13, "not yours")
+        raise OSError(errno.ENAMETOOLONG, "too long")
 
     monkeypatch.setattr(files, "put_file", fail)
 
-    with pytest.raises(errors.CheckpointError, match=f"{NAME}: writing: not yours"):
+    with pytest.raises(errors.CheckpointError, match=f"{NAME}: writing: too long"):
         given.save(storage, NAME)
 
     assert storage.list() == []

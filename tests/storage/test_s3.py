@@ -49,6 +49,34 @@ def test_server_that_goes_while_files_are_sent_and_comes_again(
     assert build_again(storage, s3).find_damage(NAME, {}) is None
 
 
+def test_a_bucket_that_is_gone_and_comes_again_is_waited_for_by_trials(
+    s3, tmp_path, given, replace_sleep
+):
+    bucket = f"later-{uuid.uuid4().hex}"
+    storage = fsspec_storage.FsspecStorage(
+        f"s3://{bucket}/a", s3, given.WRITER, scratch=tmp_path / "scratch", patience_secs=600.0
+    )
+    maker = build(given, tmp_path, s3)._system
+    waits, told = [], []
+
+    def make_bucket(secs):
+        waits.append(secs)
+        if len(waits) == 3:
+            maker.mkdir(bucket)
+
+    replace_sleep(retries, make_bucket)
+    with retries.telling(told.append):
+        given.save(storage, NAME)
+
+    assert len(waits) >= 3
+    assert "bucket does not exist" in told[0]
+    assert build_again(storage, s3).find_damage(NAME, {}) is None
+    maker.rm(bucket, recursive=True)
+    with pytest.raises(errors.CheckpointError) as caught:
+        build_again(storage, s3).fetch(NAME, tmp_path / "copy")
+    assert not isinstance(caught.value, errors.DamagedCheckpointError)
+
+
 def build_again(storage, options):
     return fsspec_storage.FsspecStorage(storage.place, options)
 

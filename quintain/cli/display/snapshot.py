@@ -79,6 +79,8 @@ class Snapshot:
             parts.append(f"ETA {output.format_secs(self.status.eta_secs)}")
         if self.status is not None and self.status.lack:
             parts.append(f"WAITS: {self.status.lack}")
+        if self.status is not None and self.status.waits_for:
+            parts.append(f"WAITS: {self.status.waits_for}")
         if self.problem:
             parts.append(f"PROBLEM: {self.problem}")
         return "  ".join(parts)

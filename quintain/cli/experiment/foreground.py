@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_SECS: Final = 0.5
+_END_SECS: Final = 0.05
+"""The end of an experiment is noticed in this time, where its master is in this process."""
+
 _REST_FACTOR: Final = 20.0
 """Looking at an experiment takes at most one part in so many of the time."""
 
@@ -154,6 +157,7 @@ def _run_embedded(
             is_quiet=is_quiet,
             build_link=lambda: server.sign_in.build_link(stays=True),
             check=server.check,
+            is_over=lambda number: server.master.status_of(number) is None,
         )
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:
@@ -179,9 +183,11 @@ class _Foreground:
         is_quiet: bool,
         build_link: Callable[[], str] | None = None,
         check: Callable[[], None] = lambda: None,
+        is_over: Callable[[int], bool] | None = None,
     ) -> None:
         self._calls = calls
         self._check = check
+        self._is_over = is_over
         self._is_waiting = False
         self._build_link = build_link
         self._is_embedded = is_embedded
@@ -248,8 +254,24 @@ class _Foreground:
                 took_secs = time.monotonic() - start_secs
                 if snapshot.experiment.state.is_terminal or standard_streams.is_lost():
                     return snapshot
-                if interrupts.event.wait(max(_POLL_SECS, _REST_FACTOR * took_secs)):
+                pause_secs = max(_POLL_SECS, _REST_FACTOR * took_secs)
+                if self._wait(pause_secs, experiment_id, interrupts):
                     return snapshot
+
+    def _wait(self, secs: float, experiment_id: int, interrupts: Interrupts) -> bool:
+        """Waits until it is time to look again, and returns whether a signal came first.
+
+        A master in this process is asked in between whether the experiment has ended.
+        """
+        if self._is_over is None:
+            return interrupts.event.wait(secs)
+        end_secs = time.monotonic() + secs
+        while (left_secs := end_secs - time.monotonic()) > 0:
+            if interrupts.event.wait(min(left_secs, _END_SECS)):
+                return True
+            if self._is_over(experiment_id):
+                return False
+        return False
 
     def _take_snapshot(
         self, experiment_id: int, interrupts: Interrupts

@@ -90,6 +90,7 @@ void SumBlocks(tensorflow::OpKernelContext* context, int output, const tensorflo
   const int64_t num_rows = rows.dim_size(0), width = rows.dim_size(1);
   tensorflow::Tensor* total = nullptr;
   OP_REQUIRES_OK(context, context->allocate_output(output, {width}, &total));
+  if (width == 0) return;
   BlockSums sums(num_rows, width);
   ForBlocks(context, num_rows, kBlockRows, width, [&](int64_t block, int64_t begin, int64_t end) {
     add(begin, end, sums.block(block));

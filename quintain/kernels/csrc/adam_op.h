@@ -83,21 +83,29 @@ class LockedVariables {
     tensorflow::OpInputList handles;
     TF_RETURN_IF_ERROR(context->input_list(input, &handles));
     for (const tensorflow::Tensor& handle : handles) {
+      if (handle.NumElements() != 1) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            input, ": got handles of shape ", handle.shape().DebugString(), ", expected []."));
+      }
       tensorflow::core::RefCountPtr<tensorflow::Var> variable;
       TF_RETURN_IF_ERROR(tensorflow::LookupResource(
-          context, handle.scalar<tensorflow::ResourceHandle>()(), &variable));
+          context, handle.flat<tensorflow::ResourceHandle>()(0), &variable));
       variables_.push_back(std::move(variable));
     }
     return absl::OkStatus();
   }
 
-  // In the order of their addresses, as others that lock several variables do.
-  void Lock() {
+  // In the order of their addresses, as others that lock several variables do. Fails if one was
+  // given twice: several threads would write to it.
+  absl::Status Lock() {
     std::vector<Mutex*> mutexes;
     for (const auto& variable : variables_) mutexes.push_back(variable->mu());
     std::sort(mutexes.begin(), mutexes.end());
-    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    if (std::adjacent_find(mutexes.begin(), mutexes.end()) != mutexes.end()) {
+      return absl::InvalidArgumentError("Got a variable twice, expected each one once.");
+    }
     for (Mutex* mutex : mutexes) locks_.emplace_back(*mutex);
+    return absl::OkStatus();
   }
 
   // Returns the numbers of a variable of a shape, which nobody else reads.
@@ -131,6 +139,26 @@ class AdamOp : public tensorflow::OpKernel {
   explicit AdamOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("decaying", &decaying_));
     OP_REQUIRES_OK(context, context->GetAttr("averaged", &averaged_));
+    int num, num_averages;
+    tensorflow::DataTypeVector dtypes;
+    OP_REQUIRES_OK(context, context->GetAttr("num", &num));
+    OP_REQUIRES_OK(context, context->GetAttr("num_averages", &num_averages));
+    OP_REQUIRES_OK(context, context->GetAttr("dtypes", &dtypes));
+    OP_REQUIRES(context, dtypes.size() == num && decaying_.size() == num,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "gradients, decaying: got ", dtypes.size(), " and ", decaying_.size(),
+                    ", expected one for each of ", num, " weights.")));
+    std::vector<bool> has_average(num);
+    for (const int64_t place : averaged_) {
+      OP_REQUIRES(context, place >= 0 && place < num && !has_average[place],
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "averaged: got ", place, ", expected indices of the weights, each once.")));
+      has_average[place] = true;
+    }
+    OP_REQUIRES(context, averaged_.size() == num_averages,
+                absl::InvalidArgumentError(absl::StrCat("averaged: got ", averaged_.size(),
+                                                        ", expected an index for each of ",
+                                                        num_averages, " averages.")));
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
@@ -139,13 +167,14 @@ class AdamOp : public tensorflow::OpKernel {
     const tensorflow::Tensor* given;
     OP_REQUIRES_OK(context, context->input("scalars", &given));
     const size_t num = gradients.size();
-    OP_REQUIRES(context, given->NumElements() == 7 && decaying_.size() == num,
-                absl::InvalidArgumentError("QuintainAdam: wrong number of scalars or gradients."));
+    OP_REQUIRES(context, given->NumElements() == 7,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "scalars: got ", given->NumElements(), " numbers, expected 7.")));
     LockedVariables variables;
     for (const char* input : {"weights", "means", "squares", "averages"}) {
       OP_REQUIRES_OK(context, variables.Add(context, input));
     }
-    variables.Lock();
+    OP_REQUIRES_OK(context, variables.Lock());
 
     std::vector<AdamBlock> whole(num);
     for (size_t i = 0; i < num; ++i) {
@@ -161,9 +190,9 @@ class AdamOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(context, variables.Open(context, 3 * num + i, gradients[place].shape(),
                                              &whole[place].average));
     }
-    const auto numbers = given->flat<float>();
-    const AdamScalars scalars{numbers(0), numbers(1), numbers(2), numbers(3),
-                              numbers(4), numbers(5), numbers(6)};
+    const float* numbers = Data<float>(*given);
+    const AdamScalars scalars{numbers[0], numbers[1], numbers[2], numbers[3],
+                              numbers[4], numbers[5], numbers[6]};
     const std::vector<Part> parts = SplitTensors(gradients);
     ForParts(context, parts, [&](int64_t, const Part& part) {
       Update(whole, gradients, part, scalars);

@@ -45,8 +45,8 @@ inline absl::Status ReadRows(const tensorflow::Tensor& scores, float scale,
   return absl::OkStatus();
 }
 
-// Sets how to go through a bias that broadcasts to the scores.
-inline absl::Status ReadBias(const tensorflow::Tensor& scores, const tensorflow::Tensor& bias,
+// Sets how to go through a bias that broadcasts to scores of a shape.
+inline absl::Status ReadBias(const tensorflow::TensorShape& scores, const tensorflow::Tensor& bias,
                              AttentionRows* rows) {
   bool fits = bias.dims() == 4;
   int64_t step = 1;
@@ -57,9 +57,9 @@ inline absl::Status ReadBias(const tensorflow::Tensor& scores, const tensorflow:
     step *= size;
   }
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("bias: got shape ", bias.shape().DebugString(),
-                   ", expected one that broadcasts to ", scores.shape().DebugString(), "."));
+  return absl::InvalidArgumentError(absl::StrCat("bias: got shape ", bias.shape().DebugString(),
+                                                 ", expected one that broadcasts to ",
+                                                 scores.DebugString(), "."));
 }
 
 template <typename T>
@@ -77,7 +77,7 @@ class AttentionWeightsOp : public DropoutKernel {
     OP_REQUIRES_OK(context, ReadDraw(context, &draw));
     OP_REQUIRES_OK(context, ReadRows(scores, score_scale_, draw, &rows));
     const bool has_bias = bias.NumElements() > 0;
-    if (has_bias) OP_REQUIRES_OK(context, ReadBias(scores, bias, &rows));
+    if (has_bias) OP_REQUIRES_OK(context, ReadBias(scores.shape(), bias, &rows));
     const auto* numbers = Data<T>(scores);  // Read before they may be given up for the output.
     const auto* shifts = has_bias ? Data<T>(bias) : nullptr;
     const tensorflow::TensorShape shape = scores.shape(), nothing({0});

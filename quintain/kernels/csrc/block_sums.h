@@ -3,6 +3,7 @@
 #ifndef QUINTAIN_KERNELS_BLOCK_SUMS_H_
 #define QUINTAIN_KERNELS_BLOCK_SUMS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,14 +22,19 @@ class BlockSums {
   // Writes the total, with `store(number, sum)`.
   template <typename Store>
   void AddUp(Store store) const {
-    std::vector<float> totals(width_);
-    for (size_t start = 0; start < sums_.size(); start += width_) {
-      for (int64_t i = 0; i < width_; ++i) totals[i] += sums_[start + i];
+    for (int64_t begin = 0; begin < width_; begin += kChunk) {
+      const int64_t count = std::min(kChunk, width_ - begin);
+      float totals[kChunk] = {};
+      for (size_t start = begin; start < sums_.size(); start += width_) {
+        for (int64_t i = 0; i < count; ++i) totals[i] += sums_[start + i];
+      }
+      for (int64_t i = 0; i < count; ++i) store(begin + i, totals[i]);
     }
-    for (int64_t i = 0; i < width_; ++i) store(i, totals[i]);
   }
 
  private:
+  static constexpr int64_t kChunk = 512;  // numbers that are summed at a time
+
   int64_t width_;
   std::vector<float> sums_;
 };

@@ -51,7 +51,7 @@ inline absl::Status CheckShapes(const tensorflow::Tensor& logits,
 // Fails unless every label is one of the classes.
 inline absl::Status CheckLabels(const tensorflow::Tensor& logits,
                                 const tensorflow::Tensor& labels) {
-  const int32_t* data = labels.flat<int32_t>().data();
+  const int32_t* data = Data<int32_t>(labels);
   for (int64_t row = 0; row < labels.dim_size(0); ++row) {
     if (data[row] < 0 || data[row] >= logits.dim_size(1)) {
       return absl::InvalidArgumentError(

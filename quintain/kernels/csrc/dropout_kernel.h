@@ -41,9 +41,8 @@ class DropoutKernel : public tensorflow::OpKernel {
           absl::StrCat("key, counter: got ", key->NumElements(), " and ", counter->NumElements(),
                        " numbers, expected 1 and 2."));
     }
-    draw->key = key->flat<tensorflow::uint64>()(0);
-    draw->counter[0] = counter->flat<tensorflow::uint64>()(0);
-    draw->counter[1] = counter->flat<tensorflow::uint64>()(1);
+    draw->key = *Data<uint64_t>(*key);
+    for (int half = 0; half < 2; ++half) draw->counter[half] = Data<uint64_t>(*counter)[half];
     return absl::OkStatus();
   }
 

@@ -39,9 +39,12 @@ extern "C" int quintain_limit_isa(int isa) {
   return static_cast<int>(quintain::UsedIsa());
 }
 
-extern "C" int quintain_has_fast_products() {
-  constexpr unsigned kAmxBf16 = 1u << 22;  // Tiles, which TensorFlow's products use, are quicker.
+extern "C" int quintain_has_amx() {
+  constexpr unsigned kAmxBf16 = 1u << 22;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool is_told = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
-  return quintain::FindIsa() == quintain::Isa::kAvx512Bf16 && is_told && (d & kAmxBf16) == 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+}
+
+extern "C" int quintain_has_fast_products() {
+  return quintain::FindIsa() == quintain::Isa::kAvx512Bf16 && !quintain_has_amx();
 }

@@ -2,6 +2,7 @@
 
 #include "activation_op.h"
 #include "adam_op.h"
+#include "attention_op.h"
 #include "attention_weights_op.h"
 #include "cross_entropy_op.h"
 #include "dropout_op.h"

@@ -4,12 +4,17 @@
 #include <string.h>
 
 #include "tiles.h"
+#include "transpose.h"
 
 namespace quintain {
 namespace QUINTAIN_ISA {
 namespace {
 
-constexpr int64_t kBlockBytes = 128 << 10;  // of rows: they stay in the second cache beside a panel
+constexpr int64_t kBlockBytes = 640 << 10;  // of rows: they stay in the second cache beside a panel
+constexpr int64_t kBlockRows = 192;         // at most; whole tiles of each instruction set
+constexpr int64_t kCollision = 2048;        // inputs: such rows share their place in the first cache
+constexpr int64_t kRowChunk = 32;           // inputs of columns that are packed at a time
+constexpr int64_t kPadding = 32;            // numbers of a cache line
 constexpr int kChunk = 32;                  // inputs of a column that are packed at a time
 
 inline void round_row(const bf16* x, int64_t count, uint16_t* y) { memcpy(y, x, count * 2); }
@@ -72,44 +77,6 @@ void pack_rows(const Product& product, const T* right, int64_t column, int64_t c
   for (int64_t c = 0; sums != nullptr && c < columns; ++c) sums[column + c] = totals[c];
 }
 
-// Writes 16 rows of 16 words as 16 columns, a panel's width apart.
-inline void transpose(const uint32_t (*in)[16], uint32_t* out) {
-#ifdef __AVX512F__
-  __m512i rows[16], pairs[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(in[i]);
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
-  }
-  // The quarter L of `rows[4 * i + q]` now has the column 4 * L + q of the rows from 4 * i on.
-#pragma GCC unroll 4
-  for (int q = 0; q < 4; ++q) {
-    const __m512i even = _mm512_shuffle_i32x4(rows[q], rows[4 + q], 0x88);
-    const __m512i odd = _mm512_shuffle_i32x4(rows[q], rows[4 + q], 0xdd);
-    const __m512i later_even = _mm512_shuffle_i32x4(rows[8 + q], rows[12 + q], 0x88);
-    const __m512i later_odd = _mm512_shuffle_i32x4(rows[8 + q], rows[12 + q], 0xdd);
-    uint32_t* place = out + q * kPanel;
-    _mm512_storeu_si512(place, _mm512_shuffle_i32x4(even, later_even, 0x88));
-    _mm512_storeu_si512(place + 4 * kPanel, _mm512_shuffle_i32x4(odd, later_odd, 0x88));
-    _mm512_storeu_si512(place + 8 * kPanel, _mm512_shuffle_i32x4(even, later_even, 0xdd));
-    _mm512_storeu_si512(place + 12 * kPanel, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
-  }
-#else
-  for (int i = 0; i < 16; ++i) {
-    for (int j = 0; j < 16; ++j) out[j * kPanel + i] = in[i][j];
-  }
-#endif
-}
-
 // Packs the inputs from `begin` to `end`, at most kChunk, of columns that lie in memory as rows.
 template <typename T>
 void pack_columns(const Product& product, const T* right, int64_t column, int64_t columns,
@@ -147,32 +114,59 @@ void pack(const Product& product, const T* right, uint32_t* packed, float* sums,
   }
 }
 
-// Packs rows of the left matrix by tiles, pairs of inputs after each other.
-void pack_tiles(const Product& product, int64_t row, int64_t rows, uint32_t* tiles) {
-  const uint16_t* left = reinterpret_cast<const uint16_t*>(product.left);
-  const int64_t inputs = product.inputs, pairs = (inputs + 1) / 2;
-  const bool is_transposed = product.is_left_transposed;
-  const int64_t row_step = is_transposed ? 1 : inputs, step = is_transposed ? product.rows : 1;
-  for (int64_t start = 0; start < rows; start += kTileRows) {
-    const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
-    uint32_t* out = tiles + start * pairs;
-    for (int64_t k = 0; k < inputs; k += 2, out += kTileRows) {
-      const uint16_t* first = left + (row + start) * row_step + k * step;
-      const bool is_last = k + 1 == inputs;
-      if (is_transposed && count == kTileRows && !is_last) {
-        const uint16_t* second = first + step;
-#pragma GCC ivdep
-        for (int r = 0; r < kTileRows; ++r) {
-          out[r] = first[r] | static_cast<uint32_t>(second[r]) << 16;
+// A block of rows as `multiply_tile` reads it.
+struct Rows {
+  const uint16_t* x;
+  Steps steps;
+  int64_t tile;  // from one tile to the next
+};
+
+Rows take_rows(const Product& product, int64_t row) {
+  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row * product.inputs;
+  return {x, {product.inputs, 2}, kTileRows * product.inputs};
+}
+
+// Copies rows to where they don't share their places in the cache, and end with a pair.
+Rows copy_rows(const Product& product, int64_t row, int64_t rows, uint16_t* buffer) {
+  const int64_t inputs = product.inputs, step = (inputs + 1) / 2 * 2 + kPadding;
+  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row * inputs;
+  for (int64_t r = 0; r < rows; ++r) {
+    memcpy(buffer + r * step, x + r * inputs, inputs * 2);
+    buffer[r * step + inputs] = 0;
+  }
+  return {buffer, {step, 2}, kTileRows * step};
+}
+
+// Packs columns as the rows of tiles, pairs of inputs after each other.
+Rows pack_tiles(const Product& product, int64_t row, int64_t rows, uint16_t* buffer) {
+  const int64_t inputs = product.inputs, tile = (inputs + 1) / 2 * 2 * kTileRows + kPadding;
+  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row;
+  for (int64_t chunk = 0; chunk < inputs; chunk += kRowChunk) {
+    const int64_t end = chunk + kRowChunk < inputs ? chunk + kRowChunk : inputs;
+    for (int64_t start = 0; start < rows; start += kTileRows) {
+      const int64_t rest = product.rows - row - start;
+      uint16_t* out = buffer + start / kTileRows * tile + chunk * kTileRows;
+      for (int64_t k = chunk; k < end; k += 2, out += 2 * kTileRows) {
+        const uint16_t* low = x + k * product.rows + start;
+        const bool is_last = k + 1 == inputs;
+        const uint16_t* high = is_last ? low : low + product.rows;
+#ifdef __AVX512F__
+        // What is written beyond the tile is written again by the next pair, or is padding.
+        const __mmask16 wanted = rest < 16 ? (1u << rest) - 1 : 0xffff;
+        const __m512i lows = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(wanted, low));
+        const __m512i highs =
+            _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(is_last ? 0 : wanted, high));
+        _mm512_storeu_si512(out, _mm512_or_si512(lows, shift_up(highs)));
+#else
+        for (int r = 0; r < kTileRows && r < rest; ++r) {
+          const uint32_t upper = is_last ? 0 : high[r];
+          reinterpret_cast<uint32_t*>(out)[r] = low[r] | upper << 16;
         }
-        continue;
-      }
-      for (int r = 0; r < count; ++r) {
-        const uint32_t high = is_last ? 0 : first[r * row_step + step];
-        out[r] = first[r * row_step] | high << 16;
+#endif
       }
     }
   }
+  return {buffer, {2, 2 * kTileRows}, tile};
 }
 
 // Writes a tile's sums, with the bias.
@@ -202,37 +196,48 @@ void pack_panels(const Product& product, const bf16* right, uint32_t* packed, fl
   pack(product, right, packed, sums, begin, end);
 }
 
-int64_t choose_block_rows(int64_t inputs) {
-  const int64_t tiles = kBlockBytes / ((inputs > 0 ? inputs : 1) * 2 * kTileRows);
-  return (tiles > 1 ? tiles < 64 ? tiles : 64 : 1) * kTileRows;
+int64_t choose_block_rows(int64_t rows, int64_t inputs) {
+  const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
+  const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kTileRows;
+  const int64_t most = wanted > 1 ? wanted : 1, tiles = (rows + kTileRows - 1) / kTileRows;
+  const int64_t blocks = (tiles + most - 1) / most;
+  return (blocks > 0 ? (tiles + blocks - 1) / blocks : 1) * kTileRows;
 }
 
 void multiply_units(const Product& product, const uint32_t* packed, int64_t begin, int64_t end) {
   const int64_t inputs = product.inputs, num_panels = NumPanels(product);
-  const int64_t pairs = (inputs + 1) / 2;
-  const bool is_packed = product.is_left_transposed || inputs % 2 == 1;
-  uint32_t* tiles = nullptr;
-  if (is_packed) tiles = static_cast<uint32_t*>(malloc(product.block_rows * pairs * 4 + 1));
-  const uint16_t* left = reinterpret_cast<const uint16_t*>(product.left);
-  const Steps steps = is_packed ? Steps{2, 2 * kTileRows} : Steps{inputs, 2};
+  const int64_t pairs = (inputs + 1) / 2, block_rows = product.block_rows;
+  const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
+  uint16_t* buffer = nullptr;
+  if (product.is_left_transposed || is_copied) {
+    buffer = static_cast<uint16_t*>(malloc(block_rows * (2 * pairs + kPadding) * 2));
+  }
   alignas(64) float sums[kTileRows][kPanel];
-  int64_t packed_block = -1;
+  Rows left = {};
+  int64_t left_block = -1;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t block = unit / num_panels, panel = unit % num_panels;
-    const int64_t first = block * product.block_rows, rest = product.rows - first;
-    const int64_t rows = rest < product.block_rows ? rest : product.block_rows;
-    if (is_packed && block != packed_block) pack_tiles(product, first, rows, tiles);
-    packed_block = block;
+    const int64_t first = block * block_rows, rest = product.rows - first;
+    const int64_t rows = rest < block_rows ? rest : block_rows;
+    if (block != left_block) {
+      left = product.is_left_transposed ? pack_tiles(product, first, rows, buffer)
+             : is_copied                ? copy_rows(product, first, rows, buffer)
+                                        : take_rows(product, first);
+      left_block = block;
+    }
+    const int64_t num_tiles = (rows + kTileRows - 1) / kTileRows;
+    const uint32_t* next = packed + (panel + 1) % num_panels * PanelPairs(product);
+    Ahead ahead = {reinterpret_cast<const char*>(next),
+                   (kPanel * 4 + num_tiles - 1) / num_tiles};
     for (int64_t start = 0; start < rows; start += kTileRows) {
       const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
-      const uint16_t* x = is_packed ? reinterpret_cast<const uint16_t*>(tiles + start * pairs)
-                                    : left + (first + start) * inputs;
-      run_tile<Bfloat16, kTileRows>(count, x, steps, packed + panel * PanelPairs(product),
-                                    2 * pairs, sums);
+      run_tile<Bfloat16, kTileRows>(count, left.x + start / kTileRows * left.tile, left.steps,
+                                    packed + panel * PanelPairs(product), 2 * pairs, sums, ahead);
+      ahead.next += pairs * ahead.step;
       finish(product, sums, first + start, count, panel * kPanel);
     }
   }
-  free(tiles);
+  free(buffer);
 }
 
 }  // namespace QUINTAIN_ISA

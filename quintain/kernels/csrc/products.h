@@ -53,8 +53,8 @@ QUINTAIN_DECLARE_PACK(bf16)
 #undef QUINTAIN_DECLARE_PACK
 
 QUINTAIN_EACH_ISA(
-    // Returns as many rows of so many inputs as stay in the processor's caches.
-    int64_t choose_block_rows(int64_t inputs);
+    // Returns how many rows make a block: of a size, and as many as stay in the processor's caches.
+    int64_t choose_block_rows(int64_t rows, int64_t inputs);
     // Computes the units from `begin` to `end`.
     void multiply_units(const Product& product, const uint32_t* packed, int64_t begin,
                         int64_t end);)

@@ -3,7 +3,7 @@
 #ifndef QUINTAIN_KERNELS_PRODUCTS_OP_H_
 #define QUINTAIN_KERNELS_PRODUCTS_OP_H_
 
-#include <vector>
+#include <algorithm>
 
 #include "products.h"
 #include "tensors.h"
@@ -64,13 +64,18 @@ class ProductOp : public tensorflow::OpKernel {
     given.product = MutableData<Eigen::bfloat16>(product);
     const auto* numbers = Data<T>(right);
     uint32_t* panels = packed.flat<tensorflow::uint32>().data();
-    std::vector<float> totals(is_summed_ ? given.outputs : 0);
-    float* added = is_summed_ ? totals.data() : nullptr;
+    if (product->NumElements() == 0 && !is_summed_) return;
+    tensorflow::Tensor totals;
+    OP_REQUIRES_OK(context, context->allocate_temp(tensorflow::DT_FLOAT, sums->shape(), &totals));
+    float* added = is_summed_ ? MutableData<float>(&totals) : nullptr;
+    std::fill_n(MutableData<float>(&totals), totals.NumElements(), 0.0f);
     ForRows(context, num_panels, 1 + panel_pairs / 4, [&](int64_t begin, int64_t end) {
       QUINTAIN_DISPATCH(pack_panels, given, numbers, panels, added, begin, end);
     });
     auto results = sums->flat<Eigen::bfloat16>();
-    for (size_t i = 0; i < totals.size(); ++i) results(i) = static_cast<Eigen::bfloat16>(totals[i]);
+    for (int64_t i = 0; i < totals.NumElements(); ++i) {
+      results(i) = static_cast<Eigen::bfloat16>(added[i]);
+    }
     if (product->NumElements() == 0) return;
     const int64_t cost = 1 + given.block_rows * panel_pairs / 256;  // 250 products a nanosecond
     ForRows(context, NumUnits(given), cost, [&](int64_t begin, int64_t end) {
@@ -91,9 +96,15 @@ class ProductOp : public tensorflow::OpKernel {
     given->rows = left.dim_size(1 - inner);
     given->inputs = left.dim_size(inner);
     given->outputs = right.dim_size(1 - right_inner);
+    tensorflow::TensorShape shape;  // Of no inputs there may be more outputs than can be counted.
+    if (!tensorflow::TensorShape::BuildTensorShape({given->rows, given->outputs}, &shape).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("left, right: got shapes ", left.shape().DebugString(), " and ",
+                       right.shape().DebugString(), ", expected a product below 2**63 numbers."));
+    }
     given->is_left_transposed = is_left_transposed_;
     given->is_right_transposed = is_right_transposed_;
-    given->block_rows = QUINTAIN_DISPATCH(choose_block_rows, given->inputs);
+    given->block_rows = QUINTAIN_DISPATCH(choose_block_rows, given->rows, given->inputs);
     if (bias.NumElements() == 0 || bias.NumElements() == given->outputs) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("bias: got ", bias.NumElements(),
                                                    " numbers, expected ", given->outputs, "."));

@@ -46,7 +46,6 @@ static inline void forward(const ResidualNorm<T, I, O>& given, int64_t begin, in
     if (is_dropped) draw_factors(given.draw, at, width, factors);
     add_row(given.residual == nullptr ? nullptr : given.residual + at, given.inputs + at, factors, width,
             given.total == nullptr ? nullptr : given.total + at, row);
-    if (given.outputs == nullptr) continue;
     const float mean = sum_row(width, [row](int64_t i) { return row[i]; }) / width;
     const float variance = sum_row(width, [row, mean](int64_t i) {
       const float centred = row[i] - mean;

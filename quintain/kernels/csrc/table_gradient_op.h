@@ -39,14 +39,16 @@ class TableGradientOp : public tensorflow::OpKernel {
                     "dense, gradients, ids: got shapes ", dense.shape().DebugString(), ", ",
                     gradients.shape().DebugString(), " and ", ids.shape().DebugString(),
                     ", expected [V, D], [N, D] and [N].")));
-    std::vector<int64_t> starts, order;
-    OP_REQUIRES_OK(context, Sort(ids, dense.dim_size(0), &starts, &order));
+    OP_REQUIRES_OK(context, CheckIds(ids, dense.dim_size(0)));
     const auto* numbers = Data<T>(dense);
     tensorflow::Tensor* total = nullptr;
     // Bfloat16 is not forwarded: its memory is too small.
     OP_REQUIRES_OK(context, context->forward_input_or_allocate_output({0}, 0, dense.shape(),
                                                                       &total));
-    float* results = total->flat<float>().data();
+    if (dense.NumElements() == 0) return;  // There may be more rows than memory, of no numbers.
+    std::vector<int64_t> starts, order;
+    Sort(ids, dense.dim_size(0), &starts, &order);
+    float* results = MutableData<float>(total);
     const LookedUp looked_up{Data<float>(gradients), order.data(), starts.data()};
     const int64_t width = dense.dim_size(1);
     ForRows(context, dense.dim_size(0), width, [=](int64_t begin, int64_t end) {
@@ -55,17 +57,25 @@ class TableGradientOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Counts the gradients of each row and lists them in their order; negative ids are left out.
-  static absl::Status Sort(const tensorflow::Tensor& ids, int64_t num_rows,
-                           std::vector<int64_t>* starts, std::vector<int64_t>* order) {
-    const int64_t* rows = ids.flat<int64_t>().data();
-    const int64_t count = ids.dim_size(0);
-    starts->assign(num_rows + 2, 0);
-    for (int64_t i = 0; i < count; ++i) {
+  // Fails if an id is none of a row, or negative.
+  static absl::Status CheckIds(const tensorflow::Tensor& ids, int64_t num_rows) {
+    const int64_t* rows = Data<int64_t>(ids);
+    for (int64_t i = 0; i < ids.dim_size(0); ++i) {
       if (rows[i] >= num_rows) {
         return absl::InvalidArgumentError(absl::StrCat(
             "ids[", i, "]: got ", rows[i], ", expected an integer below ", num_rows, "."));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // Counts the gradients of each row and lists them in their order; negative ids are left out.
+  static void Sort(const tensorflow::Tensor& ids, int64_t num_rows,
+                           std::vector<int64_t>* starts, std::vector<int64_t>* order) {
+    const int64_t* rows = Data<int64_t>(ids);
+    const int64_t count = ids.dim_size(0);
+    starts->assign(num_rows + 2, 0);
+    for (int64_t i = 0; i < count; ++i) {
       if (rows[i] >= 0) ++(*starts)[rows[i] + 2];
     }
     for (int64_t row = 2; row < num_rows + 2; ++row) (*starts)[row] += (*starts)[row - 1];
@@ -73,7 +83,6 @@ class TableGradientOp : public tensorflow::OpKernel {
     for (int64_t i = 0; i < count; ++i) {
       if (rows[i] >= 0) (*order)[(*starts)[rows[i] + 1]++] = i;
     }
-    return absl::OkStatus();
   }
 };
 

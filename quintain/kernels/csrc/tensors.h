@@ -21,14 +21,16 @@ struct PlainType<Eigen::bfloat16> {
   using type = bf16;
 };
 
+// The numbers of a tensor of any shape. Unlike `flat`, it does not end the process where they start
+// between the boundaries of vectors, as tensors that share the memory of another library may.
 template <typename T>
 const typename PlainType<T>::type* Data(const tensorflow::Tensor& tensor) {
-  return reinterpret_cast<const typename PlainType<T>::type*>(tensor.flat<T>().data());
+  return static_cast<const typename PlainType<T>::type*>(tensor.data());
 }
 
 template <typename T>
 typename PlainType<T>::type* MutableData(tensorflow::Tensor* tensor) {
-  return reinterpret_cast<typename PlainType<T>::type*>(tensor->flat<T>().data());
+  return static_cast<typename PlainType<T>::type*>(tensor->data());
 }
 
 }  // namespace quintain

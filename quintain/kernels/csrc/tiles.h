@@ -126,10 +126,16 @@ struct Steps {
   int64_t input;
 };
 
+// What is read into the second cache during a tile: the place, and the bytes for each `kStep` of inputs.
+struct Ahead {
+  const char* next;
+  int64_t step;  // 0 for nothing
+};
+
 // Multiplies R rows of inputs by one panel.
 template <class Kind, int R, class Sum>
 inline void multiply_tile(const typename Kind::Input* x, Steps steps, const void* panel,
-                          int64_t inputs, Sum (*out)[kPanel]) {
+                          int64_t inputs, Sum (*out)[kPanel], Ahead ahead = {}) {
   const int32_t* w = static_cast<const int32_t*>(panel);
   typename Kind::Sums sums[R][kVectors];
 #pragma GCC unroll 12
@@ -138,6 +144,8 @@ inline void multiply_tile(const typename Kind::Input* x, Steps steps, const void
     for (int v = 0; v < kVectors; ++v) sums[r][v] = typename Kind::Sums{};
   }
   for (int64_t k = 0; k < inputs; k += Kind::kStep, w += kPanel, x += steps.input) {
+    if (ahead.step > 0) _mm_prefetch(ahead.next, _MM_HINT_T1);
+    ahead.next += ahead.step;
     decltype(Kind::weights(w)) b[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) b[v] = Kind::weights(w + v * kLanes);
@@ -158,12 +166,12 @@ inline void multiply_tile(const typename Kind::Input* x, Steps steps, const void
 // Calls the tile of so many rows; fewer than a whole tile at the end.
 template <class Kind, int R, class Sum>
 inline void run_tile(int rows, const typename Kind::Input* x, Steps steps, const void* panel,
-                     int64_t inputs, Sum (*out)[kPanel]) {
+                     int64_t inputs, Sum (*out)[kPanel], Ahead ahead = {}) {
   if constexpr (R > 0) {
     if (rows == R) {
-      multiply_tile<Kind, R>(x, steps, panel, inputs, out);
+      multiply_tile<Kind, R>(x, steps, panel, inputs, out, ahead);
     } else {
-      run_tile<Kind, R - 1>(rows, x, steps, panel, inputs, out);
+      run_tile<Kind, R - 1>(rows, x, steps, panel, inputs, out, ahead);
     }
   }
 }

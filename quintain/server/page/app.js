@@ -57,6 +57,8 @@ function App() {
       <${More} />
     </header>
     ${status?.problem && html`<div class="banner bad" role="alert">No work is handed out: ${status.problem}</div>`}
+    ${(status?.experiments ?? []).filter((/** @type {any} */ one) => one.waits_for).map((/** @type {any} */ one) => html`
+      <div key=${one.experiment_id} class="banner warn" role="status">Experiment ${one.experiment_id}: ${one.waits_for}</div>`)}
     <main id="main" tabindex="-1">
       ${Object.hasOwn(VIEWS, view)
         ? html`<${LazyView} key=${view} ...${VIEWS[view]} props=${{ ...props, route, status }} />`

@@ -57,6 +57,16 @@ class Damage:
 
 
 @dataclasses.dataclass
+class Wait:
+    """What keeps a process from going on."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    waits_for: str = ""
+    """What it waits for; empty if it goes on."""
+
+
+@dataclasses.dataclass
 class Arrival:
     """One of the processes that train a trial together."""
 
@@ -146,6 +156,12 @@ def build_router(
         """Marks a checkpoint, and says from which older one to go on."""
         spec = calls.report_damage(trial_id, launch_id, found.checkpoint, found.damage)
         return responses.to_response(spec)
+
+    @router.put("/{launch_id}/wait")
+    def note_wait(trial_id: int, launch_id: str, wait: Wait) -> fastapi.Response:
+        """Notes what a process waits for, for users to see."""
+        calls.note_wait(trial_id, launch_id, wait.waits_for)
+        return responses.to_response({})
 
     @router.post("/{launch_id}/exit")
     def report_exit(trial_id: int, launch_id: str, last: Exit) -> fastapi.Response:

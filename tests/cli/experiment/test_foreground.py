@@ -66,6 +66,21 @@ def test_the_exit_code_says_how_the_experiment_ended(calls_fake, capsys, state, 
     assert f"Experiment 4 is {state}" in capsys.readouterr().out
 
 
+def test_the_end_is_seen_at_once_where_the_master_is_in_this_process(calls_fake, monkeypatch):
+    monkeypatch.setattr(foreground, "_POLL_SECS", 3600.0)
+    Search(calls_fake, "ACTIVE", "COMPLETED")
+    asked = []
+
+    def is_over(number):
+        asked.append(number)
+        return len(asked) > 1
+
+    front = foreground._Foreground(calls_fake, is_embedded=True, is_quiet=True, is_over=is_over)
+    code, found = front.run(lambda calls: calls.get_experiment(4), calls_fake)
+
+    assert (code, found.state.value, asked) == (0, "COMPLETED", [4, 4])
+
+
 def test_its_view_of_the_page_is_named_before_it_is_shown(calls_fake, monkeypatch):
     Search(calls_fake, "COMPLETED")
     shown = []

@@ -17,7 +17,7 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
   Product given = {};
   given.rows = rows, given.inputs = inputs, given.outputs = outputs;
   given.is_left_transposed = is_left_turned, given.is_right_transposed = is_right_turned;
-  given.block_rows = QUINTAIN_DISPATCH(choose_block_rows, inputs);
+  given.block_rows = QUINTAIN_DISPATCH(choose_block_rows, given.rows, inputs);
   given.left = left.data(), given.bias = bias.data(), given.product = result.data();
   const int64_t panels = quintain::NumPanels(given), units = quintain::NumUnits(given);
   std::vector<uint32_t> packed(panels * quintain::PanelPairs(given));
@@ -51,7 +51,7 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int64_t rows : {0, 1, 12, 13, 41}) {
     for (int64_t inputs : {0, 1, 2, 31, 64, 66}) {
       for (int64_t outputs : {1, 31, 32, 65}) {
@@ -62,5 +62,6 @@ int main() {
       }
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

@@ -16,9 +16,11 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.kernels import attention as kernel
 from quintain.kernels import attention_weights
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
+    attention_cache,
     block_inputs,
     dropout,
     einsum_attention,
@@ -50,53 +52,8 @@ def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
     return ((1.0 - tf.cast(mask, dtype)) * tf.constant(lowest, dtype))[:, tf.newaxis]
 
 
-class _Held:
-    """Carries a cache past Keras, which gives layers copies of dictionaries."""
-
-    def __init__(self, cache: MutableMapping[str, tf.Tensor]) -> None:
-        self.cache = cache
-
-
-class CacheInPlace(keras.layers.Layer):
-    """A layer that changes the dictionary it is given as `cache`."""
-
-    @override
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(kwargs.get("cache"), MutableMapping):
-            kwargs["cache"] = _Held(kwargs["cache"])
-        return super().__call__(*args, **kwargs)
-
-
-def open_cache(cache: Any) -> Any:
-    """Returns the `cache` that a `CacheInPlace` was called with, within its `call`."""
-    return cache.cache if isinstance(cache, _Held) else cache
-
-
-def update_cache(
-    key: tf.Tensor, value: tf.Tensor, cache: MutableMapping[str, tf.Tensor], step: Any
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Puts the keys and values of new positions into a cache, and returns those of all.
-
-    Args:
-        key: `[B, Q, H, D / H]`, of the new positions.
-        value: Likewise.
-        cache: `key` and `value`, `[B, K, H, D / H]`; it is changed.
-        step: Place of the one new position in a cache of fixed length, which is 0 there; None
-            appends to the cache.
-    """
-    new = {"key": key, "value": value}
-    for name, entries in new.items():
-        former = tf.cast(cache[name], entries.dtype)
-        if step is None:
-            cache[name] = tf.concat([former, entries], axis=1)
-        else:
-            place = tf.one_hot(step, tf.shape(former)[1], dtype=entries.dtype)  # [K]
-            cache[name] = former + entries * tf.reshape(place, [1, -1, 1, 1])
-    return cache["key"], cache["value"]
-
-
 @keras.saving.register_keras_serializable(package="Text")
-class CachedAttention(CacheInPlace, einsum_attention.EinsumAttention):
+class CachedAttention(attention_cache.CacheInPlace, einsum_attention.EinsumAttention):
     """Keras' attention, with a cache of keys and values for decoding one position at a time."""
 
     @override
@@ -127,11 +84,11 @@ class CachedAttention(CacheInPlace, einsum_attention.EinsumAttention):
         Returns:
             The output `[B, Q, D]`, then the weights if they are asked for, and the cache.
         """
-        key, cache = value if key is None else key, open_cache(cache)
+        key, cache = value if key is None else key, attention_cache.open_cache(cache)
         queries = self._query_dense(query)  # [B, Q, H, D / H]
         keys, values = self._key_dense(key), self._value_dense(value)
         if cache:
-            keys, values = update_cache(keys, values, cache, decode_loop_step)
+            keys, values = attention_cache.update_cache(keys, values, cache, decode_loop_step)
         mixed, weights = self._compute_attention(queries, keys, values, attention_mask, training)
         output = self._output_dense(mixed)
         return (output, weights, cache) if return_attention_scores else (output, cache)
@@ -223,6 +180,44 @@ class _Attention(keras.layers.Layer):
         weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, Q, K]
         return tf.matmul(self.dropout(weights, training=training), values)
 
+    def attend_at_once(
+        self,
+        queries: tf.Tensor,
+        memory: tf.Tensor | None,
+        bias: tf.Tensor | None,
+        training: bool,
+        rows: packed_rows.PackedRows | None,
+    ) -> tf.Tensor:
+        """Attends by one native operation, without splitting heads, and projects the outputs.
+
+        Args:
+            queries: `[B, Q, D]`, or `[B, Q, 3 * D]` with keys and values where `memory` is None;
+                or such `rows`.
+            memory: `[B, K, 2 * D]`, keys beside values; None for none.
+            bias: As in `attend`.
+            training: Whether to drop weights.
+            rows: Where the tokens are, if `queries` are tokens alone.
+        """
+        mixed = kernel.attend(
+            queries if rows is None else rows.spread(queries),
+            memory,
+            None if bias is None else tf.cast(bias, queries.dtype),
+            num_heads=self.num_heads,
+            scale=(self.width // self.num_heads) ** -0.5,
+            draw=self.dropout.draw(training),
+        )  # [B, Q, D]
+        return self.output_projection(mixed if rows is None else rows.pack(mixed))
+
+    def _is_at_once(self, x: tf.Tensor, bias: tf.Tensor | None = None) -> bool:
+        """Returns whether to `attend_at_once`: not where a class of its own attends otherwise."""
+        changed = (self.attend, self.split_heads, self.merge)
+        is_own = any(
+            getattr(method, "__func__", None) is not getattr(_Attention, method.__name__)
+            for method in changed
+        )
+        is_known = bias is None or bias.shape.rank is not None
+        return is_known and not is_own and kernel.can_attend(x)
+
     def merge(self, mixed: tf.Tensor, rows: packed_rows.PackedRows | None) -> tf.Tensor:
         """Projects the heads' outputs `[B, H, Q, D / H]`, side by side, to `[B, Q, D]`."""
         shape = tf.shape(mixed)
@@ -280,10 +275,18 @@ class SelfAttention(_Attention):
             Shaped as `inputs`.
         """
         if memory is None:
-            queries, keys, values = self.split_heads(self.query_key_value(inputs), 3, rows)
+            joint = self.query_key_value(inputs)
+            if self._is_at_once(joint, bias):
+                return self.attend_at_once(joint, None, bias, training, rows)
+            queries, keys, values = self.split_heads(joint, 3, rows)
         else:
-            (queries,) = self.split_heads(self.query_key_value(inputs, parts=(0, 1)), 1, rows)
-            keys, values = self.split_heads(self.query_key_value(memory, parts=(1, 3)), 2, rows)
+            queries = self.query_key_value(inputs, parts=(0, 1))
+            joint = self.query_key_value(memory, parts=(1, 3))
+            if self._is_at_once(queries, bias):
+                joint = joint if rows is None else rows.spread(joint)
+                return self.attend_at_once(queries, joint, bias, training, rows)
+            (queries,) = self.split_heads(queries, 1, rows)
+            keys, values = self.split_heads(joint, 2, rows)
         return self.merge(self.attend(queries, keys, values, bias, training), rows)
 
     def continue_from(
@@ -299,13 +302,13 @@ class SelfAttention(_Attention):
         Args:
             inputs: The new positions.
             bias: Added to the scores, broadcast to `[B, H, Q, K]`.
-            cache: Keys and values of the others, see `update_cache`; it is changed.
+            cache: Keys and values of the others, see `attention_cache.update_cache`; it is changed.
             decode_loop_step: Place of the new position in a cache of fixed length.
             training: Whether to apply dropout.
         """
         queries, *new = self.split_heads(self.query_key_value(inputs), 3)
         key, value = (tf.transpose(part, [0, 2, 1, 3]) for part in new)  # [B, Q, H, D / H]
-        held = update_cache(key, value, cache, decode_loop_step)
+        held = attention_cache.update_cache(key, value, cache, decode_loop_step)
         keys, values = (tf.transpose(part, [0, 2, 1, 3]) for part in held)
         return self.merge(self.attend(queries, keys, values, bias, training), None)
 
@@ -340,25 +343,35 @@ class CrossAttention(_Attention):
 
     def read_memory(
         self, memory: tf.Tensor, rows: packed_rows.PackedRows | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor] | tf.Tensor:
         """Returns the keys and values of a memory, `[B, H, K, D / H]` each.
+
+        In training steps with native kernels that is `[B, K, 2 * D]`, both side by side.
 
         Args:
             memory: `[B, K, D]`; or `[N, D]`, its tokens alone.
             rows: Where the tokens are, if `memory` has tokens alone.
         """
-        keys, values = self.split_heads(self.key_value(memory), 2, rows)
+        joint = self.key_value(memory)
+        if self._is_at_once(joint):
+            return joint if rows is None else rows.spread(joint)
+        keys, values = self.split_heads(joint, 2, rows)
         return keys, values
 
     def call(
         self,
         inputs: tf.Tensor,
-        memory: tuple[tf.Tensor, tf.Tensor],
+        memory: tuple[tf.Tensor, tf.Tensor] | tf.Tensor,
         bias: tf.Tensor | None = None,
         training: bool = False,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
         """Attends from `[B, Q, D]`, or the `rows` `[N, D]`, to what `read_memory` returned."""
+        queries = self.query(inputs)
+        if tf.is_tensor(memory):
+            if self._is_at_once(queries, bias):
+                return self.attend_at_once(queries, memory, bias, training, rows)
+            memory = self.split_heads(memory, 2)
         keys, values = memory
-        (queries,) = self.split_heads(self.query(inputs), rows=rows)
+        (queries,) = self.split_heads(queries, rows=rows)
         return self.merge(self.attend(queries, keys, values, bias, training), rows)

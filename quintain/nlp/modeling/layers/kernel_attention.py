@@ -21,7 +21,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import attention, kernel_features, layer_arguments
+from quintain.nlp.modeling.layers import attention_cache, kernel_features, layer_arguments
 
 create_projection_matrix = kernel_features.create_projection_matrix
 expplus = kernel_features.expplus
@@ -162,7 +162,7 @@ def _continue(
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class KernelAttention(attention.CacheInPlace, keras.layers.MultiHeadAttention):
+class KernelAttention(attention_cache.CacheInPlace, keras.layers.MultiHeadAttention):
     """Keras' attention with features of queries and keys in place of the softmax.
 
     Source:
@@ -274,7 +274,7 @@ class KernelAttention(attention.CacheInPlace, keras.layers.MultiHeadAttention):
         Raises:
             ValueError: If there is a cache that the options, or training, have no use for.
         """
-        cache = attention.open_cache(cache)
+        cache = attention_cache.open_cache(cache)
         if cache is not None:
             self._check_cache(training)
         key = value if key is None else key

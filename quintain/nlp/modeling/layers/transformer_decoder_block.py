@@ -19,6 +19,7 @@ from typing_extensions import override
 from quintain.modeling import rematerialization, tf_utils
 from quintain.nlp.modeling.layers import (
     attention,
+    attention_cache,
     block_inputs,
     dropout,
     feed_forward,
@@ -30,7 +31,7 @@ from quintain.nlp.modeling.layers import (
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlock):
+class TransformerDecoderBlock(attention_cache.CacheInPlace, residual_block.ResidualBlock):
     """Self-attention, attention to the encoder's output, and a feed-forward part.
 
     Attention that is as published is computed with fused projections, which can also leave padding
@@ -234,7 +235,7 @@ class TransformerDecoderBlock(attention.CacheInPlace, residual_block.ResidualBlo
         if len(inputs) != expected:
             raise ValueError(f"inputs: got {len(inputs)} tensors, expected {expected}.")
         x, memory, memory_mask, mask = inputs[:4]
-        cache = attention.open_cache(cache)
+        cache = attention_cache.open_cache(cache)
         norm = self.self_attention_norm
         output, cache = self._attend_to_itself(
             self.enter(x, norm), mask, cache, decode_loop_step, training, rows
