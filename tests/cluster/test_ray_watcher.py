@@ -22,6 +22,7 @@ class FakeRay:
         self.answers = {}
         self.made = []
         self.killed = []
+        self.asked = []
 
     def add(self, name, answer, *, cpus=2.0, gpus=0.0, is_alive=True, reason=""):
         self.found.append(
@@ -44,10 +45,12 @@ class FakeRay:
 
     def _options(self, **options):
         self.made.append(options)
-        answer = self.answers[options["name"]]
+        answer = self.answers.get(options["name"])
         handle = types.SimpleNamespace(
             join=types.SimpleNamespace(remote=lambda *_: answer),
             leave=types.SimpleNamespace(remote=lambda: "left"),
+            retire=types.SimpleNamespace(remote=lambda: "left"),
+            keep=types.SimpleNamespace(remote=lambda *given: self.asked.append(given) or ""),
             name=options["name"],
         )
         return types.SimpleNamespace(remote=lambda *_: handle)
@@ -165,6 +168,27 @@ def test_a_node_elsewhere_cannot_reach_the_loopback_device(ray):
     [news] = watcher.look()
     assert "--host=ADDRESS" in news.problem
     assert not ray.made
+
+
+def test_nodes_are_asked_for_and_those_that_are_released_get_no_agent_until_they_are_wanted(ray):
+    ray.add("aaa", UP)
+    watcher, _ = look(ray)
+    name = ray_messages.name_node(socket.gethostname(), "0123456789------aaa")
+    wanted = [{"num_slots": 1, "count": 1, "labels": {}, "gpu": None}]
+
+    watcher.ask({"wanted": [], "busy": [], "released": [name]})
+    watcher.look()
+    assert ray.killed == ["agent-0123456789------aaa"]
+    assert not ray.asked
+    watcher.look()
+    assert len(ray.made) == 1
+    watcher.ask({"wanted": wanted, "busy": [name], "released": []})
+    watcher.look()
+    bundles = [{"resources": {"CPU": 2.0}, "labels": {}}, {"resources": {"CPU": 1.0}, "labels": {}}]
+    assert [each["name"] for each in ray.made[1:]] == ["agent-0123456789------aaa", "demand"]
+    assert ray.asked == [("home", bundles)]
+    watcher.withdraw()
+    assert ray.asked[1:] == [("home", [])]
 
 
 def test_idle_agents_leave_and_are_not_started_again(ray):
