@@ -77,3 +77,31 @@ def test_garbage_is_not_looked_for_while_tensorflow_is_imported(tmp_path, switch
     )
 
     assert done.stdout.split() == ["False", str(switch == "enable")]
+
+
+def test_what_an_import_makes_is_old_but_still_found_as_garbage_later(tmp_path):
+    body = (
+        "import gc, typing\n"
+        "made = [[number] for number in range(5000)]\n"
+        "made.append(made)\n"
+        "code = [typing.ForwardRef('made.One').__forward_code__ for _ in range(2)]\n"
+        "print(code[0] is code[1])\n"
+    )
+    (tmp_path / "tensorflow.py").write_text(body, "utf-8")
+    code = (
+        "import gc, quintain, sys, typing\n"
+        "import tensorflow\n"
+        "old = {id(one) for one in gc.get_objects(generation=2)}\n"
+        "print(id(tensorflow.made[0]) in old, gc.get_freeze_count(), hasattr(typing, 'compile'))\n"
+        "del tensorflow.made\n"
+        "print(gc.collect() >= 5000)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"},
+    )
+
+    assert done.stdout.split() == ["True", "True", "0", "False", "True"]

@@ -1,6 +1,5 @@
 """Flags that several commands share."""
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -173,13 +172,10 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    is_first = "quintain.nlp.experiments" not in sys.modules
-    with quiet_tensorflow.without_collecting():
+    with quiet_tensorflow.without_collecting(is_kept="quintain.nlp.experiments" not in sys.modules):
         import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
         from quintain.core import experiment_parser
 
-    if is_first:
-        gc.freeze()  # What was imported stays; nothing of it is looked at again for garbage.
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quintain import errors
+from quintain import errors, quiet_tensorflow
 from quintain.cli import (
     instance_lines,
     line_windows,
@@ -96,7 +96,8 @@ def predict(
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
     tensorflow_import.import_quietly()
-    from quintain.nlp.serving import classifier
+    with quiet_tensorflow.without_collecting(is_kept=True):
+        from quintain.nlp.serving import classifier
 
     if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
         instance_lines.predict(

@@ -14,7 +14,7 @@ def import_quietly() -> None:
     is_verbose = logging.getLogger("quintain").isEnabledFor(logging.INFO)
     if is_verbose:
         os.environ.setdefault(quiet_tensorflow.LEVEL_VARIABLE, "0")
-    with quiet_tensorflow.without_collecting():
+    with quiet_tensorflow.without_collecting(is_kept=True):
         import keras  # noqa: F401 - imported here because it writes as well
         import tensorflow as tf
 

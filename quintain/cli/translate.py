@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quintain import errors
+from quintain import errors, quiet_tensorflow
 from quintain.cli import line_windows, logs, options, staged_runs, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
@@ -100,14 +100,15 @@ def translate(
             'quintain translate --model_dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
-    from quintain.nlp.serving import translator
+    with quiet_tensorflow.without_collecting(is_kept=True):
+        from quintain.nlp.serving import translator
 
+        model = translator.Translator.load(model_dir, checkpoint=checkpoint)
     given = {name: value for name, value in settings.items() if value is not None}
     if n_best is not None:
         given["num_outputs"] = n_best
     if ("top_k" in given or "top_p" in given) and "sampling_temperature" not in given:
         given["sampling_temperature"] = 1.0
-    model = translator.Translator.load(model_dir, checkpoint=checkpoint)
     limit = model.choose_max_source_length(given.pop("max_source_length", None))
     sources = _Sources(model, limit, given.pop("prefix"), prefix_column)
 
