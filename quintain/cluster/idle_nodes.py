@@ -64,8 +64,9 @@ class IdleNodes:
             now_secs: The monotonic clock.
         """
         busy = set(busy)
-        for name in [name for name, node in self.released.items() if _is_wanted(node, wanted)]:
-            del self.released[name]
+        for name, node in [*self.released.items()]:
+            if name in busy or _is_wanted(node, wanted):
+                del self.released[name]
         used = {
             name
             for name, node in nodes.items()

@@ -146,13 +146,12 @@ class RayLauncher(agent_launcher.AgentLauncher):
         """Returns what nodes are waited for, or an empty text."""
         if self._growth is None:
             return ""
-        count = demand.count_slots(self._demand.cut(self._growth.max_slots))
-        if not count:
-            return ""
-        return self._process.demand_problem or (
-            f"Waiting for Ray to add nodes: {count} slot{'s' if count != 1 else ''} asked (of --ray_max_slots="
-            f"{self._growth.max_slots})."
-        )
+        most, problem = self._growth.max_slots, self._process.demand_problem
+        count = demand.count_slots(self._demand.cut(most))
+        if not count or problem:
+            return problem if count else ""
+        asked = f"{count} slot{'s' if count > 1 else ''} asked"
+        return f"Waiting for Ray to add nodes: {asked} (of --ray_max_slots={most})."
 
     def _list_busy(self) -> list[str]:
         """Returns the machines that have processes, or are about to have."""

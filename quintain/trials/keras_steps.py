@@ -2,8 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import keras
 import numpy as np
@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from quintain.orbit import iterators
 from quintain.trials import keras_data, keras_replicas, repeatable_random
+
+_FEW_BATCHES: Final = 8
+"""So many calls of a step take less time than tracing and preparing a loop around it, once."""
 
 
 class Steps:
@@ -98,15 +101,16 @@ class Steps:
         Metrics and number are those of all processes.
         """
         self._model.reset_metrics()
-        if isinstance(data, tf.data.Dataset) and not self._is_eager:
+        if not isinstance(data, tf.data.Dataset) or self._is_eager:
+            num_inputs = self._evaluate_each(self._test, data)
+        elif 0 < int(data.cardinality()) <= _FEW_BATCHES:
+            if self._evaluate is None:
+                self._evaluate = self._test.get_concrete_function(data.element_spec)
+            num_inputs = self._evaluate_each(self._evaluate, data)
+        else:
             if self._evaluate is None:
                 self._evaluate = tf.function(self._evaluate_loop, autograph=False)
             num_inputs = int(self._evaluate(iterators.create(data)))
-        else:
-            num_inputs = 0
-            for batch in keras_data.iterate(data):
-                self._test(batch)
-                num_inputs += keras_data.count_inputs(batch)
         # Of several processes, this adds up what their metrics hold.
         logs = {
             name: np.asarray(value).tolist()
@@ -156,6 +160,14 @@ class Steps:
             maximum_iterations=num_batches,
         )
         return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
+
+    @staticmethod
+    def _evaluate_each(test: Callable[[Any], Any], data: Any) -> int:
+        num_inputs = 0
+        for batch in keras_data.iterate(data):
+            test(batch)
+            num_inputs += keras_data.count_inputs(batch)
+        return num_inputs
 
     def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
         # A function in a function is traced twice; only XLA needs the step to be one.

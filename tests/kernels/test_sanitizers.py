@@ -1,6 +1,7 @@
 """Runs `drivers/NAME.cc` with the arithmetic of `csrc/NAME.cc` under the compiler's sanitizers.
 
-The newest instruction set stands for all: the others are compiled from the same lines, or fewer.
+All instruction sets of this machine are run. Without optimisation they are compiled in a third of
+the time, and nothing that is undefined has gone before it is looked at.
 """
 
 import pathlib
@@ -8,7 +9,7 @@ import subprocess
 
 import pytest
 
-from quintain.kernels import building, library, sources
+from quintain.kernels import building, sources
 
 _DRIVERS = sorted((pathlib.Path(__file__).parent / "drivers").glob("*.cc"))
 _FLAGS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -25,16 +26,14 @@ def test_every_kernel_has_a_driver():
 def test_addresses_and_behaviour_are_defined(driver, tmp_path):
     compiler = building.find_compiler()
     units = [unit for unit in sources.list_units(()) if unit.source in ("isa.cc", driver.name)]
-    newest = "avx2" if library.find_reason() else library.load().instruction_set
-    units = [unit for unit in units if unit.instruction_set in (None, newest)]
     objects = []
     for unit in units:
         objects.append(tmp_path / unit.output)
-        command = [*unit.flags, *_FLAGS, "-O1", "-c", sources.DIRECTORY / unit.source]
+        command = [*unit.flags, *_FLAGS, "-O0", "-c", sources.DIRECTORY / unit.source]
         subprocess.run([*compiler, *command, "-o", objects[-1]], check=True)
     program = tmp_path / "driver"
     # The driver has the inline functions of the oldest set, which run everywhere.
-    defined = ["-DQUINTAIN_ISA=avx2", f"-DQUINTAIN_ONLY_ISA={newest}", f"-I{sources.DIRECTORY}"]
+    defined = ["-DQUINTAIN_ISA=avx2", f"-I{sources.DIRECTORY}"]
     own = ["-std=c++17", *_FLAGS, *defined, *sources.INSTRUCTION_SETS["avx2"]]
     subprocess.run([*compiler, *own, driver, *objects, "-o", program], check=True)
 

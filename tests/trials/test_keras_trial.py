@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.records import experiment_spec, trial
-from quintain.trials import keras_trial, local, trial_checkpoint, trial_context
+from quintain.trials import keras_steps, keras_trial, local, trial_checkpoint, trial_context
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(20, 4)).astype("float32")
@@ -193,6 +193,18 @@ def test_metrics_are_those_of_each_batch(spec):
 
 
 @pytest.mark.slow
+def test_a_validation_gives_the_same_with_a_loop_in_the_graph_and_without(spec, monkeypatch):
+    found = []
+    for most in (8, 0):
+        monkeypatch.setattr(keras_steps, "_FEW_BATCHES", most)
+        controller = build(LinearTrial, spec)
+        controller.train(5)
+        found += [controller.validate(), controller.validate()]
+
+    assert found == [found[0]] * 4
+    assert found[0].num_inputs == len(X)
+
+
 def test_epochs_end_after_one_pass_with_the_metrics_of_a_validation_that_follows(spec):
     recorder = Recorder()
 

@@ -39,15 +39,11 @@ extern "C" __attribute__((visibility("default"))) int quintain_has_amx();
 // Returns whether `products.h` is quicker here than TensorFlow's own products of bfloat16.
 extern "C" __attribute__((visibility("default"))) int quintain_has_fast_products();
 
-#ifdef QUINTAIN_ONLY_ISA  // Drivers of the sanitizers are linked with one set.
-#define QUINTAIN_DISPATCH(function, ...) (::quintain::QUINTAIN_ONLY_ISA::function(__VA_ARGS__))
-#else
 #define QUINTAIN_DISPATCH(function, ...)                                        \
   (::quintain::UsedIsa() == ::quintain::Isa::kAvx512Bf16                        \
        ? ::quintain::avx512_bf16::function(__VA_ARGS__)                         \
    : ::quintain::UsedIsa() == ::quintain::Isa::kAvx512                          \
        ? ::quintain::avx512::function(__VA_ARGS__)                              \
        : ::quintain::avx2::function(__VA_ARGS__))
-#endif
 
 #endif  // QUINTAIN_KERNELS_ISA_H_

@@ -48,7 +48,7 @@ void Compare(int64_t size, bool is_decaying, bool has_average) {
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int64_t size : {0, 1, 15, 16, 17, 31, 33, 64, 127, 2047, 2049, 70001}) {
     for (bool is_decaying : {false, true}) {
       for (bool has_average : {false, true}) {
@@ -57,5 +57,6 @@ int main() {
       }
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

@@ -40,12 +40,13 @@ void Run(int64_t rows, int64_t classes) {
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int64_t classes : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 1001}) {
     for (int64_t rows : {0, 1, 3}) {
       Run<float>(rows, classes);
       Run<bf16>(rows, classes);
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

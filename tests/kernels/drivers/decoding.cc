@@ -80,7 +80,7 @@ void Rank(int64_t count, int64_t wanted) {
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int isa = 1; isa <= static_cast<int>(quintain::FindIsa()); ++isa) {
     CHECK(quintain_limit_isa(isa) == isa);
     for (int64_t count : {1, 2, 15, 16, 17, 40}) {
@@ -92,5 +92,6 @@ int main() {
       Rank(1000 + count, 8);
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

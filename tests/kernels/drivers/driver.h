@@ -51,16 +51,24 @@ inline quintain::DropoutDraw Draw(int level_bytes) {
   return draw;
 }
 
-// Calls `run(level_bytes, size)` for every instruction set.
+// Calls `run()` with every instruction set of this machine.
 template <typename Run>
-int RunAll(std::initializer_list<int64_t> sizes, Run run) {
+int RunSets(Run run) {
   for (int isa = 1; isa <= static_cast<int>(quintain::FindIsa()); ++isa) {
     CHECK(quintain_limit_isa(isa) == isa);
+    run();
+  }
+  return 0;
+}
+
+// Calls `run(level_bytes, size)` with every instruction set.
+template <typename Run>
+int RunAll(std::initializer_list<int64_t> sizes, Run run) {
+  return RunSets([&] {
     for (int level_bytes : {0, 1, 2}) {
       for (int64_t size : sizes) run(level_bytes, size);
     }
-  }
-  return 0;
+  });
 }
 
 #endif  // QUINTAIN_TESTS_KERNELS_DRIVER_H_

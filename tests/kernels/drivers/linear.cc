@@ -69,7 +69,7 @@ void Run(Precision precision, int64_t rows, int64_t inputs, int64_t outputs) {
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int isa = 1; isa <= static_cast<int>(quintain::FindIsa()); ++isa) {
     CHECK(quintain_limit_isa(isa) == isa);
     for (Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kInt8}) {
@@ -78,5 +78,6 @@ int main() {
       }
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

@@ -51,7 +51,7 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
 
 }  // namespace
 
-int main() {
+void RunOnce() {
   for (int64_t rows : {0, 1, 12, 13, 41}) {
     for (int64_t inputs : {0, 1, 2, 31, 64, 66}) {
       for (int64_t outputs : {1, 31, 32, 65}) {
@@ -62,5 +62,6 @@ int main() {
       }
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }

@@ -20,12 +20,13 @@ void Run(int64_t rows, int64_t width) {
   CHECK(std::fabs(Sum(total) - Sum(dense) - Sum(gradients)) <= 1e-4 * rows * width);
 }
 
-int main() {
+void RunOnce() {
   for (int64_t rows : {1, 2, 5}) {
     for (int64_t width : {1, 3, 16, 511, 512, 513}) {
       Run<float>(rows, width);
       Run<bf16>(rows, width);
     }
   }
-  return 0;
 }
+
+int main() { return RunSets(RunOnce); }
