@@ -30,7 +30,7 @@ _LEAST_READY: Final = 256
 """Trials that a search may hold ready on any machine; a later master may have more slots."""
 
 _MOST_SPARE: Final = 1024
-"""Trials that are ready beyond those of all slots, at most: each takes 2 KiB of the master."""
+"""Trials that are ready beyond those of all slots, at most: each takes 1.4 KiB of the master."""
 
 
 def read_config(
