@@ -29,6 +29,9 @@ from quintain.store import session as session_lib
 _LEAST_READY: Final = 256
 """Trials that a search may hold ready on any machine; a later master may have more slots."""
 
+_MOST_SPARE: Final = 1024
+"""Trials that are ready beyond those of all slots, at most: each takes 1.4 KiB of the master."""
+
 
 def read_config(
     config_text: str, source: str, overrides: Sequence[str]
@@ -127,7 +130,7 @@ def create(
                 "config": config.as_dict(),
                 "source_checkpoint": _find_source(core, config.searcher),
                 "trial_seed": trial_seed,
-                "most_ready": max(_LEAST_READY, 2 * len(core.nodes.slots)),
+                "most_ready": _count_ready(len(core.nodes.slots)),
             }
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None
@@ -153,6 +156,10 @@ def create(
             core.entries[record.id] = entry
             core.notify()
             return entry.record
+
+
+def _count_ready(num_slots: int) -> int:
+    return max(_LEAST_READY, num_slots + min(num_slots, _MOST_SPARE))
 
 
 def _settle_processes(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:

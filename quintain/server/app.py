@@ -121,6 +121,7 @@ def build_app(
 
     # The last one added is the first one asked.
     app.add_middleware(agent_waits.AgentWaits, launcher=agents, is_stopping=is_stopping)
+    app.add_middleware(worker_gate.WorkerGate)
     app.add_middleware(
         request_checks.BodyCheck,
         refuse=responses.refuse,
@@ -141,7 +142,6 @@ def build_app(
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
-    app.add_middleware(worker_gate.WorkerGate)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),

@@ -286,6 +286,7 @@ class MasterServer:
         feed = feed_lib.Feed(store, self._master.told_status)
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
+        allocation.spare_imported()
         # Before the first answer: who waited with the former master's token finds the new one.
         forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
         parts.callback(forget)

@@ -1,7 +1,8 @@
 """Lets the processes of trials in, some at a time, when thousands of them ask at once.
 
 A request that is worked on takes 25 KiB and more. One that waits here takes little, and its answer
-comes no later: only so many threads work.
+comes no later: only so many threads work. It stands behind the checks of tokens and bodies: a place
+is held neither by who may not ask, nor while a body comes in or an answer goes out, however slowly.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import fastapi
 from starlette import types
 
 _PATH: Final = re.compile(r"/api/v1/trials/[^/]+/runs(?!/[^/]+/files/)(/.*)?")
-"""Not files: one that is sent slowly would keep all others out for as long as it takes."""
+"""Not files: the routes read them as they come in, and a slow one would keep all others out."""
 
 _MOST: Final = 64
 """Requests that are worked on; somewhat more than there are threads."""
@@ -43,9 +44,13 @@ class WorkerGate:
                 has_left = True
                 self._room.release()
 
+        async def send_outside(message: types.Message) -> None:
+            leave()
+            await send(message)
+
         scope.setdefault("state", {})[_LEAVE] = leave
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_outside)
         finally:
             leave()
 

@@ -14,3 +14,15 @@ def test_nothing_is_created_whose_checkpoints_can_not_be_written(make_master, co
 
     with store.reading() as session:
         assert session.list_experiments(include_archived=True) == []
+
+
+def test_a_large_cluster_holds_few_trials_ready_beyond_those_of_its_slots(
+    make_master, config_text, store
+):
+    master = make_master(num_slots=1200)
+    search = {"name": "random", "max_length": 10, "max_trials": 3000}
+
+    number = master.commands.create_experiment(config_text(search), None).id
+
+    with store.reading() as session:
+        assert len(session.list_trials(number)) == 1200 + 1024
