@@ -153,13 +153,18 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        raise errors.OutputError(f"{path}: can't be written: {describe(error)}") from error
+        raise errors.OutputError(f"{path}: can't be written: {describe(error, path)}") from error
 
 
-def describe(error: Exception) -> str:
-    """Returns what the system says of an error of writing, and what to do."""
+def describe(error: Exception, path: str = "") -> str:
+    """Returns what the system says of an error of writing, and what to do.
+
+    Args:
+        error: The error.
+        path: The file that is named already, before what is returned.
+    """
     text = durable_files.explain(error) or str(getattr(error, "message", None) or error)
-    line = _OPERATION.sub("", text.strip().partition("\n")[0]).rstrip(".")
+    line = _OPERATION.sub("", text.strip().partition("\n")[0]).removeprefix(f"{path}: ").rstrip(".")
     return f"{line}. Then run the command again."
 
 

@@ -206,7 +206,7 @@ def _remove(created: Sequence[str]) -> None:
             elif not file_io.listdir(path):
                 file_io.rmtree(path)
         except whole_files.ERRORS as error:
-            logger.warning("%s: can't be removed: %s", path, whole_files.describe(error))
+            logger.warning("%s: can't be removed: %s", path, whole_files.describe(error, path))
 
 
 def check_whole(path: str) -> None:
