@@ -15,10 +15,7 @@ _LINES = (
 )
 
 
-def _import(tmp_path, body, **environment):
-    """Imports a module that goes by TensorFlow's name, in a process of its own."""
-    (tmp_path / "tensorflow.py").write_text(body, "utf-8")
-    code = "import quintain, sys, tensorflow; print(type(tensorflow.__spec__.loader).__name__)"
+def run(code, tmp_path, **environment):
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -26,6 +23,13 @@ def _import(tmp_path, body, **environment):
         check=False,
         env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}", **environment},
     )
+
+
+def _import(tmp_path, body, **environment):
+    """Imports a module that goes by TensorFlow's name, in a process of its own."""
+    (tmp_path / "tensorflow.py").write_text(body, "utf-8")
+    code = "import quintain, sys, tensorflow; print(type(tensorflow.__spec__.loader).__name__)"
+    return run(code, tmp_path, **environment)
 
 
 def _write(text):
@@ -68,14 +72,9 @@ def test_garbage_is_not_looked_for_while_tensorflow_is_imported(tmp_path, switch
         "with contextlib.suppress(ImportError): import tensorflow\n"
         "print(gc.isenabled())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"},
-    )
+    done = run(code, tmp_path)
 
+    assert not done.returncode, done.stderr
     assert done.stdout.split() == ["False", str(switch == "enable")]
 
 
@@ -96,12 +95,7 @@ def test_what_an_import_makes_is_old_but_still_found_as_garbage_later(tmp_path):
         "del tensorflow.made\n"
         "print(gc.collect() >= 5000)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"},
-    )
+    done = run(code, tmp_path)
 
+    assert not done.returncode, done.stderr
     assert done.stdout.split() == ["True", "True", "0", "False", "True"]

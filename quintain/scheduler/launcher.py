@@ -169,5 +169,5 @@ class Launcher(abc.ABC):
         return None
 
     def ask(self, wanted: demand.Demand) -> None:
-        """Takes what trials want that wait. It must not wait for anything."""
+        """Takes what trials want that wait, where machines are added. It waits for nothing."""
         del wanted

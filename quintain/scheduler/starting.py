@@ -97,7 +97,8 @@ class Starting:
             core.condition.notify_all()
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
-        self._launcher.ask(self._find_demand(groups))
+        if core.nodes.most_slots is not None:
+            self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         if not (starts or decisions.preempt or was_making or self._room.is_making()):
             self._seen = seen

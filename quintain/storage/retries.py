@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from concurrent import futures
 from typing import Final, TypeVar
 
@@ -93,8 +93,7 @@ def tell(text: str) -> None:
 
 def is_about_credentials(error: BaseException) -> bool:
     """Whether a storage does not accept who asks, by the names of its client's errors."""
-    names = {each.__name__ for each in type(error).__mro__}
-    return isinstance(error, PermissionError) or bool(names & _CREDENTIAL_NAMES)
+    return isinstance(error, PermissionError) or _is_named(error, _CREDENTIAL_NAMES)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -103,15 +102,19 @@ def is_refusal(error: BaseException) -> bool:
     Credentials were withdrawn, or its bucket was deleted. A client that finds no credentials at all
     was never let in.
     """
-    names = {each.__name__ for each in type(error).__mro__}
     response = getattr(error.__cause__ or error, "response", None)
     found = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     codes = {found, getattr(error, "error_code", None)}
     return (
         isinstance(error, PermissionError)
-        or bool(names & _REFUSAL_NAMES)
+        or _is_named(error, _REFUSAL_NAMES)
         or bool(codes & _NO_BUCKET_CODES)
     )
+
+
+def _is_named(error: BaseException, names: Set[str]) -> bool:
+    """Whether an error is of a class of such a name, whose package need not be installed."""
+    return any(each.__name__ in names for each in type(error).__mro__)
 
 
 def is_lasting(error: Exception) -> bool:

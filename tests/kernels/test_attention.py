@@ -188,6 +188,27 @@ def test_layers_of_ones_own_keep_their_way() -> None:
     np.testing.assert_allclose(found[0] / 2, found[1], rtol=1e-5)
 
 
+class SplittingAttention(attention_layers.CrossAttention):
+    """A user's own that takes keys and values apart."""
+
+    def call(self, inputs: tf.Tensor, memory: Any, *given: Any, **options: Any) -> tf.Tensor:
+        """Halves the values."""
+        keys, values = memory
+        return super().call(inputs, (keys, values / 2), *given, **options)
+
+
+def test_layers_of_ones_own_get_keys_and_values_apart() -> None:
+    x, found = draw_numbers(2, 3, 8), []
+    for kind in (attention_layers.CrossAttention, SplittingAttention):
+        layer = kind(2, 8, dropout_rate=0.0, use_bias=False, kernel_initializer="ones")
+        layer.build([2, 3, 8])
+        step = tf.function(lambda x, layer=layer: layer(x, layer.read_memory(x), training=True))
+        with selection.training_scope(modes.KernelMode.NATIVE):
+            found.append(step(x))
+
+    np.testing.assert_allclose(found[0] / 2, found[1], rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
     layer = layers.TransformerEncoderBlock(2, 8, "relu", attention_dropout=0.1)

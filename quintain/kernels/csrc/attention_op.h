@@ -72,10 +72,11 @@ class AttentionKernel : public DropoutKernel {
                              &bias = context->input(2);
     const bool is_joint = memory.dims() == 1 && memory.NumElements() == 0;
     const int64_t parts = is_joint ? 3 : 1;
-    bool fits = queries.dims() == 3 && queries.dim_size(2) % (parts * num_heads_) == 0;
+    bool fits = queries.dims() == 3 && queries.dim_size(2) % parts == 0;
     const int64_t width = fits ? queries.dim_size(2) / parts : 0;
-    fits = fits && (is_joint || (memory.dims() == 3 && memory.dim_size(2) == 2 * width &&
-                                 memory.dim_size(0) == queries.dim_size(0)));
+    fits = fits && width % num_heads_ == 0 &&
+           (is_joint || (memory.dims() == 3 && memory.dim_size(2) == 2 * width &&
+                         memory.dim_size(0) == queries.dim_size(0)));
     if (!fits) {
       return absl::InvalidArgumentError(absl::StrCat(
           "queries, memory: got shapes ", queries.shape().DebugString(), " and ",

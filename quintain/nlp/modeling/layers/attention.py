@@ -346,14 +346,16 @@ class CrossAttention(_Attention):
     ) -> tuple[tf.Tensor, tf.Tensor] | tf.Tensor:
         """Returns the keys and values of a memory, `[B, H, K, D / H]` each.
 
-        In training steps with native kernels that is `[B, K, 2 * D]`, both side by side.
+        In training steps with native kernels that is `[B, K, 2 * D]`, both side by side, unless a
+        class of its own has another `call`.
 
         Args:
             memory: `[B, K, D]`; or `[N, D]`, its tokens alone.
             rows: Where the tokens are, if `memory` has tokens alone.
         """
         joint = self.key_value(memory)
-        if self._is_at_once(joint):
+        # A `call` of a class of its own takes keys and values apart.
+        if type(self).call is CrossAttention.call and self._is_at_once(joint):
             return joint if rows is None else rows.spread(joint)
         keys, values = self.split_heads(joint, 2, rows)
         return keys, values
