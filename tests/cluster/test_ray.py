@@ -155,6 +155,17 @@ def find_processes(mark):
     return found
 
 
+def find_agents(cluster):
+    """Returns the agents of a cluster: beside it, those of other tests may run."""
+    found = []
+    for pid in find_processes("ray::RayAgent"):
+        with contextlib.suppress(OSError):
+            opened = [os.readlink(each) for each in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+            if any(each.startswith(f"{cluster.directory}/") for each in opened):
+                found.append(pid)
+    return found
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     # Ray's sockets need short paths.
@@ -182,14 +193,14 @@ def test_trials_lose_nothing_by_kills_and_leave_nodes_that_go_and_no_secret_is_s
     home.start()
     home.create(batches=BATCHES, trials=4)
     wait_for(lambda: all(each.total_batches for each in home.trials()))
-    agents = find_processes("ray::RayAgent")
+    agents = find_agents(cluster)
     drained, killed = cluster.nodes
 
     home.master.kill()
     home.master.wait()
     home.start()
     os.kill(agents[0], signal.SIGKILL)
-    wait_for(lambda: len(find_processes("ray::RayAgent")) == 2)
+    wait_for(lambda: len(find_agents(cluster)) == 2)
     cluster.do("drain", id=drained["id"])
     wait_for(lambda: len(home.list_nodes()) == 1)
     cluster.do("add", cpus=2)
@@ -209,4 +220,4 @@ def test_trials_lose_nothing_by_kills_and_leave_nodes_that_go_and_no_secret_is_s
     files = [path for path in written if path.is_file() and not path.is_symlink()]
     assert not [path for path in files if token.encode() in path.read_bytes()]
     home.stop()
-    assert not find_processes("ray::RayAgent")
+    assert not find_agents(cluster)
