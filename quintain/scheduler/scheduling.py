@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Final
 
-from quintain import errors
+from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, deletion, log, run, states
 from quintain.records import node as node_lib
 from quintain.scheduler import (
@@ -319,7 +319,7 @@ class Scheduling:
         """Lets the scratch files of an ended experiment go, process by process."""
         core = self._core
         root = core.home / "scratch" / str(experiment_id)
-        names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+        names = [path.name for path in changing_files.list_directory(root)]
         # One by one: if the experiment is continued, it has new ones beside them.
         notes = core.deletions.note(deletion.DeletionKind.SCRATCH, root, names, experiment_id)
         core.write(lambda session: session.add_deletions(notes))

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import checkpoint_manifest
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class NodeCache:
     def _list(self) -> list[pathlib.Path]:
         """Returns all that is there, or is being fetched."""
         kinds = [self._path / name for name in (*_KINDS, _INCOMING)]
-        return [path for kind in kinds if kind.is_dir() for path in kind.iterdir()]
+        return [path for kind in kinds for path in changing_files.list_directory(kind)]
 
     def _delete(self, path: pathlib.Path) -> bool:
         """Deletes something that nobody uses; returns whether it is gone."""
@@ -216,21 +216,16 @@ def _show(num_bytes: int) -> str:
 
 
 def _measure(path: pathlib.Path) -> int:
-    try:
-        return sum(checkpoint_manifest.list_files(path).values())
-    except FileNotFoundError:  # It has got its name, or was deleted, meanwhile.
-        return 0
+    return sum(checkpoint_manifest.list_files(path).values())
 
 
 def _find_time(path: pathlib.Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+    found = changing_files.find(path)
+    return 0.0 if found is None else found.st_mtime
 
 
 def _clear(directory: pathlib.Path) -> None:
-    for path in directory.iterdir():
+    for path in changing_files.list_directory(directory):
         _remove(path)
 
 

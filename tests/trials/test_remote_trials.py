@@ -372,6 +372,69 @@ def test_an_upload_survives_a_master_that_is_restarted(cluster, make_source, mon
     assert read_all(cluster.home.checkpoints / name) == written
 
 
+def test_trials_that_send_at_once_do_not_end_each_other(cluster, make_source, monkeypatch):
+    first, second = make_source("a", 1), make_source("b", 2)
+    specs = first.start(), second.start()
+    commit, stat, names = uploads_lib.Uploads.commit, pathlib.Path.stat, []
+
+    def become_a_checkpoint(path, **kwargs):
+        if path.name == "state" and path.is_relative_to(own := unfinished[0]):
+            unfinished[0] = pathlib.Path("/none")
+            own.rename(cluster.home.checkpoints / own.name)
+        return stat(path, **kwargs)
+
+    def wait(uploads, root, owner, name):
+        if owner.trial_id == 1:
+            unfinished[:] = cluster.home.checkpoints.glob(f".*.tmp/{name}")
+            with monkeypatch.context() as patch:
+                patch.setattr(pathlib.Path, "stat", become_a_checkpoint)
+                names.append(write_checkpoint(second, specs[1])[0])
+        commit(uploads, root, owner, name)
+
+    unfinished = [pathlib.Path("/none")]
+    monkeypatch.setattr(uploads_lib.Uploads, "commit", wait)
+    names.append(write_checkpoint(first, specs[0])[0])
+    assert unfinished == [pathlib.Path("/none")]
+    assert all((cluster.home.checkpoints / name).is_dir() for name in names)
+
+
+@pytest.mark.parametrize("method", ["begin", "write", "commit"])
+def test_a_file_that_the_master_has_lost_is_no_mistake_of_who_sends(
+    cluster, make_source, monkeypatch, method
+):
+    source = make_source()
+    spec = source.start()
+    call, seen = getattr(uploads_lib.Uploads, method), []
+
+    def lose(uploads, *args):
+        if not seen:
+            seen.append(method)
+            (cluster.home.path / "gone").stat()
+        return call(uploads, *args)
+
+    monkeypatch.setattr(uploads_lib.Uploads, method, lose)
+    name, written, _ = write_checkpoint(source, spec)
+    assert seen
+    assert read_all(cluster.home.checkpoints / name) == written
+
+
+@pytest.mark.parametrize("function", ["list_code", "find_code"])
+def test_a_file_that_the_master_has_lost_is_no_mistake_of_who_fetches(
+    cluster, make_source, monkeypatch, code, function
+):
+    call, seen = getattr(cluster.master.files, function), []
+
+    def lose(*args):
+        if not seen:
+            seen.append(function)
+            (cluster.home.path / "gone").stat()
+        return call(*args)
+
+    monkeypatch.setattr(cluster.master.files, function, lose)
+    assert read_all(make_source().start().model_dir) == read_all(code)
+    assert seen
+
+
 def test_what_arrives_changed_is_sent_again(cluster, make_source, monkeypatch):
     source = make_source()
     spec = source.start()
