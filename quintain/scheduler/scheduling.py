@@ -8,6 +8,7 @@ from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, deletion, log, run, states
 from quintain.records import node as node_lib
 from quintain.scheduler import (
+    active_time,
     checkpoint_gc,
     entries,
     known_lines,
@@ -256,7 +257,7 @@ class Scheduling:
             with self._core.containing(entry.id, "while its budget of time was looked at"):
                 machine = entry.machine
                 is_active = machine.state is states.ExperimentState.ACTIVE
-                if is_active and machine.find_time_left(time.time()) <= 0:
+                if is_active and machine.find_time_left(active_time.now()) <= 0:
                     reason = (
                         f"searcher.time_budget: {entry.config.searcher.time_budget:g} s are up."
                     )
