@@ -108,11 +108,12 @@ def explain(error: BaseException) -> str | None:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error, of the system or of TensorFlow, says that a disk or a quota is full."""
-    if isinstance(error, OSError):
-        return error.errno in _FULL
-    found = _IN_TENSORFLOW.match(str(getattr(error, "message", "")))
-    return found is not None and _CODES[found["reason"]] in _FULL
+    """Whether an error says that a disk or a quota is full, be it the system's or a library's."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    # TensorFlow, HDF5 and others say in their errors what the system has said.
+    text = str(error)
+    return any(os.strerror(code) in text for code in _FULL)
 
 
 def sync_tree(directory: pathlib.Path) -> None:

@@ -296,6 +296,8 @@ class Scheduling:
         elif live.record.state is run.RunState.ENDING:
             if age > EXIT_GRACE_SECS:
                 self.kill(live)
+        elif live.record.trial_id in entry.waits:
+            pass  # It is not slow, and says what it waits for.
         elif timeout is not None and age > timeout and live.idle_since is None:
             work = live.outstanding
             doing = "start" if work is None else f"do workload {work.number} ({work.kind})"

@@ -163,7 +163,8 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         try:
             yield
         except OSError as error:
-            raise errors.CheckpointError(f"{self._root}: {what}: {error}.") from error
+            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            raise kind(f"{self._root}: {what}: {error}.") from error
 
 
 def _describe(path: pathlib.Path) -> checkpoint_storage.StoredEntry:

@@ -10,7 +10,6 @@ there is no room for something new, what was used longest ago first.
 """
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
@@ -35,7 +34,6 @@ _KINDS: Final = ("code", "checkpoints")
 _INCOMING: Final = "incoming"
 _LOCKS: Final = "locks"
 _TRASH: Final = "trash"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 Fill = Callable[[pathlib.Path], None]
 """Writes everything into a directory that is there; it may have a part of it."""
@@ -67,7 +65,8 @@ class NodeCache:
             fill: Fetches it. If it raises, what it had is there for the next one.
 
         Raises:
-            CheckpointError: If there is no room for it.
+            NoRoomError: If there is no room for it now.
+            CheckpointError: If it is larger than the cache may be.
             ConfigError: If the directory of the cache can't be used.
         """
         self._open()
@@ -128,7 +127,7 @@ class NodeCache:
             incoming.rename(self._path / kind / name)
             durable_files.sync_directory(self._path / kind)
         except OSError as error:
-            if error.errno in _FULL:
+            if durable_files.is_full(error):
                 raise self._say_full(num_bytes) from error
             raise errors.CheckpointError(
                 f"{self._path}: {kind} {name} can't be kept: {error}."
@@ -138,7 +137,7 @@ class NodeCache:
         """Deletes what nobody uses, until something new has room.
 
         Raises:
-            CheckpointError: If that is not enough.
+            NoRoomError: If that is not enough.
         """
         with self._lock("", "room", fcntl.LOCK_EX):
             _clear(self._path / _TRASH)
@@ -203,7 +202,9 @@ class NodeCache:
     def _say_full(self, num_bytes: int, used_bytes: int | None = None) -> errors.CheckpointError:
         free = shutil.disk_usage(self._path).free
         others = "" if used_bytes is None else f" Trials that run use {_show(used_bytes)} of it."
-        return errors.CheckpointError(
+        # What is larger than the limit never has room.
+        kind = errors.CheckpointError if num_bytes > self._limit_bytes else errors.NoRoomError
+        return kind(
             f"{self._path}: there is no room in the cache of this machine for {_show(num_bytes)}: "
             f"its limit is {_show(self._limit_bytes)}, and {_show(free)} of the disk are free."
             f"{others} Free some space, or start the agent with a larger --cache_limit or another "

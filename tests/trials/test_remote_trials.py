@@ -28,6 +28,7 @@ from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
+from quintain.storage import retries
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 from quintain.trials import trial_files, worker
@@ -465,16 +466,22 @@ def test_what_a_process_had_begun_to_send_goes_with_it(cluster, make_source, ask
     assert ask("PUT", f"uploads/{name}/files/state?offset=3", b"abc").status == 410
 
 
-def test_a_full_disk_of_the_master_is_told(cluster, make_source, monkeypatch):
-    source = make_source()
+def test_a_full_disk_of_the_master_is_waited_for(cluster, make_source, monkeypatch):
+    source, told, free = make_source(), [], [40 * 2**20]
     spec = source.start()
+
+    def make_room(text):
+        told.append(text)
+        free[0] = 2**40
+
     monkeypatch.setattr(
-        os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=40 * 2**20, f_frsize=1)
+        os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=free[0], f_frsize=1)
     )
-    with pytest.raises(errors.CheckpointError, match=r"disk of the master's machine is full: 40 M"):
-        write_checkpoint(source, spec, size=9 * 2**20)
-    assert not list(cluster.home.checkpoints.glob(".*.tmp"))
-    write_checkpoint(source, spec, size=2**20)
+    with retries.telling(make_room):
+        name, written, _ = write_checkpoint(source, spec, size=9 * 2**20)
+    assert "disk of the master's machine is full: 40 MiB are free" in told[0]
+    assert (len(told), told[-1]) == (2, "")
+    assert read_all(cluster.home.checkpoints / name) == written
 
 
 def test_a_master_that_stays_away_is_waited_for_once(cluster, make_source):
