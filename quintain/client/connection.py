@@ -141,8 +141,7 @@ class Connection:
             is_repeatable = method in _REPEATABLE_METHODS
         attempts = Attempts(self._retries)
         while True:
-            address = self._address
-            response = None
+            address, response, is_fault = self._address, None, False
             try:
                 response = self._send(method, path, body, query, timeout_secs)
             except urllib3.exceptions.HTTPError as error:
@@ -153,12 +152,11 @@ class Connection:
                     continue
                 if response.status < 500:
                     return _read_answer(response.status, response.data)
-                is_away = response.status in _AWAY_STATUSES
-                kind = errors.ClusterError if is_away else errors.MasterFaultError
-                cause = kind(f"status {response.status}")
-                is_safe = is_repeatable or is_away
+                is_fault = response.status not in _AWAY_STATUSES
+                kind = errors.MasterFaultError if is_fault else errors.ClusterError
+                cause, is_safe = kind(f"status {response.status}"), is_repeatable or not is_fault
             if not is_safe or not attempts.pause(f"{method} {path}", cause):
-                if response is not None and response.data:
+                if response is not None and (response.data or is_fault):
                     # The master is there, and says why it can't do it now.
                     return _read_answer(response.status, response.data)
                 raise self._say_lost(cause) from cause

@@ -3,8 +3,7 @@
 The machine is pure: events in, effects out. It knows no processes, no clock and no store. The same
 events in the same order give the same state; a restarted master gives it the stored ones again.
 
-Events are plain mappings with `kind` and `time` (seconds since the epoch), which
-`active_time.stamp` adds:
+Events are plain mappings with `kind`, and the times that `active_time.stamp` adds:
 
 | kind | further keys | what happened |
 |---|---|---|
