@@ -122,8 +122,9 @@ class Uploads:
                 upload.directory.mkdir(parents=True, exist_ok=True)
             self._uploads[owner.launch_id] = upload
         with upload.lock:
-            # It may be complete, and only its answer was lost.
-            if (root / name).is_dir():
+            if (root / name).is_dir():  # It has become a checkpoint just now.
+                with self._lock:
+                    self._forget(upload)
                 return Received(is_complete=True)
             with pieces.explaining(upload.directory):
                 for path in changing_files.list_directory(upload.parent):

@@ -208,7 +208,7 @@ def _repeat(
                     raise
                 now = time.monotonic()
                 if told is None or now > told + _TOLD_AGAIN_SECS:
-                    told, reason = now, _explain(error)
+                    told, reason = now, describe(error)
                     logger.warning("%s: failed and is tried again: %s", doing, reason)
                     note(who, f"{doing}: {reason}")
             longest = min(_FIRST_PAUSE_SECS * 2 ** min(attempt, 16), _MAX_PAUSE_SECS)
@@ -217,11 +217,6 @@ def _repeat(
     finally:
         if told is not None:
             note(who, "")
-
-
-def _explain(error: BaseException) -> str:
-    file = durable_files.explain(error) if durable_files.is_full(error) else None
-    return file or describe(error)
 
 
 def call_within(function: Callable[[], T], secs: float) -> T:
@@ -253,7 +248,8 @@ def call_within(function: Callable[[], T], secs: float) -> T:
 
 
 def describe(error: BaseException) -> str:
-    """Returns what an error says on one line; its name if that is nothing."""
-    text = getattr(error, "strerror", None) or str(error)
+    """Returns what an error says on one line; its name if that is nothing. A full disk is named."""
+    place = durable_files.explain(error) if durable_files.is_full(error) else None
+    text = place or getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__

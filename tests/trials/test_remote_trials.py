@@ -17,7 +17,7 @@ import uuid
 import pytest
 import urllib3
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import address, connection, master_client
 from quintain.client import home as home_lib
 from quintain.records import checkpoint_manifest, file_listing, master_status, workload
@@ -397,6 +397,34 @@ def test_trials_that_send_at_once_do_not_end_each_other(cluster, make_source, mo
     names.append(write_checkpoint(first, specs[0])[0])
     assert unfinished == [pathlib.Path("/none")]
     assert all((cluster.home.checkpoints / name).is_dir() for name in names)
+
+
+def test_an_upload_that_is_begun_again_while_it_becomes_a_checkpoint_leaves_nothing(
+    cluster, make_source, ask, monkeypatch
+):
+    source = make_source()
+    spec = source.start()
+    sync, answers = durable_files.sync_tree, []
+
+    def begin_again(directory):
+        sizes = checkpoint_manifest.list_files(directory)
+        sizes = {name: size for name, size in sizes.items() if not name.endswith("/")}
+        path = f"uploads/{directory.name}"
+        again = threading.Thread(
+            target=lambda: answers.append(ask("POST", path, {"sizes": sizes}).json)
+        )
+        again.start()
+        again.join(0.3)  # It waits.
+        waiting.append(again)
+        sync(directory)
+
+    waiting = []
+    monkeypatch.setattr(durable_files, "sync_tree", begin_again)
+    name, written, _ = write_checkpoint(source, spec)
+    waiting[0].join()
+    assert answers == [{"is_complete": True, "files": {}}]
+    assert read_all(cluster.home.checkpoints / name) == written
+    assert not list(cluster.home.checkpoints.glob(".*.tmp"))
 
 
 @pytest.mark.parametrize("method", ["begin", "write", "commit"])
