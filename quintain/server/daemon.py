@@ -165,12 +165,10 @@ class MasterServer:
 
         Their experiments go on when the next master starts.
         """
-        found = self._master.summary().experiments
-        active = [
-            each.experiment_id for each in found if each.state is states.ExperimentState.ACTIVE
-        ]
+        found, active = self._master.summary().experiments, states.ExperimentState.ACTIVE
+        content = {"experiments": [each.experiment_id for each in found if each.state is active]}
         try:
-            home_lib.write_private(self._home.resume_file, {"experiments": active})
+            home_lib.write_private(self._home.resume_file, content)
         except OSError as error:  # A full disk keeps experiments from being paused as well.
             text = durable_files.explain(error) or str(error)
             logger.warning("Trials do not save themselves; the next master takes over: %s", text)
