@@ -33,7 +33,8 @@ _ADVICE: Final = {
     errno.ENOTDIR: "A file is where a directory is needed: move it away",
     errno.EISDIR: "A directory is where a file is needed: move it away",
 }
-_OF_TARGETS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OF_TARGETS: Final = _FULL | {errno.EROFS}
 _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
 _IN_TENSORFLOW: Final = re.compile(
     rf"\s*(?:{{{{.*?}}}} )?(?P<path>[^;\n]*); (?P<reason>{'|'.join(map(re.escape, _CODES))})\b"
@@ -104,6 +105,15 @@ def explain(error: BaseException) -> str | None:
         code = _CODES[reason]
     begin = f"{where}: {reason}" if where else str(reason)
     return f"{begin}. {_ADVICE[code]}." if code in _ADVICE else f"{begin}."
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that a disk or a quota is full, be it the system's or a library's."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    # TensorFlow, HDF5 and others say in their errors what the system has said.
+    text = str(error)
+    return any(os.strerror(code) in text for code in _FULL)
 
 
 def sync_tree(directory: pathlib.Path) -> None:

@@ -16,10 +16,12 @@ QuintainError
 |   `-- GoneError                        this run of a trial is not wanted any more
 |-- TrialError                           the user's trial can't be used; names file and line
 |-- ClusterError                         a process that a run can't do without is gone
-|   `-- MasterUnreachableError           the master does not answer
+|   |-- MasterUnreachableError           the master does not answer
+|   `-- MasterFaultError                 the master failed at what it was asked
 |-- UnauthorizedError                    the master does not accept the token
 |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
-|   `-- UnusableCheckpointError          what a trial starts from is damaged
+|   |-- UnusableCheckpointError          what a trial starts from is damaged
+|   `-- NoRoomError                      a disk is full; there may be room again
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
@@ -155,6 +157,10 @@ class UnusableCheckpointError(CheckpointError):
     """A trial can't begin: the checkpoint of another one that it starts from is damaged."""
 
 
+class NoRoomError(CheckpointError):
+    """A disk is full. There may be room again: who has something to lose waits for that."""
+
+
 class NotFoundError(QuintainError, LookupError):
     """There is no experiment, trial or checkpoint of this name."""
 
@@ -193,6 +199,10 @@ class ClusterError(QuintainError):
 
 class MasterUnreachableError(ClusterError):
     """The master does not answer."""
+
+
+class MasterFaultError(ClusterError):
+    """The master failed at what it was asked, which may go well the next time."""
 
 
 class UntrustedMasterError(MasterUnreachableError):

@@ -141,8 +141,7 @@ class Connection:
             is_repeatable = method in _REPEATABLE_METHODS
         attempts = Attempts(self._retries)
         while True:
-            address = self._address
-            response = None
+            address, response, is_fault = self._address, None, False
             try:
                 response = self._send(method, path, body, query, timeout_secs)
             except urllib3.exceptions.HTTPError as error:
@@ -151,14 +150,13 @@ class Connection:
             else:
                 if response.status == 401 and self._relocate() != address:
                     continue
-                if response.status not in _AWAY_STATUSES and (
-                    response.status < 500 or not is_repeatable or attempts.are_faults_over()
-                ):
+                if response.status < 500:
                     return _read_answer(response.status, response.data)
-                cause = errors.ClusterError(f"status {response.status}")
-                is_safe = is_repeatable or response.status in _AWAY_STATUSES
+                is_fault = response.status not in _AWAY_STATUSES
+                kind = errors.MasterFaultError if is_fault else errors.ClusterError
+                cause, is_safe = kind(f"status {response.status}"), is_repeatable or not is_fault
             if not is_safe or not attempts.pause(f"{method} {path}", cause):
-                if response is not None and response.data:
+                if response is not None and (response.data or is_fault):
                     # The master is there, and says why it can't do it now.
                     return _read_answer(response.status, response.data)
                 raise self._say_lost(cause) from cause
@@ -337,13 +335,12 @@ class Attempts:
         self._pause_secs = retries.first_pause_secs
         self._first_failure: float | None = None
 
-    def are_faults_over(self) -> bool:
-        """Returns whether a request was repeated long enough that the master fails at."""
-        return self._secs() >= min(self._retries.total_fault_secs, self._retries.total_secs)
-
     def pause(self, what: str, cause: Exception) -> bool:
         """Waits before the next attempt; returns False at once if there is to be none."""
-        left = self._retries.total_secs - self._secs()
+        total_secs = self._retries.total_secs
+        if isinstance(cause, errors.MasterFaultError):
+            total_secs = min(total_secs, self._retries.total_fault_secs)
+        left = total_secs - self._secs()
         if left <= 0.0:
             return False
         is_told = 1.0 <= self._pause_secs < self._retries.max_pause_secs  # Not each longest one.
@@ -394,7 +391,9 @@ def _read_answer(status: int, data: bytes) -> Any:
     message = str(described.get("message") or content.get("detail") or text or f"status {status}")
     known: object = getattr(errors, str(described.get("kind")), None)
     if isinstance(known, type) and issubclass(known, errors.QuintainError):
-        raise known(message)
+        is_fault = known is errors.QuintainError and status >= 500
+        raise (errors.MasterFaultError if is_fault else known)(message)
     if status in _KINDS_BY_STATUS:
         raise _KINDS_BY_STATUS[status](message)
-    raise errors.ClusterError(f"The master failed with status {status}: {message}")
+    fault = errors.ClusterError if status < 500 else errors.MasterFaultError
+    raise fault(f"The master failed with status {status}: {message}")

@@ -157,11 +157,15 @@ class NodeAgent:
             else:
                 self._note_answer()
                 return self._session
-            self._held.watch(is_leaving=bool(self._drain_reason))
-            if self._drain_reason and self._held.is_idle:
-                self._is_ended = True
-            self._pause()
+            self._await_master()
         return None
+
+    def _await_master(self) -> None:
+        """Waits before the master is asked again; an agent without anything to tell need not."""
+        self._held.watch(is_leaving=bool(self._drain_reason))
+        if self._drain_reason and self._held.is_idle:
+            self._is_ended = True
+        self._pause()
 
     def _serve(self, session: "_Session") -> bool:
         """Works until the session ends; returns whether the agent is done."""
@@ -198,8 +202,7 @@ class NodeAgent:
                 self._client.report(session.id, report)
             except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
-                self._held.watch(is_leaving=bool(self._drain_reason))
-                self._pause()
+                self._await_master()
             else:
                 self._note_answer()
                 if report.draining and session.drain_told_secs is None:

@@ -10,10 +10,11 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import stat
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain import errors
+from quintain import changing_files, errors
 
 FORMAT: Final = 1
 """Version of the layout."""
@@ -145,8 +146,9 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
 def _find_damage(
     directory: pathlib.Path, sizes: Mapping[str, int], hashes: Mapping[str, str]
 ) -> str | None:
+    facts = {name: changing_files.find(directory / name) for name in sizes}
     found = {
-        name: (directory / name).stat().st_size for name in sizes if (directory / name).is_file()
+        name: each.st_size for name, each in facts.items() if each and stat.S_ISREG(each.st_mode)
     }
     damage = find_wrong_size(found, sizes)
     if damage is not None:
@@ -175,20 +177,22 @@ def find_wrong_size(found: Mapping[str, int], sizes: Mapping[str, int]) -> str |
 
 
 def list_files(directory: pathlib.Path) -> dict[str, int]:
-    """Returns the sizes in bytes of all files below a directory; directories end in `/`."""
-    files = {}
-    for path in sorted(directory.rglob("*")):
-        name = path.relative_to(directory).as_posix()
-        files[f"{name}/" if path.is_dir() else name] = 0 if path.is_dir() else path.stat().st_size
-    return files
+    """Returns the sizes in bytes of all files below a directory; directories end in `/`.
+
+    What goes meanwhile is left out.
+    """
+    return {
+        f"{name}/" if stat.S_ISDIR(found.st_mode) else name: changing_files.measure(found)
+        for name, found in changing_files.walk(directory).items()
+    }
 
 
 def hash_files(directory: pathlib.Path) -> dict[str, str]:
     """Returns the SHA-256 of all files below a directory by their paths."""
     return {
-        path.relative_to(directory).as_posix(): hash_file(path)
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
+        name: hash_file(directory / name)
+        for name, found in changing_files.walk(directory).items()
+        if stat.S_ISREG(found.st_mode)
     }
 
 

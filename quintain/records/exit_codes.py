@@ -27,5 +27,8 @@ class ExitCode(enum.IntEnum):
     LOST_MEMBER = 7
     """It could not reach another process of its trial any more, which has probably ended."""
 
+    NO_ROOM = 8
+    """A disk was full; there may be room again."""
+
     OUT_OF_MEMORY = 71
     """There was no memory left."""

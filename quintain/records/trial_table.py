@@ -104,7 +104,7 @@ class TrialTable:
         named: dict[str, Sequence[Any]] = dict(self.columns)
         now = time.time()
         named[DURATION] = [
-            None if start is None else (now if end is None else end) - start
+            None if start is None else max((now if end is None else end) - start, 0.0)
             for start, end in zip(named["start_time"], named["end_time"], strict=True)
         ]
         named |= {f"{trial_names.HPARAMS}{name}": values for name, values in self.hparams.items()}

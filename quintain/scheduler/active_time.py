@@ -1,10 +1,27 @@
-"""How long an experiment has been active, as its events tell it."""
+"""How long an experiment has been active, as its events tell it.
 
+Events carry the time of day, for people, and the seconds of a clock that nobody sets, by which the
+budget of time is kept.
+"""
+
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 TAKEN_UP: Final = "taken_up"
 """Kind of the event that a master took the experiment up; the time before it does not count."""
+
+_STEADY: Final = "steady_secs"
+
+
+def stamp(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an event with the moment in which it happens, which is now."""
+    return {"time": time.time(), _STEADY: now(), **event}
+
+
+def now() -> float:
+    """Returns seconds by which one master measures; those of another one have another origin."""
+    return time.monotonic()
 
 
 class ActiveTime:
@@ -22,17 +39,15 @@ class ActiveTime:
             event: The event.
             is_active: Whether the experiment was active until now.
         """
+        # Events of older masters have the time of day only; the next master begins with `TAKEN_UP`.
+        moment = event.get(_STEADY, event["time"])
         if is_active and event["kind"] != TAKEN_UP:
-            self._secs = self.until(event["time"])
-        self._last = event["time"]
+            self._secs = self.until(moment)
+        self._last = moment
 
-    def until(self, now: float) -> float:
-        """Returns the seconds up to a moment, if it has been active since the last event.
-
-        Args:
-            now: Seconds since the epoch; a clock that was set back counts nothing.
-        """
-        return self._secs if self._last is None else self._secs + max(now - self._last, 0.0)
+    def until(self, moment: float) -> float:
+        """Returns the seconds up to a moment of `now`, if active since the last event."""
+        return self._secs if self._last is None else self._secs + max(moment - self._last, 0.0)
 
     def forget(self) -> None:
         """Starts again at nothing."""

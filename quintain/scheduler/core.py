@@ -14,7 +14,7 @@ from typing import Any, Final
 from quintain import errors
 from quintain.records import deletion, experiment, log, run, states
 from quintain.records import slot as slot_lib
-from quintain.scheduler import deletions, entries, faults, nodes
+from quintain.scheduler import active_time, deletions, entries, faults, nodes
 from quintain.scheduler import effects as effects_lib
 from quintain.storage import checkpoint_storage, storages
 from quintain.store import session as session_lib
@@ -162,7 +162,7 @@ class Core:
         Raises:
             StoreError: If it can't be stored. Then nothing has changed.
         """
-        event = {"time": time.time(), **event}
+        event = active_time.stamp(event)
         try:
             effects = entry.machine.apply(event)
             if effects.is_ignored:
@@ -234,8 +234,9 @@ class Core:
             if record.state.is_terminal:
                 return
             # As if it had been asked: so the next one that reads the events finds the same.
-            session.add_event(experiment_id, {"kind": "fatal", "time": now, "reason": reason})
-            session.add_event(experiment_id, {"kind": "drained", "time": now})
+            fatal = {"kind": "fatal", "time": now, "reason": reason}
+            for event in (fatal, {"kind": "drained", "time": now}):
+                session.add_event(experiment_id, active_time.stamp(event))
             state = states.ExperimentState.ERROR
             session.update_experiment(
                 dataclasses.replace(record, state=state, reason=reason, end_time=now)

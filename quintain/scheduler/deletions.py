@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from quintain import errors
+from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, deletion
 from quintain.scheduler import remote_deletions
 from quintain.storage import directory_storage
@@ -164,7 +164,7 @@ class Deletions:
         if not (path / checkpoint_manifest.FILE_NAME).exists():
             # The manifest goes last: without it, the rest is gone or was never there.
             is_named = remote_deletions.UUID.fullmatch(noted.name) is not None
-            has_rest = next(path.iterdir(), None) is not None
+            has_rest = bool(changing_files.list_directory(path))
             return "" if is_at_home or (is_named and not has_rest) else "it has no manifest."
         try:
             found = checkpoint_manifest.read(path)

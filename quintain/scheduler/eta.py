@@ -1,9 +1,8 @@
 """How long experiments still take."""
 
 import math
-import time
 
-from quintain.scheduler import entries
+from quintain.scheduler import active_time, entries
 
 
 def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
@@ -19,7 +18,7 @@ def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
     machine = entry.machine
     if machine.state.is_stopping or machine.search.is_over:
         return 0.0
-    secs = machine.find_time_left(time.time())
+    secs = machine.find_time_left(active_time.now())
     if entry.num_timed_batches and num_running:
         secs_per_batch = entry.busy_secs / entry.num_timed_batches
         secs = min(secs, machine.search.num_left_batches * secs_per_batch / num_running)

@@ -3,7 +3,7 @@
 The machine is pure: events in, effects out. It knows no processes, no clock and no store. The same
 events in the same order give the same state; a restarted master gives it the stored ones again.
 
-Events are plain mappings with `kind` and `time` (seconds since the epoch):
+Events are plain mappings with `kind`, and the times that `active_time.stamp` adds:
 
 | kind | further keys | what happened |
 |---|---|---|
@@ -147,7 +147,7 @@ class ExperimentMachine:
                 raise errors.QuintainError(f"There is no event of the kind {kind!r}.")
 
     def find_time_left(self, now: float) -> float:
-        """Returns the seconds left of the budget of time at a moment (seconds since the epoch)."""
+        """Returns the seconds left of the budget of time at a moment of `active_time.now`."""
         budget = self.config.searcher.time_budget
         return math.inf if budget is None else budget - self._active_time.until(now)
 

@@ -13,7 +13,7 @@ import shlex
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.client import home_database
 from quintain.records import checkpoint_manifest
 from quintain.store import reading, sqlite_file
@@ -201,7 +201,7 @@ def _is_unused(former: home_database.Database | None) -> bool:
 def _find_writers(directory: pathlib.Path) -> set[str]:
     """Returns the homes whose checkpoints are in a directory."""
     found = set()
-    for path in directory.iterdir() if directory.is_dir() else ():
+    for path in changing_files.list_directory(directory):
         with contextlib.suppress(errors.CheckpointError):
             found.add(checkpoint_manifest.read(path).home_id)
     return found
@@ -210,12 +210,13 @@ def _find_writers(directory: pathlib.Path) -> set[str]:
 def _count_newer(directory: pathlib.Path, home_id: str | None, last_id: int) -> int:
     """Returns how many checkpoints there are of experiments that a database never had."""
     count = 0
-    for path in directory.iterdir():
+    for path in changing_files.list_directory(directory):
         if (path / checkpoint_manifest.FILE_NAME).is_file():
             try:
                 found = checkpoint_manifest.read(path)
-            except errors.CheckpointError:
-                count += 1
+            except errors.CheckpointError as error:
+                # A process that runs on may just have given it another name.
+                count += not (error.__cause__ and changing_files.is_gone(error.__cause__))
                 continue
             is_own = home_id is None or found.home_id in ("", home_id)
             count += is_own and found.experiment_id > last_id

@@ -21,7 +21,7 @@ from typing import Final
 
 import pathspec
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import experiment_sections
 
 NAME: Final = "model_dir"
@@ -113,7 +113,7 @@ def list_files(
         ConfigError: If the directory is missing, too large or can't be read, or a link leads out of
             it.
     """
-    if not source.is_dir():
+    if not os.path.isdir(source):  # Nor if it may not be looked at.
         raise errors.ConfigError(f"model_dir: {str(source)!r} is not a directory.")
     rules = _find_rules(source) if has_rules else _Rules(_Patterns(_NONE))
     listing = Listing()
@@ -123,7 +123,9 @@ def list_files(
         base, rules = pending.pop()
         if has_rules:
             rules = rules.enter(source / base, base)
-        with _explaining(source / base), os.scandir(source / base) as entries:
+        # What is there may change meanwhile.
+        passing = changing_files.leaving_out() if base else contextlib.nullcontext()
+        with _explaining(source / base), passing, os.scandir(source / base) as entries:
             for entry in entries:
                 num_seen += 1
                 if num_seen > limits.max_files:
@@ -133,7 +135,8 @@ def list_files(
                     if not listing.leaves_out(f"{path}/", rules):
                         pending.append((f"{path}/", rules))
                 elif not listing.leaves_out(path, rules):
-                    _add(listing, path, entry, source)
+                    with changing_files.leaving_out():
+                        _add(listing, path, entry, source)
     if sum(listing.files.values()) > limits.max_mib * 2**20:
         size = f"{sum(listing.files.values()) / 2**20:.1f} MiB"
         raise _too_large(source, listing, limits, size)

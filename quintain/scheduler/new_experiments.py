@@ -20,8 +20,15 @@ from quintain.records import (
     states,
     trial,
 )
+from quintain.scheduler import (
+    active_time,
+    entries,
+    experiment_machine,
+    faults,
+    metric_sending,
+    model_files,
+)
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, experiment_machine, faults, metric_sending, model_files
 from quintain.search import search_factory
 from quintain.storage import storages
 from quintain.store import session as session_lib
@@ -142,8 +149,7 @@ def create(
                     record = dataclasses.replace(record, model_dir=code)
                     session.update_experiment(record)
                     entry = entries.Entry(record, machine, config)
-                    for event in events:
-                        event["time"] = time.time()
+                    for event in map(active_time.stamp, events):
                         with faults.explaining_search():
                             effects = machine.apply(event)
                         session.add_event(record.id, event)

@@ -6,16 +6,12 @@ a connection that its sender has given up is not written any more.
 """
 
 import contextlib
-import errno
 import os
 import pathlib
 import threading
 from collections.abc import Iterator
-from typing import Final
 
-from quintain import errors
-
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+from quintain import changing_files, durable_files, errors
 
 
 class Piece:
@@ -118,15 +114,19 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
     """Turns errors of the system into ones that name the file, and say if the disk is full.
 
     Raises:
-        CheckpointError: In place of an `OSError`.
+        NoRoomError: In place of an `OSError` of a full disk.
+        CheckpointError: In place of another one.
+        OSError: If a file of the master's is gone: a fault, of which who asks knows nothing.
     """
     try:
         yield
     except OSError as error:
-        advice = " Free some space there." if error.errno in _FULL else ""
-        raise errors.CheckpointError(
-            f"{path}: can't be written on the machine of the master: {error.strerror}.{advice}"
-        ) from error
+        if changing_files.is_gone(error):
+            raise
+        text = f"{path}: can't be written on the machine of the master: {error.strerror}."
+        if durable_files.is_full(error):
+            raise errors.NoRoomError(f"{text} Free some space there.") from error
+        raise errors.CheckpointError(text) from error
 
 
 def require_space(directory: pathlib.Path, num_bytes: int, kept_bytes: int) -> None:
@@ -138,13 +138,13 @@ def require_space(directory: pathlib.Path, num_bytes: int, kept_bytes: int) -> N
         kept_bytes: What is to stay free.
 
     Raises:
-        CheckpointError: If they do not.
+        NoRoomError: If they do not.
     """
     with explaining(directory):
         status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     if num_bytes + kept_bytes > free:
-        raise errors.CheckpointError(
+        raise errors.NoRoomError(
             f"{directory}: the disk of the master's machine is full: {free / 2**20:.0f} MiB are "
             f"free, {num_bytes / 2**20:.0f} MiB are to come, and {kept_bytes / 2**20:.0f} MiB stay "
             "free. Free some space there."

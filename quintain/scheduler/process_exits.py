@@ -47,6 +47,7 @@ def describe(
         exit_codes.ExitCode.NOT_WANTED,
         exit_codes.ExitCode.LOST_MASTER,
         exit_codes.ExitCode.LOST_MEMBER,
+        exit_codes.ExitCode.NO_ROOM,
     )
     return {
         "kind": "failure",
@@ -84,6 +85,8 @@ def explain(ended: launcher_lib.ProcessExit) -> str:
         text = ended.reason or "The process was lost; how it ended is not known."
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
+    elif ended.exit_code == exit_codes.ExitCode.NO_ROOM:
+        text = "A disk of its machine was full. Free some space there."
     elif ended.signal is not None:
         text = f"The process was ended by {_name_signal(ended.signal)}."
     elif ended.exit_code == 0:

@@ -99,9 +99,15 @@ class ProcessFiles:
         return _read(self._read_path, int) or 0
 
     def write_offset(self, offset: int) -> None:
-        """Remembers that so many bytes of the log were read and kept."""
-        with contextlib.suppress(FileNotFoundError):
+        """Remembers that so many bytes of the log were read and kept.
+
+        Where there is no room for that, a later master may keep some of them twice.
+        """
+        try:
             durable_files.replace(self._read_path, json.dumps(offset))
+        except OSError as error:
+            if not (isinstance(error, FileNotFoundError) or durable_files.is_full(error)):
+                raise
 
     def read_lines(
         self, trial_id: int, offset: int, *, most_bytes: int | None = None

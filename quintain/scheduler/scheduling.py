@@ -4,10 +4,11 @@ import logging
 import time
 from typing import Final
 
-from quintain import errors
+from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, deletion, log, run, states
 from quintain.records import node as node_lib
 from quintain.scheduler import (
+    active_time,
     checkpoint_gc,
     entries,
     known_lines,
@@ -256,7 +257,7 @@ class Scheduling:
             with self._core.containing(entry.id, "while its budget of time was looked at"):
                 machine = entry.machine
                 is_active = machine.state is states.ExperimentState.ACTIVE
-                if is_active and machine.find_time_left(time.time()) <= 0:
+                if is_active and machine.find_time_left(active_time.now()) <= 0:
                     reason = (
                         f"searcher.time_budget: {entry.config.searcher.time_budget:g} s are up."
                     )
@@ -295,6 +296,8 @@ class Scheduling:
         elif live.record.state is run.RunState.ENDING:
             if age > EXIT_GRACE_SECS:
                 self.kill(live)
+        elif live.record.trial_id in entry.waits:
+            pass  # It is not slow, and says what it waits for.
         elif timeout is not None and age > timeout and live.idle_since is None:
             work = live.outstanding
             doing = "start" if work is None else f"do workload {work.number} ({work.kind})"
@@ -319,7 +322,7 @@ class Scheduling:
         """Lets the scratch files of an ended experiment go, process by process."""
         core = self._core
         root = core.home / "scratch" / str(experiment_id)
-        names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+        names = [path.name for path in changing_files.list_directory(root)]
         # One by one: if the experiment is continued, it has new ones beside them.
         notes = core.deletions.note(deletion.DeletionKind.SCRATCH, root, names, experiment_id)
         core.write(lambda session: session.add_deletions(notes))

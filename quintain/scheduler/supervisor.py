@@ -27,6 +27,9 @@ from quintain.scheduler import process_files
 
 _NUM_LAST_LINES: Final = 20
 _MOST_LINE_BYTES: Final = 2**16
+_MOST_KEPT_BYTES: Final = 2**20
+"""Bytes of lines that find no room on a full disk and are kept until there is."""
+
 _DRAIN_SECS: Final = 1.0
 _POLL_SECS: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
@@ -163,7 +166,7 @@ def _watch(
     files: process_files.ProcessFiles, pid: int, outputs: tuple[int, int], num_kills: int
 ) -> None:
     last_lines: collections.deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
-    log_file = os.open(files.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log_file = LogFile(files.log_path)
     selector = selectors.DefaultSelector()
     for source, descriptor in zip(
         (log.LogSource.STDOUT, log.LogSource.STDERR), outputs, strict=True
@@ -183,7 +186,7 @@ def _watch(
             data = os.read(key.fd, _MOST_LINE_BYTES)
             lines = key.data.split(data)
             last_lines.extend(lines)
-            _append(log_file, key.data.source, lines)
+            log_file.append(key.data.source, lines)
             if not data:
                 selector.unregister(key.fd)
         if ended is None and (ended := _find_end(pid)) is not None:
@@ -194,17 +197,43 @@ def _watch(
     exit_code, number = ended or (None, None)
     is_short = number == signal.SIGKILL and count_oom_kills() > num_kills
     is_short = is_short or exit_code == exit_codes.ExitCode.OUT_OF_MEMORY
-    files.write_exit(process_files.Exit(exit_code, number, tuple(last_lines), is_short))
+    # Without room for it, the process counts as lost, which is held against nobody.
+    with contextlib.suppress(OSError):
+        files.write_exit(process_files.Exit(exit_code, number, tuple(last_lines), is_short))
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
 
 
-def _append(log_file: int, source: log.LogSource, lines: list[str]) -> None:
-    now = time.time()
-    text = "".join(json.dumps([now, source.value, line]) + "\n" for line in lines)
-    # A full disk must not end a training.
-    with contextlib.suppress(OSError):
-        os.write(log_file, text.encode())
+class LogFile:
+    """Appends lines, whole ones only; those that find no room on a full disk are kept for later.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._rest = b""
+
+    def append(self, source: log.LogSource, lines: list[str]) -> None:
+        """Appends lines to those that were kept; beyond a limit they are lost.
+
+        Args:
+            source: Where they come from.
+            lines: The lines, without their ends.
+        """
+        now = time.time()
+        text = "".join(json.dumps([now, source.value, line]) + "\n" for line in lines)
+        self._write()
+        if len(self._rest) < _MOST_KEPT_BYTES:
+            self._rest += text.encode()
+            self._write()
+
+    def _write(self) -> None:
+        # A full disk must not end a training.
+        with contextlib.suppress(OSError):
+            while self._rest:
+                self._rest = self._rest[os.write(self._descriptor, self._rest) :]
 
 
 def _find_end(pid: int) -> tuple[int | None, int | None] | None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import checkpoint_manifest, file_listing
 from quintain.scheduler import pieces
 
@@ -55,7 +55,8 @@ class _Upload:
     name: str
     owner: Owner
     sizes: Mapping[str, int]
-    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    lock: threading.Lock
+    """Held by who changes what is there of any upload of the process."""
 
     @property
     def parent(self) -> pathlib.Path:
@@ -109,30 +110,44 @@ class Uploads:
         _check_sizes(sizes)
         if (root / name).is_dir():
             return Received(is_complete=True)
-        upload = _Upload(root, name, owner, dict(sizes))
         with self._lock:
             former = self._uploads.get(owner.launch_id)
+            lock = threading.Lock() if former is None else former.lock
+            upload = _Upload(root, name, owner, dict(sizes), lock)
             if former is not None and (former.name, former.sizes) == (name, upload.sizes):
                 upload = former
             else:
                 self._pieces.stop(upload.parent)
             with pieces.explaining(upload.directory):
                 upload.directory.mkdir(parents=True, exist_ok=True)
-                for path in upload.parent.iterdir():
-                    if path.name != name:
-                        _remove(path)
-                received = _clear(upload)
             self._uploads[owner.launch_id] = upload
+        with upload.lock:
+            if (root / name).is_dir():  # It has become a checkpoint just now.
+                with self._lock:
+                    self._forget(upload)
+                return Received(is_complete=True)
+            with pieces.explaining(upload.directory):
+                for path in changing_files.list_directory(upload.parent):
+                    if path.name != name:
+                        changing_files.remove(path)
+                received = _clear(upload)
+            self._require_space(upload)
+        return Received(is_complete=False, files=received)
+
+    def _require_space(self, upload: _Upload) -> None:
+        """Checks that an upload has room beside all others, which go on meanwhile."""
+        with self._lock:
             self._uploads = {
                 launch: each for launch, each in self._uploads.items() if each.parent.is_dir()
             }
-            missing = sum(each.count_missing() for each in self._uploads.values())
-            try:
-                pieces.require_space(root, missing, self._kept_bytes)
-            except errors.CheckpointError:
+            others = list(self._uploads.values())
+        try:
+            missing = sum(each.count_missing() for each in others)
+            pieces.require_space(upload.root, missing, self._kept_bytes)
+        except errors.CheckpointError:
+            with self._lock:
                 self._forget(upload)
-                raise
-        return Received(is_complete=False, files=received)
+            raise
 
     @contextlib.contextmanager
     def write(self, launch_id: str, name: str, path: str, offset: int) -> Iterator[pieces.Piece]:
@@ -174,9 +189,10 @@ class Uploads:
                 durable_files.sync_tree(upload.directory)
                 upload.directory.rename(root / name)
                 durable_files.sync_directory(root)
+            with contextlib.suppress(OSError):  # The process may have begun another one.
                 upload.parent.rmdir()
         with self._lock:
-            self._uploads.pop(owner.launch_id, None)
+            self._drop(upload)
 
     def discard(self, launch_id: str, name: str) -> None:
         """Lets go of an upload; what is not there is no error."""
@@ -188,7 +204,11 @@ class Uploads:
     def _forget(self, upload: _Upload) -> None:
         self._pieces.stop(upload.parent)
         shutil.rmtree(upload.parent, ignore_errors=True)
-        self._uploads.pop(upload.owner.launch_id, None)
+        self._drop(upload)
+
+    def _drop(self, upload: _Upload) -> None:
+        if self._uploads.get(upload.owner.launch_id) is upload:
+            del self._uploads[upload.owner.launch_id]
 
     def _find(self, launch_id: str, name: str) -> _Upload:
         with self._lock:
@@ -260,10 +280,3 @@ def _check(upload: _Upload) -> None:
         if checkpoint_manifest.hash_file(upload.directory / name) != expected:
             (upload.directory / name).unlink()
             raise errors.StateError(f"file {name}: is not what was sent; send it again.")
-
-
-def _remove(path: pathlib.Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

@@ -107,6 +107,8 @@ class WorkerCalls:
         with self._core.condition:
             live = self.find_run(trial_id, launch_id)
             self._core.entry(live.record.experiment_id).note_wait(trial_id, text)
+            if not text:
+                live.since = time.monotonic()  # Its workload may take as long as ever.
 
     def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)

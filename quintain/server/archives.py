@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 import fastapi
 
-from quintain import errors
+from quintain import changing_files, errors
 from quintain.server import checkpoint_files
 
 _PIECE_BYTES: Final = 2**20
@@ -65,7 +65,12 @@ class _Member:
 
 
 def _describe(files: checkpoint_files.StoredFiles, path: str, name: str, size: int) -> bytes:
-    changed = time.time() if files.local is None else (files.local / path).stat().st_mtime
+    changed = time.time()
+    if files.local is not None:
+        found = changing_files.find(files.local / path)
+        if found is None:
+            raise errors.NotFoundError(f"{path}: was deleted before it was sent.")
+        changed = found.st_mtime
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, int(changed), 0o644
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")

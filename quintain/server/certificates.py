@@ -28,6 +28,9 @@ LIFETIME_DAYS: Final = 1826
 
 _RENEWAL_SECS: Final = 30 * 24 * 3600.0
 _MAKE_SECS: Final = 60.0
+_NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
+"""OpenSSL's `X509_V_FLAG_NO_CHECK_TIME`, for which Python has no name."""
+
 _OWN: Final = "master.pem"
 _BLOCK: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL | re.ASCII
@@ -75,6 +78,20 @@ def load(certificate: str, key: str) -> Certificate:
     Raises:
         ConfigError: If they can't be read, do not fit each other, or it is not good now.
     """
+    found, begin_secs = _load(certificate, key)
+    now = time.time()
+    if not begin_secs <= now <= found.end_secs:
+        reason = "has expired" if begin_secs <= now else "is not yet valid"
+        raise errors.ConfigError(
+            f"--certificate: that of {certificate!r} {reason}, by the clock of this machine; "
+            "clients would refuse it. Renew it, or leave it out: the master then makes one of its "
+            "own."
+        )
+    return found
+
+
+def _load(certificate: str, key: str) -> tuple[Certificate, float]:
+    """Returns the same, whatever the time is, and since when it is good."""
     path = pathlib.Path(certificate)
     try:
         found = _BLOCK.search(path.read_bytes())
@@ -97,7 +114,7 @@ def load(certificate: str, key: str) -> Certificate:
         ) from error
     block = found[0].decode("ascii", "replace")
     try:
-        end_secs = _find_end(context, block)
+        begin_secs, end_secs = _find_times(context, block)
         fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(block)).hexdigest()
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "verify_message", "") or str(error)
@@ -105,14 +122,15 @@ def load(certificate: str, key: str) -> Certificate:
             f"--certificate: that of {certificate!r} is not good ({reason}); clients would refuse "
             "it. Renew it, or leave it out: the master then makes one of its own."
         ) from error
-    return Certificate(context, fingerprint, end_secs)
+    return Certificate(context, fingerprint, end_secs), begin_secs
 
 
 def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
     """Returns the certificate that a master makes for itself, once.
 
     It is made anew when it ends within a month, or can't be used; the log says so, for whoever
-    knows the former one by its fingerprint has to be told the new one.
+    knows the former one by its fingerprint has to be told the new one. One that is good in the
+    future only was made before the clock was set back: who knows it by its fingerprint trusts it.
 
     Args:
         directory: Where it is kept; it is made if it is missing.
@@ -125,7 +143,7 @@ def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
     directory.mkdir(mode=0o700, exist_ok=True)
     if path.exists():
         try:
-            found = load(str(path), "")
+            found, _ = _load(str(path), "")
             if found.end_secs - time.time() > _RENEWAL_SECS:
                 return found
             reason = f"It ends on {_to_date(found.end_secs)}."
@@ -178,15 +196,15 @@ def _to_alternative(host: str) -> str:
     return f"DNS:{host}" if _NAME.fullmatch(host) else ""
 
 
-def _find_end(context: ssl.SSLContext, block: str) -> float:
-    """Returns when a certificate expires, as a client sees it that trusts in it.
+def _find_times(context: ssl.SSLContext, block: str) -> tuple[float, float]:
+    """Returns since when and until when a certificate is good, as a client sees it that trusts it.
 
     Raises:
-        SSLError: If it is not good now.
+        SSLError: If it is never good.
     """
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
-    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
     trusting.load_verify_locations(cadata=block)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trusting.wrap_bio(back, there)
@@ -198,7 +216,8 @@ def _find_end(context: ssl.SSLContext, block: str) -> float:
             continue  # It is the other one's turn.
     certificate = client.getpeercert()
     assert certificate is not None, "A client that asks for a certificate has seen one."
-    return ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+    begin, end = (str(certificate[name]) for name in ("notBefore", "notAfter"))
+    return ssl.cert_time_to_seconds(begin), ssl.cert_time_to_seconds(end)
 
 
 def _to_date(secs: float) -> str:

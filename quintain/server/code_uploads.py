@@ -9,23 +9,21 @@ import binascii
 import contextlib
 import os
 import pathlib
-import re
 import secrets
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from quintain import errors
-from quintain.scheduler import model_files
+from quintain import changing_files, errors
+from quintain.scheduler import model_files, pieces
 
 MAX_BYTES: Final = 4 * 2**30
 """Most bytes of all that was sent and not used."""
 
 _MAX_AGE_SECS: Final = 24 * 3600.0
 _PIECE_BYTES: Final = 2**20
-_NAME: Final = re.compile(r"upload-[0-9a-f]{32}")
 
 
 class CodeUploads:
@@ -33,23 +31,27 @@ class CodeUploads:
 
     Args:
         home: The home directory of the master.
+        clock: Gives the seconds by which what was begun gets old.
     """
 
-    def __init__(self, home: pathlib.Path) -> None:
+    def __init__(self, home: pathlib.Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
+        self._clock = clock
         # Nothing in it has to be left out by what ignore files say, and a new master empties it.
         self._directory = model_files.find_staging(home)
         self._lock = threading.Lock()
+        self._written_secs: dict[str, float] = {}
 
     def begin(self) -> str:
         """Returns the name of a new one."""
         with self._lock:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            for path in self._list():
-                if time.time() - path.stat().st_mtime > _MAX_AGE_SECS:
-                    path.unlink()
+            for old in self._list_old():
+                self._forget(old)
             name = f"upload-{secrets.token_hex(16)}"
-            self._find(name).touch(mode=0o600)
+            with pieces.explaining(self._directory):
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._find(name).touch(mode=0o600)
+            self._written_secs[name] = self._clock()
         return name
 
     def write(self, name: str, offset: int, data: str) -> int:
@@ -63,6 +65,7 @@ class CodeUploads:
         Raises:
             ConfigError: If it does not follow what is there, or there is too much.
             NotFoundError: If nobody has begun it, or it was used.
+            CheckpointError: If it can't be written.
         """
         try:
             piece = base64.b64decode(data, validate=True)
@@ -72,13 +75,18 @@ class CodeUploads:
             size = file.seek(0, os.SEEK_END)
             if not 0 <= offset <= size:
                 raise errors.ConfigError(f"offset: got {offset}, but {size} bytes are there.")
-            held = sum(path.stat().st_size for path in self._list())
+            found = [changing_files.find(self._find(each)) for each in self._written_secs]
+            held = sum(each.st_size for each in found if each is not None)
             if held + len(piece) > MAX_BYTES:
                 raise errors.ConfigError(
                     f"data: more than {MAX_BYTES:,} bytes of code wait to be used; try again later."
                 )
-            file.seek(offset)
-            file.write(piece)
+            with pieces.explaining(self._find(name)):
+                file.seek(offset)
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[file.write(rest) :]
+            self._written_secs[name] = self._clock()
             return file.seek(0, os.SEEK_END)
 
     @contextlib.contextmanager
@@ -98,25 +106,29 @@ class CodeUploads:
             except tarfile.TarError as error:
                 raise errors.ConfigError(f"upload: is no complete archive ({error}).") from error
             yield target
-            self._find(name).unlink(missing_ok=True)
+        with self._lock:
+            self._forget(name)
 
     @contextlib.contextmanager
     def _opening(self, name: str) -> Iterator[IO[bytes]]:
-        path = self._find(name)
-        if not (_NAME.fullmatch(name) and path.exists()):
+        file = None
+        if name in self._written_secs:
+            with changing_files.leaving_out():
+                file = self._find(name).open("r+b", buffering=0)
+        if file is None:
             raise errors.NotFoundError(
                 f"There is no upload {name[:100]!r}; it was used, or the master was started anew."
             )
-        with path.open("r+b") as file:
+        with file:
             yield file
 
-    def _list(self) -> list[pathlib.Path]:
-        """Returns the files that `begin` has made."""
-        return [
-            path
-            for path in self._directory.iterdir()
-            if path.suffix == ".tar" and _NAME.fullmatch(path.stem)
-        ]
+    def _list_old(self) -> list[str]:
+        now = self._clock()
+        return [name for name, secs in self._written_secs.items() if now - secs > _MAX_AGE_SECS]
+
+    def _forget(self, name: str) -> None:
+        self._find(name).unlink(missing_ok=True)
+        self._written_secs.pop(name, None)
 
     def _find(self, name: str) -> pathlib.Path:
         return self._directory / f"{name}.tar"

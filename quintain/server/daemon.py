@@ -13,7 +13,7 @@ from typing import Final, Self
 import fastapi
 
 import quintain
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import home as home_lib
 from quintain.client import home_database, master_file, master_lock, unix_sockets
 from quintain.cluster import agent_launcher
@@ -165,12 +165,14 @@ class MasterServer:
 
         Their experiments go on when the next master starts.
         """
-        active = [
-            status.experiment_id
-            for status in self._master.summary().experiments
-            if status.state is states.ExperimentState.ACTIVE
-        ]
-        home_lib.write_private(self._home.resume_file, {"experiments": active})
+        found, active = self._master.summary().experiments, states.ExperimentState.ACTIVE
+        content = {"experiments": [each.experiment_id for each in found if each.state is active]}
+        try:
+            home_lib.write_private(self._home.resume_file, content)
+        except OSError as error:  # A full disk keeps experiments from being paused as well.
+            text = durable_files.explain(error) or str(error)
+            logger.warning("Trials do not save themselves; the next master takes over: %s", text)
+            return
         draining = threading.Thread(target=self._master.drain, name="quintain-drain", daemon=True)
         draining.start()
         while draining.is_alive() and self._drains:

@@ -43,10 +43,8 @@ STRICT_FIELDS: Final = pydantic.ConfigDict(extra="forbid")
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
 
-_BAD_NAMES: Final = frozenset(
-    {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
-)
-"""Faults of the file system that follow from what was asked for."""
+_BAD_NAMES: Final = frozenset({errno.ELOOP, errno.ENAMETOOLONG})
+"""Faults of the file system that only follow from what was asked for."""
 
 _MOST_SHOWN: Final = 200
 """Characters of a value that a message repeats."""
@@ -100,7 +98,10 @@ def handle_bad_request(_: fastapi.Request, error: Exception) -> fastapi.Response
 
 
 def handle_os_error(_: fastapi.Request, error: Exception) -> fastapi.Response:
-    """Answers a request for a file that can't be had; other faults of the system are not its own.
+    """Answers a request for a name that no file can have.
+
+    A file that is gone, or that the master may not read, is a fault: a request that names files has
+    what it names looked at where that is done.
 
     Raises:
         OSError: If the request is not to blame.

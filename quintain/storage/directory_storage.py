@@ -6,15 +6,15 @@
 """
 
 import contextlib
-import os
 import pathlib
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from typing_extensions import override
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage
 
@@ -91,31 +91,26 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
 
     @override
     def list(self) -> list[checkpoint_storage.StoredEntry]:
-        if not self._root.is_dir():
-            return []
         with self._explaining("can't be read"):
-            paths = sorted(
-                path for path in self._root.iterdir() if path.is_dir() and not path.is_symlink()
-            )
             found = []
-            for path in paths:
+            for path in changing_files.list_directory(self._root):
                 # A process may give it another name at any moment.
-                with contextlib.suppress(FileNotFoundError):
-                    found.append(_describe(path))
+                with changing_files.leaving_out():
+                    if stat.S_ISDIR(path.lstat().st_mode):
+                        found.append(_describe(path))
             return found
 
     @override
     def find_files(self, name: str) -> dict[str, int]:
         """Returns them without links that lead out of the directory."""
         directory = self._root / name
-        if not directory.is_dir():
-            return {}
         inside = directory.resolve()
         with self._explaining("can't be read"):
             return {
-                path.relative_to(directory).as_posix(): path.stat().st_size
-                for path in sorted(directory.rglob("*"))
-                if path.is_file() and path.resolve().is_relative_to(inside)
+                path: found.st_size
+                for path, found in changing_files.walk(directory).items()
+                if stat.S_ISREG(found.st_mode)
+                and (directory / path).resolve().is_relative_to(inside)
             }
 
     @override
@@ -125,7 +120,10 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         if not found.is_relative_to(directory) or not found.is_file():
             raise errors.NotFoundError(f"file {path[:200]!r}: there is none of this name.")
         with self._explaining("can't be read"):
-            return found.open("rb")
+            try:
+                return found.open("rb")
+            except FileNotFoundError as error:
+                raise errors.NotFoundError(f"file {path[:200]!r}: it was just deleted.") from error
 
     @override
     def find_damage(self, name: str, sizes: Mapping[str, int]) -> str | None:
@@ -141,15 +139,12 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         with self._explaining("can't be deleted"):
             if not path.is_dir():
                 return
-            for entry in path.iterdir():
-                if entry.name == checkpoint_manifest.FILE_NAME:
-                    continue
-                if entry.is_dir() and not entry.is_symlink():
-                    shutil.rmtree(entry)
-                else:
-                    entry.unlink()
+            for entry in changing_files.list_directory(path):
+                if entry.name != checkpoint_manifest.FILE_NAME:
+                    changing_files.remove(entry)
             (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
-            path.rmdir()
+            with changing_files.leaving_out():
+                path.rmdir()
 
     @override
     def may_have(self, name: str) -> bool:
@@ -168,14 +163,11 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         try:
             yield
         except OSError as error:
-            raise errors.CheckpointError(f"{self._root}: {what}: {error}.") from error
+            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            raise kind(f"{self._root}: {what}: {error}.") from error
 
 
 def _describe(path: pathlib.Path) -> checkpoint_storage.StoredEntry:
-    size = sum(
-        os.lstat(os.path.join(folder, name)).st_size
-        for folder, _, names in os.walk(path)
-        for name in names
-    )
+    size = sum(map(changing_files.measure, changing_files.walk(path).values()))
     has_manifest = (path / checkpoint_manifest.FILE_NAME).is_file()
     return checkpoint_storage.StoredEntry(path.name, size, path.stat().st_mtime, has_manifest)

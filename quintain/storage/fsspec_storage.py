@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from typing_extensions import override
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, remote_calls, remote_systems
 
@@ -108,7 +108,8 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         except OSError as error:
-            raise errors.CheckpointError(f"a checkpoint could not be written: {error}.") from error
+            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            raise kind(f"a checkpoint could not be written: {error}.") from error
         return directory
 
     def _upload(self, directory: pathlib.Path, name: str) -> None:

@@ -1,5 +1,7 @@
 """Calls of a storage that may fail for a while: repeated with longer and longer pauses.
 
+A disk that is full is waited for without end: there is room again when somebody makes it.
+
 Python's and NumPy's generators of random numbers are not used: trials that are restored must draw
 the same numbers, whether a storage was away or not.
 """
@@ -7,12 +9,16 @@ the same numbers, whether a storage was away or not.
 import contextlib
 import errno
 import logging
+import math
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
 from concurrent import futures
 from typing import Final, TypeVar
+
+from quintain import durable_files, errors
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +72,11 @@ _REMOTE_MODULES: Final = (
 
 
 Listener = Callable[[str], None]
-"""Is told what a call fails of that is tried again, and an empty text when it has ended."""
+"""Is told what a call fails of that is tried again, and an empty text when none does any more."""
 
 _listeners: list[Listener] = []
+_waiting: dict[object, str] = {}
+_telling = threading.Lock()
 
 
 class NoAnswerError(TimeoutError):
@@ -85,10 +93,21 @@ def telling(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def tell(text: str) -> None:
-    """Tells all listeners what is waited for; an empty text if nothing is any more."""
-    for listener in tuple(_listeners):
-        listener(text)
+def note(who: object, text: str) -> None:
+    """Tells all listeners what is waited for longest; an empty text if nothing is any more.
+
+    Args:
+        who: Who waits, among others that may do so as well.
+        text: What for; empty if that is over.
+    """
+    with _telling:
+        if text:
+            _waiting[who] = text
+        else:
+            _waiting.pop(who, None)
+        said = next(iter(_waiting.values()), "")
+        for listener in tuple(_listeners):
+            listener(said)
 
 
 def is_about_credentials(error: BaseException) -> bool:
@@ -142,7 +161,40 @@ def call(
     Raises:
         Exception: What the last call raised.
     """
-    start, told, attempt = time.monotonic(), None, 0
+    return _repeat(
+        function,
+        doing,
+        patience_secs,
+        lambda error: is_lasting(error) and not (outlasts_refusals and is_refusal(error)),
+    )
+
+
+def outlast_full_disks(function: Callable[[], T], *, doing: str) -> T:
+    """Returns what a call returns, which is repeated for as long as a disk is full.
+
+    Args:
+        function: The call; doing it again from its beginning must do no harm.
+        doing: What it does on this machine: `saving a checkpoint`.
+
+    Raises:
+        Exception: What the call raised, if that was something else.
+    """
+    where = f"{socket.gethostname()}: {doing}"
+    return _repeat(function, where, math.inf, lambda error: not is_about_room(error))
+
+
+def is_about_room(error: BaseException) -> bool:
+    """Whether an error says that a disk is full, here or at the master."""
+    return isinstance(error, errors.NoRoomError) or durable_files.is_full(error)
+
+
+def _repeat(
+    function: Callable[[], T],
+    doing: str,
+    patience_secs: float,
+    is_over: Callable[[Exception], bool],
+) -> T:
+    start, told, attempt, who = time.monotonic(), None, 0, object()
     try:
         while True:
             try:
@@ -152,20 +204,19 @@ def call(
                 left = start + patience_secs - time.monotonic()
                 # A request that was refused as wrong may have been torn on its way.
                 is_doubtful = isinstance(error, OSError) and error.errno == errno.EINVAL
-                is_over = is_lasting(error) and not (outlasts_refusals and is_refusal(error))
-                if is_over or left <= 0 or (is_doubtful and attempt >= _MOST_DOUBTFUL):
+                if is_over(error) or left <= 0 or (is_doubtful and attempt >= _MOST_DOUBTFUL):
                     raise
                 now = time.monotonic()
                 if told is None or now > told + _TOLD_AGAIN_SECS:
-                    told = now
-                    logger.warning("%s: failed and is tried again: %s", doing, describe(error))
-                    tell(f"{doing}: {describe(error)}")
+                    told, reason = now, describe(error)
+                    logger.warning("%s: failed and is tried again: %s", doing, reason)
+                    note(who, f"{doing}: {reason}")
             longest = min(_FIRST_PAUSE_SECS * 2 ** min(attempt, 16), _MAX_PAUSE_SECS)
             share = 0.5 + secrets.randbelow(1000) / 2000
             time.sleep(min(longest * share, max(left, 0.0)))
     finally:
         if told is not None:
-            tell("")
+            note(who, "")
 
 
 def call_within(function: Callable[[], T], secs: float) -> T:
@@ -197,7 +248,8 @@ def call_within(function: Callable[[], T], secs: float) -> T:
 
 
 def describe(error: BaseException) -> str:
-    """Returns what an error says on one line; its name if that is nothing."""
-    text = getattr(error, "strerror", None) or str(error)
+    """Returns what an error says on one line; its name if that is nothing. A full disk is named."""
+    place = durable_files.explain(error) if durable_files.is_full(error) else None
+    text = place or getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__

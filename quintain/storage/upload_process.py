@@ -74,7 +74,7 @@ class UploadProcess:
             process.stdin.write(line + "\n")
             process.stdin.flush()
             while _WAITS in (answer := json.loads(process.stdout.readline() or "{}")):
-                retries.tell(answer[_WAITS])
+                retries.note(self, answer[_WAITS])
         except OSError:
             answer = {}
         if not answer:

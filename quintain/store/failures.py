@@ -30,7 +30,11 @@ def explain(text: str, place: str) -> errors.StoreError:
             "database does not know"
         )
     elif "readonly" in text or "unable to open" in text:
-        advice = "check that the file and its directory may be written"
+        advice = (
+            "check that the file and its directory may be written. On a read-only disk it can be "
+            "read if its master has ended in order and was of this version; otherwise copy the "
+            "home directory to another disk first"
+        )
     else:
         advice = "nothing of this transaction was kept"
     return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")

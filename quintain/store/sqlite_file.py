@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator
@@ -52,7 +53,21 @@ def open_to_read(path: pathlib.Path) -> SqliteFile:
 
 
 def _connect(path: pathlib.Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=sqlite_waits.ATTEMPT_SECS, isolation_level=None)
+    where, is_url = str(path), False
+    if path.is_file() and _is_fixed(path):
+        where, is_url = f"{path.absolute().as_uri()}?immutable=1", True
+    return sqlite3.connect(
+        where, timeout=sqlite_waits.ATTEMPT_SECS, isolation_level=None, uri=is_url
+    )
+
+
+def _is_fixed(path: pathlib.Path) -> bool:
+    """Whether nobody changes a database: it is on a read-only disk, and all of it is in one file.
+
+    SQLite can't be asked about such a one otherwise: it would make files beside it, by which those
+    who read know of those who write.
+    """
+    return not os.access(path.parent, os.W_OK) and not os.path.exists(f"{path}-wal")
 
 
 def _is_current(path: pathlib.Path) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from typing_extensions import override
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import file_calls
 from quintain.records import checkpoint_manifest
-from quintain.storage import checkpoint_storage
+from quintain.storage import checkpoint_storage, retries
 
 _ATTEMPTS = 2
 """A checkpoint that is not what it should be may have been changed on its way."""
@@ -51,7 +51,10 @@ class MasterStorage(checkpoint_storage.TrialStorage):
             with self._explaining():
                 found = checkpoint_manifest.list_files(directory)
                 sizes = {path: size for path, size in found.items() if not path.endswith("/")}
-                self._calls.send_checkpoint(name, directory, sizes)
+                retries.outlast_full_disks(
+                    lambda: self._calls.send_checkpoint(name, directory, sizes),
+                    doing="sending a checkpoint to the master",
+                )
         except errors.QuintainError:
             self.discard(directory, name)
             raise
@@ -97,4 +100,5 @@ class MasterStorage(checkpoint_storage.TrialStorage):
         try:
             yield
         except OSError as error:
-            raise errors.CheckpointError(f"{self._scratch_dir}: {what}: {error}.") from error
+            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            raise kind(f"{self._scratch_dir}: {what}: {error}.") from error

@@ -10,7 +10,6 @@ there is no room for something new, what was used longest ago first.
 """
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
@@ -21,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import checkpoint_manifest
 
 logger = logging.getLogger(__name__)
@@ -35,7 +34,6 @@ _KINDS: Final = ("code", "checkpoints")
 _INCOMING: Final = "incoming"
 _LOCKS: Final = "locks"
 _TRASH: Final = "trash"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 Fill = Callable[[pathlib.Path], None]
 """Writes everything into a directory that is there; it may have a part of it."""
@@ -67,7 +65,8 @@ class NodeCache:
             fill: Fetches it. If it raises, what it had is there for the next one.
 
         Raises:
-            CheckpointError: If there is no room for it.
+            NoRoomError: If there is no room for it now.
+            CheckpointError: If it is larger than the cache may be.
             ConfigError: If the directory of the cache can't be used.
         """
         self._open()
@@ -128,7 +127,7 @@ class NodeCache:
             incoming.rename(self._path / kind / name)
             durable_files.sync_directory(self._path / kind)
         except OSError as error:
-            if error.errno in _FULL:
+            if durable_files.is_full(error):
                 raise self._say_full(num_bytes) from error
             raise errors.CheckpointError(
                 f"{self._path}: {kind} {name} can't be kept: {error}."
@@ -138,7 +137,7 @@ class NodeCache:
         """Deletes what nobody uses, until something new has room.
 
         Raises:
-            CheckpointError: If that is not enough.
+            NoRoomError: If that is not enough.
         """
         with self._lock("", "room", fcntl.LOCK_EX):
             _clear(self._path / _TRASH)
@@ -161,7 +160,7 @@ class NodeCache:
     def _list(self) -> list[pathlib.Path]:
         """Returns all that is there, or is being fetched."""
         kinds = [self._path / name for name in (*_KINDS, _INCOMING)]
-        return [path for kind in kinds if kind.is_dir() for path in kind.iterdir()]
+        return [path for kind in kinds for path in changing_files.list_directory(kind)]
 
     def _delete(self, path: pathlib.Path) -> bool:
         """Deletes something that nobody uses; returns whether it is gone."""
@@ -203,7 +202,9 @@ class NodeCache:
     def _say_full(self, num_bytes: int, used_bytes: int | None = None) -> errors.CheckpointError:
         free = shutil.disk_usage(self._path).free
         others = "" if used_bytes is None else f" Trials that run use {_show(used_bytes)} of it."
-        return errors.CheckpointError(
+        # What is larger than the limit never has room.
+        kind = errors.CheckpointError if num_bytes > self._limit_bytes else errors.NoRoomError
+        return kind(
             f"{self._path}: there is no room in the cache of this machine for {_show(num_bytes)}: "
             f"its limit is {_show(self._limit_bytes)}, and {_show(free)} of the disk are free."
             f"{others} Free some space, or start the agent with a larger --cache_limit or another "
@@ -216,21 +217,16 @@ def _show(num_bytes: int) -> str:
 
 
 def _measure(path: pathlib.Path) -> int:
-    try:
-        return sum(checkpoint_manifest.list_files(path).values())
-    except FileNotFoundError:  # It has got its name, or was deleted, meanwhile.
-        return 0
+    return sum(checkpoint_manifest.list_files(path).values())
 
 
 def _find_time(path: pathlib.Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+    found = changing_files.find(path)
+    return 0.0 if found is None else found.st_mtime
 
 
 def _clear(directory: pathlib.Path) -> None:
-    for path in directory.iterdir():
+    for path in changing_files.list_directory(directory):
         _remove(path)
 
 

@@ -12,12 +12,15 @@ import json
 import pathlib
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, trial, workload
-from quintain.storage import checkpoint_storage, directory_storage
+from quintain.storage import checkpoint_storage, directory_storage, retries
 from quintain.trials import base_trial, random_state, rank_parts
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,7 @@ def stage(
 
     Raises:
         CheckpointError: If they can't be written; nothing is left then.
+        NoRoomError: If the disk is full; the same.
     """
     name = str(uuid.uuid4())
     directory = storage.stage(name)
@@ -94,15 +98,37 @@ def save(
 ) -> workload.StoredCheckpoint:
     """Writes a checkpoint, and waits until it is one; see `stage` and `commit`.
 
-    Without a storage it is kept in the directory that the trial names.
+    Without a storage it is kept in the directory that the trial names. If a disk is full, this
+    waits until there is room.
     """
     storage = storage or directory_storage.DirectoryStorage(pathlib.Path(spec.checkpoint_dir))
-    staged = stage(controller, spec, total_batches, storage)
-    drawn = random.getstate()
-    stored = commit(staged, storage)
-    # Clients of object stores draw from it when they wait; a restored trial would not have.
-    random.setstate(drawn)
-    return stored
+
+    def write() -> workload.StoredCheckpoint:
+        staged = stage(controller, spec, total_batches, storage)
+        drawn = random.getstate()
+        try:
+            return commit(staged, storage)
+        finally:
+            # Clients of object stores draw from it when they wait; a restored trial would not have.
+            random.setstate(drawn)
+
+    return outlast_full_disks(controller, write)
+
+
+def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[], T]) -> T:
+    """Returns what a function returns that writes a checkpoint; waits while a disk is full.
+
+    The state of a trial that does nothing else meanwhile is the same when it is written again.
+    Processes that save together can't do so again one by one: those end, and go on from their last
+    checkpoint.
+
+    Args:
+        controller: Drives the trial.
+        write: Writes it from the beginning.
+    """
+    if controller.context.distributed.size > 1:
+        return write()
+    return retries.outlast_full_disks(write, doing="saving a checkpoint")
 
 
 @contextlib.contextmanager
@@ -111,13 +137,14 @@ def _leaving_nothing(
 ) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except BaseException as error:
         storage.discard(directory, name)
-        raise errors.CheckpointError(
-            f"{directory.parent}: a checkpoint could not be written: {error}."
-        ) from error
-    except BaseException:
-        storage.discard(directory, name)
+        where = f"{directory.parent}: a checkpoint could not be written"
+        # Whatever the trial's code, or a library, makes of it.
+        if retries.is_about_room(error):
+            raise errors.NoRoomError(f"{where}: {retries.describe(error)}") from error
+        if isinstance(error, OSError):
+            raise errors.CheckpointError(f"{where}: {error}.") from error
         raise
 
 

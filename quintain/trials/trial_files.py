@@ -26,7 +26,7 @@ from quintain.client import file_calls
 from quintain.client import home as home_lib
 from quintain.client.fetched_files import make_target
 from quintain.records import checkpoint_manifest, file_listing, trial
-from quintain.storage import checkpoint_storage, directory_storage, storages
+from quintain.storage import checkpoint_storage, directory_storage, retries, storages
 from quintain.trials import master_storage, node_cache, trial_context
 
 logger = logging.getLogger(__name__)
@@ -154,7 +154,8 @@ class TrialFiles:
         is_directory = isinstance(storage, directory_storage.DirectoryStorage)
         if self._cache is None or is_directory:
             return storage.fetch(name, self._machine.scratch_dir / "fetched" / name, sizes)
-        return self._cache.hold(
+        return self._hold(
+            self._cache,
             _CHECKPOINTS,
             name,
             sum(sizes.values()),
@@ -194,9 +195,22 @@ class TrialFiles:
                 place.unlink(missing_ok=True)
                 place.symlink_to(link)
 
-        directory = cache.hold(_CODE, listing.digest, listing.num_bytes, fill)
+        directory = self._hold(cache, _CODE, listing.digest, listing.num_bytes, fill)
         self._mend_code(directory, listing)
         return directory
+
+    def _hold(
+        self,
+        cache: node_cache.NodeCache,
+        kind: str,
+        name: str,
+        num_bytes: int,
+        fill: node_cache.Fill,
+    ) -> pathlib.Path:
+        """Returns a directory of the cache; waits for room, which other trials may give back."""
+        return retries.outlast_full_disks(
+            lambda: cache.hold(kind, name, num_bytes, fill), doing=f"fetching {kind}"
+        )
 
     def _mend_code(self, directory: pathlib.Path, listing: file_listing.Listing) -> None:
         """Fetches again what was cut or changed in the cache since it was fetched."""

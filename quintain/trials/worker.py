@@ -99,7 +99,9 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         _fail(error)
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
-        return _fail(error)
+        _fail(error)
+        full = retries.is_about_room(error)
+        return exit_codes.ExitCode.NO_ROOM if full else exit_codes.ExitCode.ERROR
     finally:
         source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code
@@ -208,7 +210,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         order = self._call(self._start_run)
         _limit_threads(order.num_threads)
-        self._spool_path.parent.mkdir(parents=True, exist_ok=True)
+        retries.outlast_full_disks(
+            lambda: self._spool_path.parent.mkdir(parents=True, exist_ok=True),
+            doing="making a directory",
+        )
         if self._settings.size > 1:
             self._meet()
         self._send_spooled(self._spool_path)
@@ -252,7 +257,10 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
-        durable_files.replace(self._spool_path, json.dumps(codec.to_plain(result)))
+        text = json.dumps(codec.to_plain(result))
+        retries.outlast_full_disks(
+            lambda: durable_files.replace(self._spool_path, text), doing="keeping a result"
+        )
         try:
             self._next = self._call_again(lambda: self._calls.report(result))
         finally:

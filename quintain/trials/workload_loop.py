@@ -14,6 +14,7 @@ from typing import Any
 
 from quintain import errors, user_errors
 from quintain.records import exit_codes, trial, workload
+from quintain.storage import retries
 from quintain.trials import (
     base_trial,
     batch_profile,
@@ -78,6 +79,9 @@ def run(source: workload_source.WorkloadSource) -> int:
         source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
+        if retries.is_about_room(error):
+            _print(f"The disk is full: {describe_error(error, pathlib.Path(spec.model_dir))}")
+            return exit_codes.ExitCode.NO_ROOM
         if spec.peers and _import_gang().is_lost(error):
             _print(f"Another process of this trial can't be reached any more: {error}")
             _import_gang().await_cause()
@@ -262,7 +266,12 @@ class _Loop:
         storage = self._source.open_storage(self._spec)
         if not (storage.is_remote and task.following):
             return trial_checkpoint.save(self._controller, self._spec, self._total_batches, storage)
-        staged = trial_checkpoint.stage(self._controller, self._spec, self._total_batches, storage)
+        staged = trial_checkpoint.outlast_full_disks(
+            self._controller,
+            lambda: trial_checkpoint.stage(
+                self._controller, self._spec, self._total_batches, storage
+            ),
+        )
         self._staged = uploads_beside.Upload(staged, storage, task.following)
         return staged.stored
 

@@ -259,6 +259,14 @@ def test_what_takes_a_machine_away_is_no_fault_of_its_trials(cluster):
     assert ended.reason == "It was ended with its machine, which was about to leave."
 
 
+def test_an_agent_that_drains_does_not_wait_for_a_master_that_has_ended(cluster):
+    cluster.join("one")
+    cluster.network.is_down = True
+    cluster.agents["one"].drain("the machine is switched off")
+    cluster.agents["one"].thread.join(20)
+    assert not cluster.agents["one"].thread.is_alive()
+
+
 def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
     machine = cluster.join()
     cluster.master.drain("one", "the machine is sold")

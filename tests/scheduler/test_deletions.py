@@ -115,7 +115,7 @@ def test_the_manifest_goes_last(made, store, home, monkeypatch):
     directory = save(home / "checkpoints")
     (directory / "more").mkdir()
 
-    def fail(path):
+    def fail(path, **_):
         raise PermissionError(f"{path}: not yours")
 
     monkeypatch.setattr(directory_storage.shutil, "rmtree", fail)

@@ -749,6 +749,51 @@ def test_the_time_in_which_the_master_was_stopped_is_not_counted_against_trials(
     assert len(fake_launcher.killed) == 1
 
 
+def test_the_time_in_which_a_trial_waits_is_not_counted_against_it(
+    make_master, make_workers, config_text, fake_launcher, monkeypatch
+):
+    offset = 0.0
+    clock = time.monotonic
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
+    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
+    master = make_master()
+    create(master, config_text, "single", workload_timeout=60.0, max_restarts=0)
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    trial_id = fake_launcher.alive[launch_id].trial_id
+    make_workers(master).step(launch_id)
+
+    master.workers.note_wait(trial_id, launch_id, "ckpt/a: No space left on device")
+    offset = 3600.0
+    master.tick()
+    master.workers.note_wait(trial_id, launch_id, "")
+    master.tick()
+    assert fake_launcher.killed == []
+    offset += 61.0
+    master.tick()
+    assert fake_launcher.killed == [launch_id]
+
+
+def test_a_full_disk_of_a_trials_machine_uses_up_no_restart(
+    make_master, make_workers, config_text, fake_launcher, store, monkeypatch
+):
+    monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
+    master = make_master()
+    experiment_id = create(master, config_text, "single", max_restarts=0)
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    make_workers(master).step(launch_id)
+    no_room = exit_codes.ExitCode.NO_ROOM
+    fake_launcher.end(launch_id, exit_code=no_room, last_lines=["cache/a: full"])
+    master.tick()
+    reason = list_trials(store, experiment_id)[0].reason
+    assert reason.startswith("A disk of its machine was full")
+    assert "cache/a: full" in reason
+    make_workers(master).run()
+    assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
+    assert list_trials(store, experiment_id)[0].restarts == 0
+
+
 def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     make_master, make_workers, config_text, fake_launcher, store, monkeypatch, describe
 ):

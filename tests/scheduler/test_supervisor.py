@@ -1,5 +1,7 @@
+import errno
 import os
 import signal
+from unittest import mock
 
 import pytest
 
@@ -104,3 +106,36 @@ def test_systems_without_waitid_are_asked_by_waitpid(monkeypatch):
     while (found := supervisor._find_end(pid)) is None:
         pass
     assert found == (6, None)
+
+
+@pytest.mark.parametrize("free", [0, 10, 70])
+def test_lines_that_find_no_room_are_written_whole_when_there_is(tmp_path, monkeypatch, free):
+    files = process_files.ProcessFiles(str(tmp_path), "7-1")
+    log_file, write, room = supervisor.LogFile(files.log_path), os.write, [free]
+
+    def write_what_fits(descriptor, data):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = write(descriptor, data[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", write_what_fits)
+    log_file.append(log.LogSource.STDOUT, ["first", "second"])
+    log_file.append(log.LogSource.STDERR, ["third"])
+    room[0] = 10**9
+    log_file.append(log.LogSource.STDOUT, [])
+    rows, _ = files.read_lines(7, 0)
+    assert [row.text for row in rows] == ["first", "second", "third"]
+
+
+def test_lines_are_kept_for_a_full_disk_up_to_a_limit(tmp_path, monkeypatch):
+    files = process_files.ProcessFiles(str(tmp_path), "7-1")
+    log_file = supervisor.LogFile(files.log_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", mock.Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        for number in range(40):
+            log_file.append(log.LogSource.STDOUT, [f"{number:06}" * 10_000])
+    log_file.append(log.LogSource.STDOUT, ["after"])
+    rows, _ = files.read_lines(7, 0)
+    assert [row.text[:6] for row in rows] == [*(f"{number:06}" for number in range(18)), "after"]

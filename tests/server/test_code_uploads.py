@@ -1,6 +1,7 @@
 import base64
 import io
 import tarfile
+import time
 
 import pytest
 
@@ -9,8 +10,13 @@ from quintain.server import code_uploads
 
 
 @pytest.fixture
-def uploads(tmp_path):
-    return code_uploads.CodeUploads(tmp_path)
+def now():
+    return [1000.0]
+
+
+@pytest.fixture
+def uploads(tmp_path, now):
+    return code_uploads.CodeUploads(tmp_path, lambda: now[0])
 
 
 def pack(*members):
@@ -96,3 +102,35 @@ def test_pieces_that_do_not_fit_are_refused(uploads, monkeypatch):
     monkeypatch.setattr(code_uploads, "MAX_BYTES", 5)
     with pytest.raises(errors.ConfigError, match="wait to be used"):
         uploads.write(name, 3, piece)
+
+
+def test_what_is_used_while_others_are_sent_is_not_missed_by_them(uploads, tmp_path):
+    name = send(uploads, pack(("a", b"1")))
+    (path,) = tmp_path.rglob(f"{name}.tar")
+    path.unlink()  # As when it was just used.
+    other = uploads.begin()
+    assert uploads.write(other, 0, base64.b64encode(b"abc").decode()) == 3
+    with pytest.raises(errors.NotFoundError, match="it was used"), uploads.unpacking(name):
+        pass
+
+
+def test_what_nobody_uses_goes_after_a_day_of_waiting_whatever_the_date(
+    uploads, tmp_path, now, monkeypatch
+):
+    name = send(uploads, pack(("a", b"1")))
+    monkeypatch.setattr(time, "time", lambda: 1e10)  # The clock of the machine was set.
+    now[0] += 80_000
+    kept = uploads.begin()
+    assert {path.stem for path in tmp_path.rglob("*.tar")} == {name, kept}
+    now[0] += 10_000
+    new = uploads.begin()
+    assert {path.stem for path in tmp_path.rglob("*.tar")} == {kept, new}
+
+
+def test_a_full_disk_is_said(uploads, tmp_path):
+    name = uploads.begin()
+    (path,) = tmp_path.rglob(f"{name}.tar")
+    path.unlink()
+    path.symlink_to("/dev/full")
+    with pytest.raises(errors.NoRoomError, match=r"No space left on device. Free some space"):
+        uploads.write(name, 0, base64.b64encode(b"abc").decode())

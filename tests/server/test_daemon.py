@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -245,6 +246,19 @@ def test_a_drained_master_hands_its_experiments_to_the_next(build, home):
         assert server.calls.get_experiment(2).state is states.ExperimentState.PAUSED
     with build() as server:
         assert server.master.events == ["start"]
+
+
+def test_a_master_on_a_full_disk_leaves_its_trials_to_the_next(build, home, monkeypatch, caplog):
+    def fill(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    add_experiments(home, "ACTIVE")
+    with build() as server:
+        monkeypatch.setattr(daemon.home_lib, "write_private", fill)
+        server.drain()
+        assert server.calls.get_experiment(1).state is states.ExperimentState.ACTIVE
+    assert "the next master takes over" in caplog.text
+    assert "resume.json: No space left on device. Free some space" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["server.json", "resume.json", "master.json", "home.json"])

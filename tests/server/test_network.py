@@ -4,6 +4,8 @@ import json
 import socket
 import ssl
 import threading
+import time
+import types
 
 import pytest
 import urllib3
@@ -204,6 +206,20 @@ def test_a_certificate_is_made_once_and_renewed_when_it_is_about_to_end(
     third = certificates.load_own(directory, [])
     assert third.fingerprint not in (first.fingerprint, second.fingerprint)
     assert "holds none" in caplog.text
+
+
+@pytest.mark.parametrize("hours", [-5, -24 * 365 * 30, 3, 24 * 30])
+def test_a_clock_that_was_set_makes_no_agent_distrust_the_master(
+    tmp_path, caplog, monkeypatch, hours
+):
+    made = certificates.load_own(tmp_path / "tls", [])
+    clock = types.SimpleNamespace(time=lambda: time.time() + 3600 * hours)
+    monkeypatch.setattr(certificates, "time", clock)
+    assert certificates.load_own(tmp_path / "tls", []).fingerprint == made.fingerprint
+    assert caplog.text == ""
+    if hours < 0:  # Clients that know no fingerprint would refuse one that was given.
+        with pytest.raises(errors.ConfigError, match="is not yet valid, by the clock of this mach"):
+            certificates.load(str(tmp_path / "tls" / "master.pem"), "")
 
 
 def test_certificates_that_can_not_be_used_are_named(tmp_path, own, monkeypatch):

@@ -257,3 +257,35 @@ def test_a_number_too_large_to_look_for_is_refused_by_those_who_read(tmp_path):
 
     with pytest.raises(errors.ConfigError, match="more than 64 bits"), store.reading() as reader:
         reader.get_trial(2**64)
+
+
+def test_a_database_on_a_read_only_disk_is_read_if_its_writer_has_ended(tmp_path, monkeypatch):
+    path = tmp_path / "a home?#%41" / "quintain.db"
+    store = stores.open_store(path)
+    with store.transaction() as session:
+        session.add_experiment(store_case.new_experiment())
+    store.close()
+    names = [each.name for each in path.parent.iterdir()]
+    connected, connect = [], sqlite3.connect
+
+    def refuse(where, **kwargs):
+        # What a read-only disk does to SQLite, which root may write to otherwise.
+        if "immutable=1" not in str(where):
+            raise sqlite3.OperationalError("unable to open database file")
+        connected.append(where)
+        return connect(where, **kwargs)
+
+    monkeypatch.setattr(sqlite_file.os, "access", lambda *_: False)
+    monkeypatch.setattr(sqlite_file.sqlite3, "connect", refuse)
+    with sqlite_file.open_to_read(path).reading() as reader:
+        assert len(reader.list_experiments()) == 1
+    assert connected
+    assert [each.name for each in path.parent.iterdir()] == names
+    # What a killed writer left holds newer changes, which must not be missed.
+    path.with_name("quintain.db-wal").write_bytes(b"changes")
+    monkeypatch.setattr(sqlite_file, "_is_current", lambda _: True)
+    with (
+        pytest.raises(errors.StoreError, match="copy the home directory to another disk first"),
+        sqlite_file.open_to_read(path).reading(),
+    ):
+        pass

@@ -89,7 +89,7 @@ def test_what_was_used_longest_ago_goes_first_and_nothing_that_is_used(make_cach
     second.hold("code", "a", 300, write(b"never"))
     third.hold("checkpoints", "d", 300, write(bytes(300)))
     assert names(tmp_path) == ["a", "c"]
-    with pytest.raises(errors.CheckpointError, match=r"no room .* for 0.0 MiB: its limit .*--c"):
+    with pytest.raises(errors.NoRoomError, match=r"no room .* for 0.0 MiB: its limit .*--c"):
         make_cache().hold("checkpoints", "e", 900, write(bytes(900)))
     third.release("checkpoints")
     make_cache().hold("checkpoints", "f", 700, write(bytes(700)))
@@ -128,13 +128,19 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_looks_complete(
     def fail(directory):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(errors.CheckpointError, match="of the disk are free"):
+    with pytest.raises(errors.NoRoomError, match="of the disk are free"):
         make_cache().hold("code", "a", 1, fail)
     assert not (tmp_path / "cache" / "code").exists()
     make_cache().hold("code", "b", 10, write(bytes(10)))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=5))
-    with pytest.raises(errors.CheckpointError, match="Free some space"):
+    with pytest.raises(errors.NoRoomError, match="Free some space"):
         make_cache().hold("code", "c", 10, write(bytes(10)))
+
+
+def test_what_is_larger_than_the_cache_may_be_never_has_room(make_cache):
+    with pytest.raises(errors.CheckpointError, match="its limit is") as caught:
+        make_cache().hold("code", "a", 1001, write(bytes(1001)))
+    assert not isinstance(caught.value, errors.NoRoomError)
 
 
 def test_a_directory_that_others_may_write_to_is_refused(make_cache, tmp_path):

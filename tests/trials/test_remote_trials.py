@@ -17,7 +17,7 @@ import uuid
 import pytest
 import urllib3
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.client import address, connection, master_client
 from quintain.client import home as home_lib
 from quintain.records import checkpoint_manifest, file_listing, master_status, workload
@@ -28,6 +28,7 @@ from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
 from quintain.server import sessions as sessions_lib
 from quintain.server import sign_in as sign_in_lib
+from quintain.storage import retries
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 from quintain.trials import trial_files, worker
@@ -372,6 +373,97 @@ def test_an_upload_survives_a_master_that_is_restarted(cluster, make_source, mon
     assert read_all(cluster.home.checkpoints / name) == written
 
 
+def test_trials_that_send_at_once_do_not_end_each_other(cluster, make_source, monkeypatch):
+    first, second = make_source("a", 1), make_source("b", 2)
+    specs = first.start(), second.start()
+    commit, stat, names = uploads_lib.Uploads.commit, pathlib.Path.stat, []
+
+    def become_a_checkpoint(path, **kwargs):
+        if path.name == "state" and path.is_relative_to(own := unfinished[0]):
+            unfinished[0] = pathlib.Path("/none")
+            own.rename(cluster.home.checkpoints / own.name)
+        return stat(path, **kwargs)
+
+    def wait(uploads, root, owner, name):
+        if owner.trial_id == 1:
+            unfinished[:] = cluster.home.checkpoints.glob(f".*.tmp/{name}")
+            with monkeypatch.context() as patch:
+                patch.setattr(pathlib.Path, "stat", become_a_checkpoint)
+                names.append(write_checkpoint(second, specs[1])[0])
+        commit(uploads, root, owner, name)
+
+    unfinished = [pathlib.Path("/none")]
+    monkeypatch.setattr(uploads_lib.Uploads, "commit", wait)
+    names.append(write_checkpoint(first, specs[0])[0])
+    assert unfinished == [pathlib.Path("/none")]
+    assert all((cluster.home.checkpoints / name).is_dir() for name in names)
+
+
+def test_an_upload_that_is_begun_again_while_it_becomes_a_checkpoint_leaves_nothing(
+    cluster, make_source, ask, monkeypatch
+):
+    source = make_source()
+    spec = source.start()
+    sync, answers = durable_files.sync_tree, []
+
+    def begin_again(directory):
+        sizes = checkpoint_manifest.list_files(directory)
+        sizes = {name: size for name, size in sizes.items() if not name.endswith("/")}
+        path = f"uploads/{directory.name}"
+        again = threading.Thread(
+            target=lambda: answers.append(ask("POST", path, {"sizes": sizes}).json)
+        )
+        again.start()
+        again.join(0.3)  # It waits.
+        waiting.append(again)
+        sync(directory)
+
+    waiting = []
+    monkeypatch.setattr(durable_files, "sync_tree", begin_again)
+    name, written, _ = write_checkpoint(source, spec)
+    waiting[0].join()
+    assert answers == [{"is_complete": True, "files": {}}]
+    assert read_all(cluster.home.checkpoints / name) == written
+    assert not list(cluster.home.checkpoints.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("method", ["begin", "write", "commit"])
+def test_a_file_that_the_master_has_lost_is_no_mistake_of_who_sends(
+    cluster, make_source, monkeypatch, method
+):
+    source = make_source()
+    spec = source.start()
+    call, seen = getattr(uploads_lib.Uploads, method), []
+
+    def lose(uploads, *args):
+        if not seen:
+            seen.append(method)
+            (cluster.home.path / "gone").stat()
+        return call(uploads, *args)
+
+    monkeypatch.setattr(uploads_lib.Uploads, method, lose)
+    name, written, _ = write_checkpoint(source, spec)
+    assert seen
+    assert read_all(cluster.home.checkpoints / name) == written
+
+
+@pytest.mark.parametrize("function", ["list_code", "find_code"])
+def test_a_file_that_the_master_has_lost_is_no_mistake_of_who_fetches(
+    cluster, make_source, monkeypatch, code, function
+):
+    call, seen = getattr(cluster.master.files, function), []
+
+    def lose(*args):
+        if not seen:
+            seen.append(function)
+            (cluster.home.path / "gone").stat()
+        return call(*args)
+
+    monkeypatch.setattr(cluster.master.files, function, lose)
+    assert read_all(make_source().start().model_dir) == read_all(code)
+    assert seen
+
+
 def test_what_arrives_changed_is_sent_again(cluster, make_source, monkeypatch):
     source = make_source()
     spec = source.start()
@@ -402,16 +494,22 @@ def test_what_a_process_had_begun_to_send_goes_with_it(cluster, make_source, ask
     assert ask("PUT", f"uploads/{name}/files/state?offset=3", b"abc").status == 410
 
 
-def test_a_full_disk_of_the_master_is_told(cluster, make_source, monkeypatch):
-    source = make_source()
+def test_a_full_disk_of_the_master_is_waited_for(cluster, make_source, monkeypatch):
+    source, told, free = make_source(), [], [40 * 2**20]
     spec = source.start()
+
+    def make_room(text):
+        told.append(text)
+        free[0] = 2**40
+
     monkeypatch.setattr(
-        os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=40 * 2**20, f_frsize=1)
+        os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=free[0], f_frsize=1)
     )
-    with pytest.raises(errors.CheckpointError, match=r"disk of the master's machine is full: 40 M"):
-        write_checkpoint(source, spec, size=9 * 2**20)
-    assert not list(cluster.home.checkpoints.glob(".*.tmp"))
-    write_checkpoint(source, spec, size=2**20)
+    with retries.telling(make_room):
+        name, written, _ = write_checkpoint(source, spec, size=9 * 2**20)
+    assert "disk of the master's machine is full: 40 MiB are free" in told[0]
+    assert (len(told), told[-1]) == (2, "")
+    assert read_all(cluster.home.checkpoints / name) == written
 
 
 def test_a_master_that_stays_away_is_waited_for_once(cluster, make_source):

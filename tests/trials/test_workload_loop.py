@@ -1,11 +1,14 @@
 import dataclasses
+import errno
 import pathlib
+import time
 import types
 
 import pytest
 
 from quintain import errors
 from quintain.records import checkpoint_manifest, exit_codes, trial, workload
+from quintain.storage import retries
 from quintain.trials import base_trial, local, trial_context, workload_loop
 
 
@@ -223,3 +226,35 @@ def test_a_save_that_fails_leaves_nothing(run, tmp_path):
     code, _, _ = run([("CHECKPOINT", 0)], faults={"save": OSError("disk full")})
     assert code == exit_codes.ExitCode.ERROR
     assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "state"),
+        RuntimeError("state; No space left on device [Op:SaveV2]"),
+        errors.OutputError("state: No space left on device. Free some space."),
+    ],
+)
+def test_a_checkpoint_waits_for_room(run, tmp_path, monkeypatch, full):
+    faults = {"save": full}
+
+    def make_room(secs):
+        del secs
+        assert list((tmp_path / "checkpoints").iterdir()) == []
+        FakeController.faults.clear()
+
+    sleeping = types.SimpleNamespace(**{**vars(time), "sleep": make_room})
+    monkeypatch.setattr(retries, "time", sleeping)
+    tasks = [("TRAIN", 2), ("CHECKPOINT", 0), ("TRAIN", 1)]
+    code, source, controller = run(tasks, faults=faults)
+    assert (code, source.exits, controller.batches) == (exit_codes.ExitCode.DONE, [], 3)
+    (saved,) = (tmp_path / "checkpoints").iterdir()
+    assert checkpoint_manifest.find_damage(saved, source.results[1].checkpoint.files) is None
+
+
+def test_a_full_disk_elsewhere_ends_the_process_and_not_the_trial(run, capsys):
+    full = OSError(errno.ENOSPC, "No space left on device", "cache/part")
+    code, source, _ = run([("TRAIN", 2)], faults={"train": full})
+    assert (code, source.exits) == (exit_codes.ExitCode.NO_ROOM, [])
+    assert "cache/part" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> "console.Grou
 
     experiment = snapshot.experiment
     title = printable.clean(f"Experiment {experiment.id}  {columns.name_of(experiment)}")
-    elapsed = output.format_secs(snapshot.time - experiment.start_time)
+    elapsed = output.format_secs(max(snapshot.time - experiment.start_time, 0.0))
     head = table.Table.grid(padding=(0, 2))
     head.add_row(
         text.Text(title, style="bold"),

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from quintain import errors, file_io, file_paths
 from quintain.orbit import whole_files
+from quintain.records import process_identity
 
 FILE_NAME: Final = "run.lock"
 _SHOWN_CHARACTERS: Final = 200
@@ -128,6 +129,7 @@ def _describe_self() -> dict[str, Any]:
         command = f"{command[:_SHOWN_CHARACTERS]} ..."
     return {
         "pid": os.getpid(),
+        "mark": process_identity.find_mark(os.getpid()),
         "host": socket.gethostname(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "command": command,

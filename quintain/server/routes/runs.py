@@ -1,6 +1,7 @@
 """`/runs`: the runs of `quintain train` that are on this machine."""
 
 import dataclasses
+import os
 import pathlib
 from typing import Annotated
 
@@ -53,7 +54,7 @@ def build_router(index: run_index.RunIndex) -> fastapi.APIRouter:
         """Shows the runs below further folders, until the master ends."""
         paths = [pathlib.Path(path) for path in folders.paths]
         for path in paths:
-            if not path.is_absolute() or not path.is_dir():
+            if not path.is_absolute() or not os.path.isdir(path):
                 raise errors.ConfigError(
                     f"paths: got {str(path)[:200]!r}, expected the absolute path of a directory."
                 )

@@ -216,20 +216,14 @@ def _find_state(
     """Returns what a run does.
 
     The lock itself is not tried: who has it for a moment only would keep a training out. So the
-    process that the file names is looked for. It is not another one of the same number if it was
-    there before the file was written.
+    process that the file names is looked for; its mark tells it from others of the same number.
     """
-    path = directory / LOCK_FILE
     holder = _read_lock(directory)
     pid = holder.get("pid")
     if isinstance(pid, int) and 0 < pid < 2**31:
         if holder.get("host") == socket.gethostname():
-            identity = process_identity.find(pid)
-            try:
-                locked_secs = path.lstat().st_mtime
-            except OSError:
-                locked_secs = 0.0
-            is_running = identity is not None and identity.start_time <= locked_secs + 1.0
+            mark = process_identity.find_mark(pid)
+            is_running = mark is not None and mark == holder.get("mark", mark)
         else:
             is_running = time.time() - last_secs < _ELSEWHERE_SECS
         if is_running:

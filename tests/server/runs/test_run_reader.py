@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from quintain.core.saving import run_lock
 from quintain.records import codec, training_run
 from quintain.server.runs import run_lines, run_reader
 
@@ -50,11 +51,17 @@ def test_a_run_is_running_while_the_process_is_there_that_its_lock_names(make_ru
 
 def test_another_process_of_the_same_number_is_not_the_run(make_run, reader):
     run = make_run()
-    hold(run.path)
-
-    os.utime(run.path / "run.lock", (1000, 1000))
+    hold(run.path, mark="another start of the machine 12")
 
     assert reader.summarize(run).state is STOPPED
+
+
+def test_a_run_is_known_by_its_process_whatever_is_done_to_the_clock(make_run, reader):
+    run = make_run()
+    with run_lock.hold(str(run.path)):
+        os.utime(run.path / "run.lock", (1000, 1000))
+
+        assert reader.summarize(run).state is RUNNING
 
 
 def test_a_lock_of_another_machine_counts_while_something_is_recorded(make_run, reader):

@@ -1,0 +1,58 @@
+"""Who lists a directory that somebody else changes leaves out what goes meanwhile."""
+
+import ast
+import pathlib
+
+import pytest
+
+import quintain
+
+_ROOT = pathlib.Path(quintain.__file__).parent
+_PARTS = ("client", "cluster", "records", "scheduler", "server", "storage", "store", "trials")
+
+_MAY_LIST = {
+    "client/home.py": "lists the names of its own logs, and passes over one that is gone",
+    "client/provenance.py": "passes over directories that can't be listed",
+    "cluster/agent_directory.py": "reads its own notes of launches, and tells of one it can't read",
+    "cluster/ray_directories.py": "passes over what can't be listed",
+    "records/source_imports.py": "reads the user's code, at one go",
+    "records/source_names.py": "reads the user's code, at one go",
+    "scheduler/fork_server.py": "lists what it has itself",
+    "scheduler/model_files.py": "copies the user's code, and passes over what is gone",
+    "scheduler/process_usage.py": "passes over processes that have ended",
+    "server/page_files.py": "reads the page's own files",
+    "server/runs/run_index.py": "passes over directories that can't be listed",
+    "server/runs/run_reader.py": "passes over directories that can't be listed",
+    "server/runs/run_samples.py": "passes over directories that can't be listed",
+    "storage/run_mirror.py": "looks again if a file of a run is gone",
+    "trials/estimator_trial.py": "lists what the trial has written itself",
+    "trials/rank_parts.py": "lists what the trial has written itself",
+    "trials/task_trial.py": "lists the trial's own files",
+    "trials/trial_loader.py": "reads the user's code, which is a copy",
+}
+"""Files that list directories without `changing_files`, and why nothing fails by it."""
+
+_LISTS = {"iterdir", "glob", "rglob", "scandir", "listdir", "walk"}
+_OTHERS = {"ast", "changing_files"}
+
+
+def _find_calls(source):
+    return [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _LISTS
+        and not (isinstance(node.func.value, ast.Name) and node.func.value.id in _OTHERS)
+    ]
+
+
+@pytest.mark.slow
+def test_only_files_with_a_reason_list_directories_themselves():
+    found = {
+        path.relative_to(_ROOT).as_posix()
+        for part in _PARTS
+        for path in sorted((_ROOT / part).rglob("*.py"))
+        if _find_calls(path.read_text("utf-8"))
+    }
+    assert found == set(_MAY_LIST)
