@@ -7,6 +7,7 @@ each store in its client's own way.
 
 import functools
 import importlib
+import inspect
 import os
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -17,7 +18,6 @@ _S3_CLIENT: Final = {
     "read_timeout": 30,
     "retries": {"total_max_attempts": 1},
 }
-_GOOGLE_REPEATS: Final = ("_request", "_get_file_request", "_get_file_concurrent")
 _GOOGLE_KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 _AZURE_CONNECTION: Final = "AZURE_STORAGE_CONNECTION_STRING"
 
@@ -78,9 +78,10 @@ def _open_google(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if system.credentials.method == "anon" and system.on_google and not is_asked:
         kinds = importlib.import_module("google.auth.exceptions")
         raise kinds.DefaultCredentialsError("no credentials were found")
-    for name in _GOOGLE_REPEATS:
-        once = getattr(core.GCSFileSystem, name).__wrapped__
-        setattr(system, name, functools.partial(once, system))
+    for name, method in vars(core.GCSFileSystem).items():
+        # What else is wrapped is made synchronous by it.
+        if inspect.iscoroutinefunction(method) and inspect.unwrap(method) is not method:
+            setattr(system, name, functools.partial(inspect.unwrap(method), system))
     return system, str(system._strip_protocol(url))
 
 
