@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -49,7 +50,7 @@ class Road:
         self._target = port
         self._listener = None
         self._ends = []
-        self._left = self._again_secs = None
+        self._left = self._again_secs = self._later = None
         self._refusal = None
         self.num_refused = 0
         self.port = 0
@@ -75,6 +76,10 @@ class Road:
     def close_after(self, num_bytes, *, again_secs=None):
         self._left, self._again_secs = num_bytes, again_secs
 
+    def refuse_after(self, num_bytes, answer, *, again_secs):
+        self._later = answer
+        self.close_after(num_bytes, again_secs=again_secs)
+
     def close(self):
         self._left = None
         for end in [self._listener, *self._ends]:
@@ -99,6 +104,17 @@ class Road:
             threading.Thread(target=self._pump, args=(near, far, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(far, near, False), daemon=True).start()
 
+    def _block(self):
+        self._left = None
+        again = self.open
+        if self._later is None:
+            self.close()
+        else:
+            again = functools.partial(self.refuse, None)
+            self.refuse(self._later)
+        if self._again_secs is not None:
+            threading.Timer(self._again_secs, again).start()
+
     @staticmethod
     def _answer(near, answer):
         with contextlib.suppress(OSError, ValueError), near, near.makefile("rb") as request:
@@ -111,14 +127,12 @@ class Road:
     def _pump(self, source, target, is_sent):
         try:
             while piece := source.recv(4096):
-                if is_sent and piece.startswith(b"PUT "):
+                if is_sent and piece.startswith((b"PUT ", b"POST ")):
                     time.sleep(self._put_secs)
                 if is_sent and self._left is not None:
                     self._left -= len(piece)
                     if self._left < 0:
-                        self.close()
-                        if self._again_secs is not None:
-                            threading.Timer(self._again_secs, self.open).start()
+                        self._block()
                         return
                 target.sendall(piece)
         except OSError:
@@ -219,6 +233,7 @@ def azure_port():
         lines = iter(server.stdout.readline, "")
         yield next(int(line.rpartition(":")[2]) for line in lines if "listens on" in line)
         server.terminate()
+        server.communicate()  # It says that it ends.
 
 
 @pytest.fixture(scope="session")
