@@ -46,7 +46,8 @@ def open_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
             f'"quintain[{extra}]", on the machines of trials as well.'
         ) from error
     except (ValueError, TypeError, KeyError) as error:
-        raise errors.ConfigError(f"{url}: can't be opened: {retries.describe(error)}.") from error
+        said = retries.describe(error).rstrip(".")
+        raise errors.ConfigError(f"{url}: can't be opened: {said}.") from error
     except Exception as error:
         if not retries.is_about_credentials(error):
             raise
@@ -129,8 +130,8 @@ def _explain(url: str, options: Mapping[str, Any], error: Exception) -> str:
         )
     if isinstance(error, FileNotFoundError) or retries.names_no_bucket(error):
         return (
-            f"{url}: there is no {bucket!r} ({said}). Create the bucket, or check its name, region "
-            "and endpoint."
+            f"{url}: there is no {bucket!r} ({said}). Create it, or check the name, the region "
+            "and the address of the server."
         )
     endpoint = options.get("endpoint_url") or options.get("account_url")
     at = f" at {endpoint}" if endpoint else ""

@@ -20,6 +20,12 @@ _S3_CLIENT: Final = {
 }
 _GOOGLE_KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 _AZURE_CONNECTION: Final = "AZURE_STORAGE_CONNECTION_STRING"
+_AZURE_ACCOUNT: Final = (
+    "account_name",
+    "connection_string",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    _AZURE_CONNECTION,
+)
 
 EXTRAS: Final = {
     "s3": "s3",
@@ -89,6 +95,11 @@ def _open_azure(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     account_url = options.pop("account_url", None)
     if account_url:
         options = {**_find_account(account_url.rstrip("/")), **options}
+    elif not any(options.get(name) or os.environ.get(name) for name in _AZURE_ACCOUNT):
+        raise ValueError(
+            "of which account is not known: give account_url, or set AZURE_STORAGE_ACCOUNT_NAME or "
+            f"{_AZURE_CONNECTION} in the environment"
+        )
     system, path = _open(url, options)
     found = system.service_client.primary_endpoint.rstrip("/")
     if account_url and found != account_url.rstrip("/"):
@@ -120,6 +131,11 @@ def _find_account(account_url: str) -> dict[str, str]:
     given = next((f"{field}={value}" for field, value in secrets.items() if value), None)
     if os.environ.get(_AZURE_CONNECTION):
         return {}
+    if parts.scheme == "http" and given is None:
+        raise ValueError(
+            f"account_url is {account_url!r}, which needs AZURE_STORAGE_ACCOUNT_KEY or "
+            "AZURE_STORAGE_SAS_TOKEN in the environment: other credentials are only for https://"
+        )
     if given is not None:
         return {"connection_string": f"{given};BlobEndpoint={account_url}"}
     return {"account_name": name, "account_host": f"{parts.netloc}/{path}".rstrip("/")}

@@ -160,6 +160,19 @@ class Store:
             case _:
                 return {"account_url": f"{address}/{AZURE_ACCOUNT}"}
 
+    def variable(self):
+        """The variable that says where it is to what has no options, and its value."""
+        address = f"http://127.0.0.1:{self.port}"
+        match self.kind:
+            case "s3":
+                return "AWS_ENDPOINT_URL", address
+            case "gs":
+                return "STORAGE_EMULATOR_HOST", address
+            case _:
+                account = f"AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY}"
+                endpoint = f"BlobEndpoint={address}/{AZURE_ACCOUNT}"
+                return "AZURE_STORAGE_CONNECTION_STRING", f"{account};{endpoint}"
+
     def url(self, *names):
         scheme = "abfs" if self.kind == "azure" else self.kind
         return "/".join([f"{scheme}:/", *(names or ("runs", uuid.uuid4().hex, "a b"))])

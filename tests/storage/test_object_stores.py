@@ -1,10 +1,12 @@
 """What goes wrong with object stores, the same with each, against servers of this machine."""
 
+import pathlib
 import threading
 
 import pytest
 
 from quintain import errors
+from quintain.cli import staged_runs
 from quintain.storage import checkpoint_storage, fsspec_storage, remote_systems, retries, run_mirror
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -161,7 +163,7 @@ def test_server_that_stays_away_leaves_no_checkpoint(store, build, road, given):
 @pytest.mark.parametrize(
     ("bucket_name", "message"),
     [
-        ("no-such-bucket", "there is no 'no-such-bucket'.*Create the bucket"),
+        ("no-such-bucket", "there is no 'no-such-bucket'.*Create it"),
         (None, "can't be written at http://127.0.0.1:1.*Check the address"),
     ],
 )
@@ -171,6 +173,27 @@ def test_what_is_wrong_is_said_at_once(store, build, monkeypatch, bucket_name, m
 
     with pytest.raises(errors.ConfigError, match=message):
         storage.check()
+
+
+def test_run_is_written_through_a_copy_and_read_again(store, monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv(*store.variable())
+    url = store.url("runs", f"run of {store.kind}", "first")
+    with staged_runs.training(url) as copy:
+        pathlib.Path(copy, "train").mkdir()
+        pathlib.Path(copy, "train/ä.txt").write_text("1")
+
+    with staged_runs.training(url) as copy:
+        assert pathlib.Path(copy, "train/ä.txt").read_text() == "1"
+        pathlib.Path(copy, "train/ä.txt").write_text("12")
+    with staged_runs.reading(url) as copy:
+        assert pathlib.Path(copy, "train/ä.txt").read_text() == "12"
+
+    missing = store.url("no-such-bucket", "first")
+    with pytest.raises(errors.ConfigError, match=f"--model_dir: {missing}: there is no 'no-such"):
+        staged_runs.training(missing).__enter__()
+    with pytest.raises(errors.QuintainError, match=r"no-such-bucket.*(there is no|does not exist)"):
+        staged_runs.reading(missing).__enter__()
 
 
 @pytest.mark.parametrize(

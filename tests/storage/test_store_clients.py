@@ -45,6 +45,24 @@ def test_address_of_an_account_is_taken_whole(monkeypatch, account_url, endpoint
     assert system.service_client.account_name == name
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"of which account is not known: give account_url, or set AZURE_STORAGE_ACCOUNT_NAME"),
+        (
+            {"account_url": "http://127.0.0.1:10000/you"},
+            r"needs AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN in the environment",
+        ),
+    ],
+)
+def test_what_an_account_lacks_is_named(monkeypatch, options, message):
+    pytest.importorskip("adlfs")
+    set_variables(monkeypatch, dict.fromkeys(OWN))
+
+    with pytest.raises(errors.ConfigError, match=message):
+        remote_systems.open_system("abfs://runs/a", options)
+
+
 def test_account_of_the_environment_is_not_taken_for_another(monkeypatch):
     pytest.importorskip("adlfs")
     variable = f"AccountName=mine;AccountKey={KEY}"
