@@ -102,6 +102,24 @@ def run_python(tmp_path_factory):
         yield run
 
 
+@pytest.fixture
+def block_packages(monkeypatch):
+    """Lets imports of packages fail, as where they are not installed."""
+
+    def block(*names):
+        for name in names:
+            for loaded in [each for each in sys.modules if each.startswith(f"{name}.")]:
+                monkeypatch.delitem(sys.modules, loaded)
+            monkeypatch.setitem(sys.modules, name, None)
+            # fsspec keeps the classes that it has imported.
+            registry = importlib.import_module("fsspec.registry")
+            for scheme, kind in list(registry._registry.items()):
+                if kind.__module__.partition(".")[0] == name:
+                    monkeypatch.delitem(registry._registry, scheme)
+
+    return block
+
+
 @pytest.fixture(scope="session")
 def postgres_server():
     """A PostgreSQL server that is this process' own."""

@@ -100,7 +100,8 @@ def test_what_is_missing_is_named_as_it_was_given(place):
         ("abfs://b/x", r"the package for abfs:// is not installed \(Install adlfs"),
     ],
 )
-def test_a_scheme_that_nobody_knows_is_told_by_everything(path, message):
+def test_a_scheme_that_nobody_knows_is_told_by_everything(path, message, block_packages):
+    block_packages("adlfs")
     with pytest.raises(OSError, match=message) as raised:
         file_io.exists(path)
     with pytest.raises(errors.ConfigError, match=f"model_dir: got '{path}', but .*{message}"):

@@ -1,7 +1,8 @@
-"""Runs in object stores (`--model_dir=s3://...`), which TensorFlow can't reach: local copies.
+"""Runs in object stores (`--model_dir=s3://...`): commands work on local copies.
 
 A helper process (`storage.run_uploader`) copies the run to this machine, and uploads it while it is
-trained. Commands get the directory of the copy; `name` gives the URL again, for people.
+trained. Commands get the directory of the copy; `name` gives the URL again, for people. TensorFlow
+reaches only `gs://` of these; there, several processes may train without copies.
 """
 
 import contextlib
@@ -18,17 +19,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from quintain import errors, fetched_files, file_paths
+from quintain import errors, fetched_files, file_io, file_paths
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OF_TENSORFLOW: Final = ("", "file", "gs", "ram")
+_NEVER_STAGED: Final = ("", "file", "ram")
 _names: Final[dict[str, str]] = {}
 
 
 def is_staged(model_dir: str | None) -> bool:
-    """Whether a run lies where TensorFlow can't read and write."""
-    return bool(model_dir) and file_paths.scheme(model_dir or "") not in _OF_TENSORFLOW
+    """Whether a run lies where it is worked on through a copy."""
+    return bool(model_dir) and file_paths.scheme(model_dir or "") not in _NEVER_STAGED
 
 
 def name(model_dir: str) -> str:
@@ -59,26 +60,42 @@ def trains(command: F) -> F:
         is_elsewhere = flags.get("dry_run") or flags.get("cluster_workers") is not None
         if is_elsewhere or not is_staged(model_dir):
             return command(*args, **flags)
-        _check_flags(str(model_dir), flags)
+        several = _find_several(flags)
+        if several is not None:
+            _check_several(str(model_dir), several)
+            return command(*args, **flags)
         with training(str(model_dir)) as copy:
             return command(*args, **{**flags, "model_dir": copy})
 
     return run  # type: ignore[return-value] # It takes and gives the same.
 
 
-def _check_flags(url: str, flags: dict[str, Any]) -> None:
-    given = None
+def _find_several(flags: dict[str, Any]) -> str | None:
+    """Returns what says that several processes work on a run; None if nothing does."""
     if flags.get("local_workers") is not None:
-        given = f"--local_workers={flags['local_workers']}"
-    elif str(flags.get("mode", "")).startswith("continuous"):
-        given = f"--mode={flags['mode']}"
-    elif len(json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})) > 0:
-        given = "a cluster in TF_CONFIG"
-    if given:
+        return f"--local_workers={flags['local_workers']}"
+    if str(flags.get("mode", "")).startswith("continuous"):
+        return f"--mode={flags['mode']}"
+    if len(json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})) > 0:
+        return "a cluster in TF_CONFIG"
+    return None
+
+
+def _check_several(url: str, several: str) -> None:
+    """Raises unless several processes can work on a run, which only TensorFlow lets them."""
+    if file_paths.scheme(url) != "gs":
         raise errors.ConfigError(
-            f"--model_dir: got {url!r} together with {given}: several processes would each have a "
-            "copy of their own. Train in one process, or give a directory that all of them see, or "
-            "one of gs://."
+            f"--model_dir: got {url!r} together with {several}: several processes would each have "
+            "a copy of their own. Train in one process, or give a directory that all of them see, "
+            "or one of gs://."
+        )
+    from quintain.storage import run_mirror  # Most commands need nothing of it.
+
+    if file_io.exists(file_paths.join(url, run_mirror.FILE_NAME)):
+        raise errors.ConfigError(
+            f"--model_dir: got {url!r} together with {several}: the run was trained by one process "
+            f"through a copy ({run_mirror.FILE_NAME}), and has to be gone on with so. Give several "
+            "processes a directory of their own from the start."
         )
 
 

@@ -41,6 +41,8 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS: Final = frozenset({"signature_version", "token_uri", "sse_kms_key_id"})
+_WAYS: Final = ("anon", "cache", "cloud", "google_default")
+"""Texts that gcsfs takes for `token`: where it looks for one."""
 _ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
     "and of the machines of trials, or into a profile of theirs (docs/storage.md)"
@@ -80,7 +82,8 @@ class CheckpointStorageConfig(base_config.Config):
     """Address of the server, with `type: s3` and `gs`; None for the provider's own."""
 
     account_url: str | None = None
-    """Address of the account, with `type: azure`: `https://NAME.blob.core.windows.net`."""
+    """Address of the account, with `type: azure`: `https://NAME.blob.core.windows.net`, or that of
+    a server of your own, whose path is the account's name. None means what the environment says."""
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What fsspec's file system is made with, as `{profile: NAME}` for S3; no secrets."""
@@ -142,6 +145,16 @@ class CheckpointStorageConfig(base_config.Config):
                 continue
             if _has_password(address):
                 yield each, f"has a name and a password in it; {_ADVICE}."
+            elif "?" in address or "#" in address:
+                yield each, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
+            elif each == "account_url" and ".dfs." in address:
+                yield (
+                    each,
+                    (
+                        f"got {errors.show(address)}, expected the address of blobs, "
+                        f"{address.replace('.dfs.', '.blob.')}."
+                    ),
+                )
             elif not _ENDPOINT.fullmatch(address) or not urllib.parse.urlsplit(address).hostname:
                 yield each, f"got {errors.show(address)}, expected https://HOST or http://HOST."
         for path in _find_secrets(self.options, "options"):
@@ -182,8 +195,7 @@ class CheckpointStorageConfig(base_config.Config):
         if self.endpoint_url:
             options["endpoint_url"] = self.endpoint_url
         if self.account_url:
-            host = urllib.parse.urlsplit(self.account_url).hostname or ""
-            options |= {"account_name": host.partition(".")[0], "account_host": host}
+            options["account_url"] = self.account_url
         scheme = "abfs" if self.type == "azure" else self.type
         root = self.url or f"{scheme}://{self.container or self.bucket}"
         path = (self.prefix or "").strip("/")
@@ -249,7 +261,8 @@ def _find_secrets(value: Any, path: str) -> Iterator[str]:
         for name, below in value.items():
             text = str(name)
             is_secret = _SECRET.search(text) and text.lower() not in _HARMLESS
-            if is_secret and not isinstance(below, Mapping | bool | None):
+            is_way = text == "token" and below in _WAYS
+            if is_secret and not is_way and not isinstance(below, Mapping | bool | None):
                 yield f"{path}.{text}"
             else:
                 yield from _find_secrets(below, f"{path}.{text}")

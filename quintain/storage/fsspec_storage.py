@@ -286,12 +286,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
     def _find(self, name: str) -> dict[str, Mapping[str, Any]]:
         """Returns what fsspec knows of all files below a name, by their paths there."""
         root = self._path(name) if name else self._calls.root
-
-        def find() -> dict[str, Mapping[str, Any]]:
-            self._system.invalidate_cache()
-            return dict(self._system.find(root, detail=True))
-
-        found = self._calls.call(find, f"{self.locate(name)}: listing")
+        found = self._calls.call(lambda: self._calls.find(root), f"{self.locate(name)}: listing")
         return {
             path.lstrip("/")[len(root.lstrip("/")) :].lstrip("/"): info
             for path, info in found.items()

@@ -73,6 +73,20 @@ class RemoteCalls:
     def _opened(self) -> tuple[Any, str]:
         return remote_systems.open_system(self._url, self._options)
 
+    def find(self, path: str) -> dict[str, Mapping[str, Any]]:
+        """Returns what fsspec knows of all files below a path, by their paths; for `call`.
+
+        Some clients find nothing in a bucket that is not there.
+
+        Raises:
+            NoBucketError: If it is not.
+        """
+        self.system.invalidate_cache()
+        found: dict[str, Mapping[str, Any]] = dict(self.system.find(path, detail=True))
+        if not found:
+            remote_systems.require_bucket(self._url, *self._opened)
+        return found
+
     def call(
         self, function: Callable[[], T], doing: str, *, num_bytes: int = 0, is_file: bool = False
     ) -> T:
@@ -132,10 +146,17 @@ class RemoteCalls:
     def _repeat(self, function: Callable[[], T], doing: str, num_bytes: int) -> T:
         secs = self.answer_secs + num_bytes / SLOWEST_BYTES
 
+        def ask() -> T:
+            try:
+                return function()
+            except FileNotFoundError:
+                remote_systems.require_bucket(self._url, *self._opened)
+                raise
+
         def call() -> T:
             opened = self._opened
             try:
-                return retries.call_within(function, secs)
+                return retries.call_within(ask, secs)
             except Exception as error:
                 # What waits there still holds connections; who comes next has others. And a client
                 # keeps credentials that it has found; new ones may lie where they were.

@@ -1,26 +1,16 @@
 """Opens file systems of fsspec, and checks that they can be used, in words that help."""
 
-import importlib
 import json
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.storage import retries
+from quintain.storage import retries, store_clients
 
 _OBJECT_STORES: Final = frozenset(
     {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"}
 )
-_EXTRAS: Final = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "azure",
-    "abfs": "azure",
-    "abfss": "azure",
-}
 _CREDENTIALS: Final = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the environment of "
     "the master and of the machines of trials, or give the machines a role",
@@ -30,13 +20,6 @@ _CREDENTIALS: Final = {
     "AZURE_STORAGE_CONNECTION_STRING, in the environment of the master and of the machines of "
     "trials",
 }
-_S3_CLIENT: Final = {
-    "connect_timeout": 10,
-    "read_timeout": 30,
-    # `retries` does it, without Python's random numbers, which botocore's pauses use up.
-    "retries": {"total_max_attempts": 1},
-}
-
 _PROBE_SECS: Final = 30.0
 """An empty file that takes longer will never be there."""
 
@@ -50,24 +33,53 @@ def open_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Returns fsspec's file system of a URL, and the path there.
 
     Raises:
-        ConfigError: If it is not installed or not known, or does not take the options.
+        ConfigError: If it is not installed or not known, does not take the options, or finds no
+            credentials.
     """
     kind = _scheme(url)
-    given: dict[str, Any] = dict(json.loads(json.dumps(dict(options))))
-    if kind in ("s3", "s3a"):
-        given["config_kwargs"] = {**_S3_CLIENT, **given.get("config_kwargs", {})}
     try:
-        core = importlib.import_module("fsspec.core")
-        system, path = core.url_to_fs(url, skip_instance_cache=True, **given)
+        return store_clients.open_client(url, json.loads(json.dumps(dict(options))))
     except ImportError as error:
-        extra = _EXTRAS.get(kind, "remote")
+        extra = store_clients.EXTRAS.get(kind, "remote")
         raise errors.ConfigError(
             f"{url}: the package for {kind}:// is not installed ({error}): pip install "
             f'"quintain[{extra}]", on the machines of trials as well.'
         ) from error
     except (ValueError, TypeError, KeyError) as error:
-        raise errors.ConfigError(f"{url}: can't be opened: {retries.describe(error)}.") from error
-    return system, str(path)
+        said = retries.describe(error).rstrip(".")
+        raise errors.ConfigError(f"{url}: can't be opened: {said}.") from error
+    except Exception as error:
+        if not retries.is_about_credentials(error):
+            raise
+        raise errors.ConfigError(_explain(url, options, error)) from error
+
+
+def require_bucket(url: str, system: Any, root: str) -> None:
+    """Raises if that is gone in which everything is that is found below a URL.
+
+    Args:
+        url: The URL.
+        system: Its file system.
+        root: The path there.
+
+    Raises:
+        NoBucketError: If the bucket, or for other than object stores the directory, is not there.
+    """
+    bucket = root.strip("/").partition("/")[0]
+    if not is_object_store(url):
+        if not system.exists(root):
+            raise retries.NoBucketError(f"there is no {root}")
+        return
+    nothing = f"{bucket}/.quintain-{uuid.uuid4().hex}"
+    try:
+        system.find(nothing)  # Amazon's and Google's clients say it of a listing,
+    except FileNotFoundError as error:
+        raise retries.NoBucketError(f"there is no bucket {bucket!r}") from error
+    try:
+        system.cat_file(nothing)  # Azure's only of a file.
+    except FileNotFoundError as error:
+        if retries.names_no_bucket(error):
+            raise retries.NoBucketError(f"there is no container {bucket!r}") from error
 
 
 def check(url: str, options: Mapping[str, Any], *, patience_secs: float) -> None:
@@ -109,17 +121,19 @@ def _explain(url: str, options: Mapping[str, Any], error: Exception) -> str:
     said = retries.describe(error).rstrip(".")
     bucket = url.partition("://")[2].partition("/")[0]
     if retries.is_about_credentials(error):
-        advice = _CREDENTIALS.get(_EXTRAS.get(kind, ""), "check the credentials of its client")
+        advice = _CREDENTIALS.get(
+            store_clients.EXTRAS.get(kind, ""), "check the credentials of its client"
+        )
         return (
             f"{url}: may not be read and written with the credentials that were found ({said}). "
             f"Check that they are right and may do so: {advice}."
         )
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) or retries.names_no_bucket(error):
         return (
-            f"{url}: there is no {bucket!r} ({said}). Create the bucket, or check its name, region "
-            "and endpoint."
+            f"{url}: there is no {bucket!r} ({said}). Create it, or check the name, the region "
+            "and the address of the server."
         )
-    endpoint = options.get("endpoint_url")
+    endpoint = options.get("endpoint_url") or options.get("account_url")
     at = f" at {endpoint}" if endpoint else ""
     return (
         f"{url}: can't be written{at}: {said}. Check the address and the network; nothing was "

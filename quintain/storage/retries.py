@@ -39,6 +39,16 @@ _LASTING_TYPES: Final = (
     NotADirectoryError,
     PermissionError,
 )
+_NOBODY_NAMES: Final = frozenset(
+    {
+        "CredentialUnavailableError",
+        "DefaultCredentialsError",
+        "NoAuthTokenError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "ProfileNotFound",
+    }
+)
 _REFUSAL_NAMES: Final = frozenset(
     {
         "ClientAuthenticationError",
@@ -48,15 +58,11 @@ _REFUSAL_NAMES: Final = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
-_CREDENTIAL_NAMES: Final = _REFUSAL_NAMES | {
-    "CredentialUnavailableError",
-    "DefaultCredentialsError",
-    "NoAuthTokenError",
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "ProfileNotFound",
-}
-_NO_BUCKET_CODES: Final = frozenset({"NoSuchBucket", "ContainerNotFound"})
+_REFUSED: Final = frozenset({401, 403})
+_LATER: Final = frozenset({404, 408, 409, 412, 423, 425, 429})
+"""Answers to a request that may be as it should be; others from 400 to 499 say that it is wrong."""
+
+_NO_BUCKET_CODES: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"})
 _REMOTE_MODULES: Final = (
     "adlfs",
     "aiobotocore",
@@ -110,9 +116,17 @@ def note(who: object, text: str) -> None:
             listener(said)
 
 
+class NoBucketError(OSError):
+    """The bucket, or what a storage calls so, is not there; all in it may be."""
+
+
 def is_about_credentials(error: BaseException) -> bool:
-    """Whether a storage does not accept who asks, by the names of its client's errors."""
-    return isinstance(error, PermissionError) or _is_named(error, _CREDENTIAL_NAMES)
+    """Whether a storage does not accept who asks, by what its client says in its own way."""
+    return (
+        isinstance(error, PermissionError)
+        or _is_named(error, _NOBODY_NAMES | _REFUSAL_NAMES)
+        or find_status(error) in _REFUSED
+    )
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -121,14 +135,51 @@ def is_refusal(error: BaseException) -> bool:
     Credentials were withdrawn, or its bucket was deleted. A client that finds no credentials at all
     was never let in.
     """
-    response = getattr(error.__cause__ or error, "response", None)
-    found = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-    codes = {found, getattr(error, "error_code", None)}
-    return (
-        isinstance(error, PermissionError)
-        or _is_named(error, _REFUSAL_NAMES)
-        or bool(codes & _NO_BUCKET_CODES)
+    if names_no_bucket(error):
+        return True
+    return is_about_credentials(error) and not _is_named(error, _NOBODY_NAMES)
+
+
+def names_no_bucket(error: BaseException) -> bool:
+    """Whether a storage says that the bucket, and not only an object, is not there."""
+    return isinstance(error, NoBucketError) or any(
+        _find_code(each) in _NO_BUCKET_CODES for each in _find_causes(error)
     )
+
+
+def find_status(error: BaseException) -> int | None:
+    """Returns the status of the HTTP answer that an error of a client stands for, if of one."""
+    for each in _find_causes(error):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):  # botocore
+            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        elif type(each) is OSError and str(each).startswith("Forbidden: "):  # gcsfs
+            found = 403
+        else:
+            names = ("status_code", "status", "code")  # azure, aiohttp; gcsfs, which may use texts
+            found = next((value for n in names if (value := getattr(each, n, None))), None)
+        if str(found).isdecimal():
+            return int(str(found))
+    return None
+
+
+def _find_code(error: BaseException) -> str:
+    """Returns the word for what is wrong that botocore or azure took out of an answer."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        return str(response.get("Error", {}).get("Code"))
+    found = getattr(error, "error_code", None)  # A text, or of an enumeration.
+    return str(getattr(found, "value", found))
+
+
+def _find_causes(error: BaseException) -> Iterator[BaseException]:
+    """Gives an error, and those that a client made it of."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
 
 
 def _is_named(error: BaseException, names: Set[str]) -> bool:
@@ -138,12 +189,20 @@ def _is_named(error: BaseException, names: Set[str]) -> bool:
 
 def is_lasting(error: Exception) -> bool:
     """Whether an error would come again, however often the call is repeated."""
-    if isinstance(error, _LASTING_TYPES) or is_about_credentials(error):
+    if isinstance(error, _LASTING_TYPES) or names_no_bucket(error) or is_about_credentials(error):
         return True
     if isinstance(error, OSError):
         return error.errno in _LASTING_CODES
     module = type(error).__module__.partition(".")[0]
     return not (isinstance(error, TimeoutError | EOFError) or module in _REMOTE_MODULES)
+
+
+def _is_doubtful(error: Exception) -> bool:
+    """Whether a request was refused as wrong, which may have been torn on its way."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EINVAL
+    status = find_status(error)
+    return status is not None and 400 <= status < 500 and status not in _LATER
 
 
 def call(
@@ -161,12 +220,13 @@ def call(
     Raises:
         Exception: What the last call raised.
     """
-    return _repeat(
-        function,
-        doing,
-        patience_secs,
-        lambda error: is_lasting(error) and not (outlasts_refusals and is_refusal(error)),
-    )
+
+    def is_over(error: Exception, attempt: int) -> bool:
+        if is_lasting(error):
+            return not (outlasts_refusals and is_refusal(error))
+        return _is_doubtful(error) and attempt >= _MOST_DOUBTFUL
+
+    return _repeat(function, doing, patience_secs, is_over)
 
 
 def outlast_full_disks(function: Callable[[], T], *, doing: str) -> T:
@@ -180,7 +240,7 @@ def outlast_full_disks(function: Callable[[], T], *, doing: str) -> T:
         Exception: What the call raised, if that was something else.
     """
     where = f"{socket.gethostname()}: {doing}"
-    return _repeat(function, where, math.inf, lambda error: not is_about_room(error))
+    return _repeat(function, where, math.inf, lambda error, _: not is_about_room(error))
 
 
 def is_about_room(error: BaseException) -> bool:
@@ -192,7 +252,7 @@ def _repeat(
     function: Callable[[], T],
     doing: str,
     patience_secs: float,
-    is_over: Callable[[Exception], bool],
+    is_over: Callable[[Exception, int], bool],
 ) -> T:
     start, told, attempt, who = time.monotonic(), None, 0, object()
     try:
@@ -202,9 +262,7 @@ def _repeat(
             except Exception as error:
                 attempt += 1
                 left = start + patience_secs - time.monotonic()
-                # A request that was refused as wrong may have been torn on its way.
-                is_doubtful = isinstance(error, OSError) and error.errno == errno.EINVAL
-                if is_over(error) or left <= 0 or (is_doubtful and attempt >= _MOST_DOUBTFUL):
+                if is_over(error, attempt) or left <= 0:
                     raise
                 now = time.monotonic()
                 if told is None or now > told + _TOLD_AGAIN_SECS:

@@ -225,9 +225,8 @@ class RunMirror:
             return None
 
     def _list(self) -> dict[str, int]:
-        self.calls.system.invalidate_cache()
         root = self.calls.root.lstrip("/")
-        found = self.calls.system.find(self.calls.root, detail=True)
+        found = self.calls.find(self.calls.root)
         paths = {path.lstrip("/")[len(root) :].lstrip("/"): info for path, info in found.items()}
         return {
             path: int(info.get("size") or 0)

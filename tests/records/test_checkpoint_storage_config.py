@@ -25,9 +25,14 @@ def parse(text):
             {"endpoint_url": "http://h:1", "profile": "p"},
         ),
         (
+            "{type: gs, bucket: runs, options: {token: anon}}",
+            "gs://runs",
+            {"token": "anon"},
+        ),
+        (
             "{type: azure, container: runs, account_url: 'https://me.blob.core.windows.net'}",
             "abfs://runs",
-            {"account_name": "me", "account_host": "me.blob.core.windows.net"},
+            {"account_url": "https://me.blob.core.windows.net"},
         ),
         ("{type: fsspec, url: 'sftp://me@h/d/', prefix: e}", "sftp://me@h/d/e", {}),
     ],
@@ -50,6 +55,14 @@ def test_address_names_the_storage(text, url, options):
         ("{bucket: runs}", r"bucket: has no meaning with type shared_fs"),
         ("{type: s3, bucket: runs, endpoint_url: h}", r"endpoint_url: got 'h', expected https"),
         ("{type: s3, bucket: runs, endpoint_url: 'https://a:GEHEIM@h'}", r"endpoint_url: has a"),
+        (
+            "{type: azure, container: runs, account_url: 'https://h/?sig=GEHEIM'}",
+            r"account_url: has a `\?` or `#` in it, expected https://HOST; a secret",
+        ),
+        (
+            "{type: azure, container: runs, account_url: 'https://me.dfs.core.windows.net'}",
+            r"account_url: got .*, expected the address of blobs, https://me\.blob\.core",
+        ),
         ("{type: s3, bucket: runs, access_key: GEHEIM}", r"access_key: a secret here would be"),
         ("{type: s3, bucket: runs, secret_key: GEHEIM}", r"secret_key: a secret here"),
         ("{type: s3, bucket: runs, options: {key: GEHEIM}}", r"options\.key: a secret here"),

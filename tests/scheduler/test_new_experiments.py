@@ -5,7 +5,10 @@ from quintain import errors
 SINGLE = {"name": "single", "max_length": 10}
 
 
-def test_nothing_is_created_whose_checkpoints_can_not_be_written(make_master, config_text, store):
+def test_nothing_is_created_whose_checkpoints_can_not_be_written(
+    make_master, config_text, store, block_packages
+):
+    block_packages("adlfs")
     master = make_master()
     storage = {"type": "azure", "container": "runs"}
 

@@ -182,10 +182,22 @@ def test_manifest_goes_last_when_it_is_deleted(storage, files, monkeypatch, give
     assert len(removed) == 3
 
 
-def test_package_that_is_missing_is_named():
-    storage = fsspec_storage.FsspecStorage("abfs://container/runs", {"account_name": "a"})
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [
+        ("s3://bucket", "s3fs", "s3"),
+        ("gs://bucket", "gcsfs", "gs"),
+        ("gcs://bucket", "gcsfs", "gs"),
+        ("abfs://container", "adlfs", "azure"),
+        ("az://container", "adlfs", "azure"),
+        ("hdfs://host/runs", "pyarrow", "remote"),
+    ],
+)
+def test_package_that_is_missing_is_named(block_packages, url, package, extra):
+    block_packages(package)
+    storage = fsspec_storage.FsspecStorage(f"{url}/runs", {})
 
-    with pytest.raises(errors.ConfigError, match=r'pip install "quintain\[azure\]"'):
+    with pytest.raises(errors.ConfigError, match=rf'pip install "quintain\[{extra}\]"'):
         storage.check()
 
 

@@ -1,5 +1,6 @@
 """A search by the command line whose checkpoints are in an object store."""
 
+import functools
 import json
 import os
 import pathlib
@@ -31,22 +32,21 @@ checkpoint_storage:
 """
 
 
+def run_quintain(home, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)],
+        env={**os.environ, "QUINTAIN_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 @pytest.fixture
-def quintain(s3, tmp_path):
-    environment = {**os.environ, "QUINTAIN_HOME": str(tmp_path / "home")}
-
-    def run(*arguments, code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    return run
+def quintain(tmp_path):
+    return functools.partial(run_quintain, tmp_path / "home")
 
 
 def test_search_outlives_its_object_store(quintain, given, s3, s3_port, tmp_path):
@@ -93,30 +93,55 @@ checkpoint_storage: {storage}
 """
 
 
+def measure(directory, storage, killed_at):
+    """Runs the trial of `DRAWING`; returns what it measured, and how often it was restarted."""
+    run = functools.partial(run_quintain, directory / "home")
+    (directory / "marks").mkdir()
+    path = directory / "drawing.yaml"
+    fields = {"marks": directory / "marks", "killed_at": killed_at, "storage": storage}
+    path.write_text(DRAWING.format(**fields))
+    assert "Experiment 1 is COMPLETED" in run("experiment", "create", path, DRAWING_TRIAL)
+    rows = json.loads(run("trial", "metrics", 1, "--json"))
+    found = [(row["group"], row["total_batches"], row["metrics"]) for row in rows]
+    return found, run("trial", "logs", 1)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("undisturbed"), "{save_trial_latest: 1}", [])[0]
+
+
 def test_trial_killed_while_it_trains_beside_its_uploads_measures_the_same(
-    quintain, given, s3, s3_port, tmp_path
+    undisturbed, given, s3, s3_port, tmp_path
 ):
     road = given.Road(s3_port, put_secs=0.4)
     prefix = uuid.uuid4().hex
-    remote = f'{{type: s3, bucket: runs, prefix: {prefix}, endpoint_url: "{road.url}"}}'
-    (tmp_path / "marks").mkdir()
+    storage = f'{{type: s3, bucket: runs, prefix: {prefix}, endpoint_url: "{road.url}"}}'
 
-    def measure(number, storage, killed_at):
-        path = tmp_path / f"{number}.yaml"
-        fields = {"marks": tmp_path / "marks", "killed_at": killed_at, "storage": storage}
-        path.write_text(DRAWING.format(**fields))
-        shown = quintain("experiment", "create", path, DRAWING_TRIAL, "--slots", 1)
-        assert f"Experiment {number} is COMPLETED" in shown
-        rows = json.loads(quintain("trial", "metrics", number, "--json"))
-        return [(row["group"], row["total_batches"], row["metrics"]) for row in rows]
-
-    expected = measure(1, "{save_trial_latest: 1}", [])
     # An upload takes over a second, a batch none: these are trained while one runs.
-    found = measure(2, remote, [11, 18])
+    found, _ = measure(tmp_path, storage, [11, 18])
 
-    assert found == expected
+    assert found == undisturbed
     assert sorted(each.name for each in (tmp_path / "marks").iterdir()) == ["11", "18"]
     storage = fsspec_storage.FsspecStorage(f"s3://runs/{prefix}", s3)
+    [kept] = storage.list()
+    assert storage.find_damage(kept.name, {}) is None
+    road.close()
+
+
+def test_trial_that_is_refused_for_a_while_measures_the_same(undisturbed, given, store, tmp_path):
+    road = given.Road(store.port, put_secs=0.2)
+    prefix = uuid.uuid4().hex
+    storage = json.dumps(store.section("runs", prefix, road.port))
+    road.refuse_after(6_000, store.refusal(), again_secs=2.0)
+
+    found, log = measure(tmp_path, storage, [])
+
+    assert found == undisturbed
+    assert road.num_refused
+    assert "failed and is tried again" in log
+    assert "SIGKILL" not in log
+    storage = fsspec_storage.FsspecStorage(store.url("runs", prefix), store.options())
     [kept] = storage.list()
     assert storage.find_damage(kept.name, {}) is None
     road.close()
