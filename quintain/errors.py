@@ -118,6 +118,10 @@ class UnknownKeyError(ConfigError, KeyError, AttributeError):
     """A config has no field of this name."""
 
 
+class MessageError(ConfigError):
+    """What a process has told the master can't be; nothing was done with it."""
+
+
 class UnsupportedTypeError(ConfigError, TypeError):
     """A value is an object that a config can't hold, because no file can."""
 

@@ -34,6 +34,9 @@ _STOPPED_SECS: Final = 5.0
 """Between two polls passes less, unless this process was stopped, and could hear nobody."""
 
 _MOST_MEMBERS: Final = 10_000
+_MOST_ORDERS: Final = 10_000
+"""While an agent has not carried out more, it is not told to forget what it should not have."""
+
 T = TypeVar("T")
 
 
@@ -349,7 +352,9 @@ class AgentLauncher(launcher.Launcher):
     def _take_exit(self, member: members.Member, ended: agent_protocol.Exit) -> None:
         remote = member.launches.get(ended.launch_id)
         if remote is None:
-            member.order(agent_protocol.OrderKind.DROP, ended.launch_id)
+            # It tells of it again as long as it has it.
+            if member.num_orders < _MOST_ORDERS:
+                member.order(agent_protocol.OrderKind.DROP, ended.launch_id)
         elif not remote.is_over:
             remote.is_over = True
             self._exits.append(

@@ -20,7 +20,7 @@ import enum
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import pydantic
 
@@ -42,6 +42,23 @@ MOST_LABELS: Final = 100
 _MOST_PROBLEMS: Final = 10
 
 T = TypeVar("T")
+
+# What a machine tells may be of anybody: all of it has bounds.
+_Name = Annotated[str, pydantic.StringConstraints(max_length=300)]
+_Text = Annotated[str, pydantic.StringConstraints(max_length=100_000)]
+_LaunchId = Annotated[
+    str, pydantic.StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,199}$")
+]
+_Count = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
+_Secs = Annotated[pydantic.FiniteFloat, pydantic.Field(ge=0.0, le=253_402_300_799.0)]
+"""Seconds since the epoch, up to the year 9999."""
+
+_MOST_LAUNCHES: Final = 100_000
+_MOST_LINES: Final = 1000
+_MOST_VALUES: Final = 100
+_MOST_THREADS: Final = 65_536
+_MOST_DEVICE: Final = 300
+_Usage = Annotated[Mapping[_Name, pydantic.FiniteFloat], pydantic.Field(max_length=_MOST_VALUES)]
 
 _RESERVED: Final = "master"
 """What the machine of the master is called where people read it."""
@@ -67,25 +84,25 @@ class Versions:
 class Hello(Versions):
     """An agent, and what it has."""
 
-    name: str = ""
+    name: _Name = ""
     """Name of the machine."""
 
-    agent_id: str = ""
+    agent_id: _Name = ""
     """What the directory of the agent is recognised by."""
 
-    place: str = ""
+    place: _Name = ""
     """`process_identity.find_place` of the agent."""
 
     slots: tuple[slot.Slot, ...] = ()
     """Shares of the machine, numbered from 0."""
 
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels: Mapping[_Name, _Name] = dataclasses.field(default_factory=dict)
     """What experiments choose machines by."""
 
-    launches: tuple[str, ...] = ()
+    launches: Annotated[tuple[_LaunchId, ...], pydantic.Field(max_length=_MOST_LAUNCHES)] = ()
     """Launches whose processes it has, or whose exits it has not been told to drop."""
 
-    draining: str = ""
+    draining: _Text = ""
     """Why it is about to leave; empty if it is not."""
 
 
@@ -180,22 +197,22 @@ class Orders:
 class Exit:
     """How a process ended; see `launcher.ProcessExit`."""
 
-    launch_id: str
+    launch_id: _LaunchId
     """Name of the launch."""
 
-    exit_code: int | None = None
+    exit_code: Annotated[int, pydantic.Field(ge=-(2**31), lt=2**32)] | None = None
     """What it returned."""
 
-    signal: int | None = None
+    signal: Annotated[int, pydantic.Field(ge=1, le=255)] | None = None
     """The signal that ended it."""
 
-    last_lines: tuple[str, ...] = ()
+    last_lines: Annotated[tuple[_Text, ...], pydantic.Field(max_length=_MOST_LINES)] = ()
     """The last lines that it wrote."""
 
     out_of_memory: bool = False
     """Whether there was no memory left."""
 
-    reason: str = ""
+    reason: _Text = ""
     """Why it ended, where neither a code nor a signal says so."""
 
 
@@ -203,27 +220,25 @@ class Exit:
 class Report:
     """What has happened since the report before."""
 
-    number: int
+    number: Annotated[int, pydantic.Field(ge=1, lt=2**63)]
     """Number of the report in its session, from 1."""
 
-    started: tuple[str, ...] = ()
+    started: Annotated[tuple[_LaunchId, ...], pydantic.Field(max_length=_MOST_LAUNCHES)] = ()
     """Launches whose processes are there."""
 
-    lines: tuple[tuple[str, pydantic.FiniteFloat, log.LogSource, str], ...] = ()
+    lines: tuple[tuple[_LaunchId, _Secs, log.LogSource, str], ...] = ()
     """Lines that processes wrote, as (launch, time, source, text); by each process in order."""
 
-    offsets: Mapping[str, pydantic.NonNegativeInt] = dataclasses.field(default_factory=dict)
+    offsets: Mapping[_LaunchId, _Count] = dataclasses.field(default_factory=dict)
     """Bytes of the log of each launch that has lines here, up to the last of them."""
 
-    exits: tuple[Exit, ...] = ()
+    exits: Annotated[tuple[Exit, ...], pydantic.Field(max_length=_MOST_LAUNCHES)] = ()
     """Processes that have ended, whose last lines are in this report or in one before."""
 
-    usage: Mapping[str, Mapping[str, pydantic.FiniteFloat]] = dataclasses.field(
-        default_factory=dict
-    )
+    usage: Mapping[_LaunchId, _Usage] = dataclasses.field(default_factory=dict)
     """What processes use of the machine, by launch."""
 
-    draining: str = ""
+    draining: _Text = ""
     """Why the agent is about to leave; empty if it is not."""
 
 
@@ -301,6 +316,13 @@ def check_hello(hello: Hello) -> None:
     ):
         if count > most:
             raise errors.ConfigError(f"{what}: got {count}, at most {most} are allowed.")
+    for each in hello.slots:
+        num_threads = 1 if each.num_threads is None else each.num_threads
+        if each.node or len(each.device) > _MOST_DEVICE or not 1 <= num_threads <= _MOST_THREADS:
+            raise errors.ConfigError(
+                f"slots: got {errors.show(each)}, expected one of this machine (node=''), with a "
+                f"device of at most {_MOST_DEVICE} characters and 1 to {_MOST_THREADS} threads."
+            )
 
 
 def check_versions(theirs: Versions) -> None:

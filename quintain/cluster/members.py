@@ -230,6 +230,11 @@ class Member:
         while self._orders and self._orders[0].number <= number:
             self._orders.popleft()
 
+    @property
+    def num_orders(self) -> int:
+        """How many orders are not confirmed."""
+        return len(self._orders)
+
     def list_orders(self) -> tuple[agent_protocol.Order, ...]:
         """Returns the orders that are not confirmed."""
         return tuple(self._orders)

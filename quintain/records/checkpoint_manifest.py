@@ -100,6 +100,7 @@ def parse(data: bytes, where: str) -> Manifest:
     """
     try:
         manifest = Manifest(**json.loads(data))
+        _check_types(manifest)
     except (ValueError, RecursionError, TypeError) as error:
         raise errors.CheckpointError(
             f"{where}: there is no complete checkpoint of a trial here: {FILE_NAME} can't be "
@@ -110,6 +111,27 @@ def parse(data: bytes, where: str) -> Manifest:
             f"{where}/{FILE_NAME}: the layout is of version {manifest.format}, expected {FORMAT}."
         )
     return manifest
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Checks what anybody may have written.
+
+    Raises:
+        TypeError: If a value has another type than it should have, or a path leads elsewhere.
+    """
+    numbers = (manifest.format, manifest.total_batches, manifest.experiment_id, manifest.trial_id)
+    texts = (manifest.kind, manifest.home_id, manifest.launch_id)
+    tables = (manifest.hparams, manifest.hashes, manifest.sizes)
+    for values, kind in ((numbers, int), (texts, str), (tables, dict)):
+        if any(type(one) is not kind for one in values):
+            raise TypeError(f"expected {kind.__name__} where there is none")
+    for table, kind in ((manifest.hashes, str), (manifest.sizes, int)):
+        if any(type(one) is not kind for one in table.values()):
+            raise TypeError(f"expected {kind.__name__} for each file")
+    for name in (*manifest.hashes, *manifest.sizes):
+        path = pathlib.PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\0" in name:
+            raise TypeError(f"{errors.show(name)} is no path of a file in it")
 
 
 def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None:
@@ -154,6 +176,8 @@ def _find_damage(
     if damage is not None:
         return damage
     for name, expected in sorted(hashes.items()):
+        if not (directory / name).is_file():
+            return f"{name} is not there"
         if hash_file(directory / name) != expected:
             return f"{name} is not what was written"
     return None

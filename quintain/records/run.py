@@ -106,7 +106,7 @@ class Span:
     """Seconds since the epoch, when the master knew of the end; None while it runs."""
 
 
-_MEMBER: Final = re.compile(r"(.+)\.r([1-9][0-9]*)")
+_MEMBER: Final = re.compile(r"(.+)\.r([1-9][0-9]{0,5})")
 
 
 def member_name(launch_id: str, rank: int) -> str:

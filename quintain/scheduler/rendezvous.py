@@ -31,11 +31,11 @@ def meet(
         member: Where it is reached.
 
     Raises:
-        ConfigError: If the numbers are not possible.
+        MessageError: If the numbers are not possible.
         StateError: If another process of this start has told another number of them.
     """
     if not 1 < size <= MOST_MEMBERS or not 0 <= rank < size:
-        raise errors.ConfigError(
+        raise errors.MessageError(
             f"rank: got {rank} of size={size}, expected `0 <= rank < size` and `1 < size <= "
             f"{MOST_MEMBERS}`."
         )

@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from quintain.client import handed_tokens
 from quintain.records import exit_codes, log, process_identity, trial
 from quintain.scheduler import process_files
 
@@ -274,7 +275,9 @@ def main() -> None:
     answer = os.dup(1)
 
     def run() -> NoReturn:
-        os.execvpe(request.command[0], request.command, os.environ)
+        environment = dict(os.environ)
+        handed_tokens.hide(environment)
+        os.execvpe(request.command[0], request.command, environment)
 
     supervise(request, answer, run)
 

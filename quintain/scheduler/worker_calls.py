@@ -8,9 +8,17 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
-from quintain.records import checkpoint, run, trial, workload
+from quintain.records import run, trial, workload
+from quintain.scheduler import (
+    checkpoint_reports,
+    entries,
+    faults,
+    following,
+    rendezvous,
+    worker_messages,
+    workload_results,
+)
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, faults, following, rendezvous, workload_results
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -37,6 +45,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
         try:
             return call(self, trial_id, *args, **kwargs)
         except (
+            errors.MessageError,
             errors.StateError,
             errors.StoreError,
             errors.NotFoundError,
@@ -68,15 +77,18 @@ class WorkerCalls:
 
         Raises:
             GoneError: If this run is not wanted any more.
+            MessageError: If no process is like that.
         """
         core = self._core
+        worker_messages.check_identity(identity)
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
             entry.note_wait(trial_id, "")
             if live.record.state is not run.RunState.ENDING:
                 _, rank = run.split_member(identity.launch_id)
-                record = live.record.with_identity(rank, identity)
+                known = worker_messages.complete(live.record.members[rank], identity)
+                record = live.record.with_identity(rank, known)
                 if rank == 0:
                     record = dataclasses.replace(record, state=run.RunState.RUNNING)
                 if record != live.record:
@@ -92,9 +104,11 @@ class WorkerCalls:
 
         Raises:
             GoneError: If this run is not wanted any more.
+            MessageError: If the trial has no such process.
         """
         with self._core.condition:
             live = self.find_run(trial_id, launch_id)
+            worker_messages.check_peer(size, len(live.record.members), member)
             directory = entries.scratch_dir(self._core.home, live.record)
             return rendezvous.meet(directory, rank, size, member)
 
@@ -145,16 +159,30 @@ class WorkerCalls:
             "checkpoint_files": record.files,
         }
 
-    @_contained
     def report_damage(
         self, trial_id: int, launch_id: str, uuid: str, damage: str
     ) -> trial.TrialOrder:
         """Takes what is wrong with a checkpoint; returns the trial with the one before.
 
+        Others may begin from another trial's as well: it is looked at before it is taken from them.
+
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this run is not wanted any more.
         """
+        core, damage = self._core, worker_messages.cut(damage)
+        with core.condition:
+            live = self.find_run(trial_id, launch_id)
+            machine = core.entry(live.record.experiment_id).machine_of(trial_id)
+            is_others = uuid == machine.source_checkpoint and uuid != machine.checkpoint
+        if is_others:
+            checkpoint_reports.confirm_damage(core, trial_id, uuid, damage)
+        return self._take_damage(trial_id, launch_id, uuid, damage)
+
+    @_contained
+    def _take_damage(
+        self, trial_id: int, launch_id: str, uuid: str, damage: str
+    ) -> trial.TrialOrder:
         core = self._core
         with core.condition:
             live = self.find_run(trial_id, launch_id)
@@ -162,48 +190,8 @@ class WorkerCalls:
             machine = entry.machine_of(trial_id)
             # The same report may come twice.
             if uuid in (machine.checkpoint, machine.source_checkpoint):
-                self._go_back(entry, live, uuid, damage)
+                checkpoint_reports.go_back(core, entry, live, uuid, damage)
             return self._build_order(entry, live)
-
-    def _go_back(self, entry: entries.Entry, live: entries.LiveRun, uuid: str, damage: str) -> None:
-        """Marks a checkpoint, and lets the trial go on from the one before, or begin anew."""
-        core, trial_id = self._core, live.record.trial_id
-        machine = entry.machine_of(trial_id)
-        with core.store.reading() as session:
-            record = session.get_checkpoint(uuid)
-            states = [checkpoint.CheckpointState.COMPLETED]
-            there = session.list_checkpoints(trial_id=trial_id, states=states)
-            usable = {each.uuid for each in there} - {uuid}
-        older = [each for each in machine.checkpoints if each in usable]
-        text = f"Checkpoint {uuid} (batch {record.total_batches}) is damaged: {damage}."
-        is_own = uuid == machine.checkpoint
-        if older:
-            text += f" The trial goes on from {older[-1]}."
-        elif is_own:
-            text += " There is no older one of the trial, which begins anew."
-        else:
-            text += f" Trial {trial_id} can't begin without it."
-        marked = dataclasses.replace(
-            record,
-            state=checkpoint.CheckpointState.DAMAGED,
-            metadata={**record.metadata, "damage": damage},
-        )
-
-        def write(session: session_lib.Session) -> None:
-            session.update_checkpoint(marked)
-            session.add_logs([core.log(trial_id, text)])
-
-        if not is_own:
-            core.write(write)
-            raise errors.UnusableCheckpointError(text)
-        event = {
-            "kind": "damage",
-            "request_id": live.request_id,
-            "fallback": older[-1] if older else None,
-            "reason": text,
-        }
-        core.apply(entry, event, write)
-        live.outstanding, live.since = None, time.monotonic()
 
     @_contained
     def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
@@ -274,18 +262,37 @@ class WorkerCalls:
             live.record = record
             self._core.recount(live)
 
-    @_contained
     def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
         """Takes a result; the same one twice is no error.
 
         Raises:
             GoneError: If this run is not wanted any more.
+            MessageError: If it is none of this trial.
         """
+        worker_messages.check_result(trial_id, result)
+        saved, is_known = result.checkpoint, False
+        if saved is not None:
+            with self._core.condition:
+                live = self.find_run(trial_id, launch_id)
+                entry = self._core.entry(live.record.experiment_id)
+            is_known = checkpoint_reports.check_own(self._core, entry, trial_id, saved.uuid)
+        self._take_result(trial_id, launch_id, result, is_known=is_known)
+
+    @_contained
+    def _take_result(
+        self,
+        trial_id: int,
+        launch_id: str,
+        result: workload.WorkloadResult,
+        *,
+        is_known: bool,
+    ) -> None:
         core, work = self._core, result.workload
         with core.condition:
             live = self.find_run(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
+            worker_messages.check_experiment(entry.id, work)
             if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
                 if work.kind is not _Kind.TERMINATE:
                     live.outstanding = None
@@ -296,6 +303,8 @@ class WorkerCalls:
                     f"Trial {trial_id} answers workload {work.number} at {work.total_batches} "
                     f"batches, but workload {expected[0]} at {expected[1]} batches is next."
                 )
+            if is_known:
+                raise errors.MessageError("checkpoint.uuid: is that of an earlier checkpoint.")
             event = workload_results.describe(entry, live.request_id, result)
             core.apply(
                 entry,
@@ -319,7 +328,7 @@ class WorkerCalls:
         Raises:
             GoneError: If this run is not wanted any more.
         """
-        core = self._core
+        core, message = self._core, worker_messages.cut(message)
         with core.condition:
             live = self.find_run(trial_id, launch_id)
             if live.is_exit_known:

@@ -6,7 +6,7 @@ from typing import Any
 
 from quintain import errors
 from quintain.records import checkpoint, codec, metric, trial_filter, workload
-from quintain.scheduler import deletions, entries
+from quintain.scheduler import entries
 from quintain.store import session as session_lib
 
 
@@ -40,11 +40,6 @@ def describe(
         case workload.WorkloadKind.CHECKPOINT:
             if result.checkpoint is None:
                 raise errors.StateError("The result of a CHECKPOINT names no checkpoint.")
-            if not deletions.is_plain_name(result.checkpoint.uuid):
-                raise errors.StateError(
-                    f"checkpoint.uuid: got {result.checkpoint.uuid!r}, expected the name of a "
-                    "directory among the checkpoints."
-                )
             event["checkpoint"] = result.checkpoint.uuid
     return event
 

@@ -34,7 +34,7 @@ class TokenCheck:
     The user's token opens everything but the addresses of agents, so that no machine is given more
     than it needs; that of a user of another machine is as good. The token of a launch opens the
     addresses of this launch, that of agents those of agents, and nothing else.
-    The cookie of a browser opens what people ask for.
+    The cookie of a browser opens what the page asks for.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class TokenCheck:
             session = self._sign_in.find_session(scope)
             refusal = _NO_TOKEN if session is None else self._find_problem(scope)
         elif (launch := self._launch_key.find_launch(given)) is not None:
-            if not self._is_own(scope["path"], launch):
+            if not self._is_own(scope, launch):
                 refusal = _forbid(
                     f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
                 )
         elif self._agent_token.is_good(given):
-            if not self._is_for(path_rules.Client.AGENT, scope["path"]):
+            if not self._is_for(path_rules.Client.AGENT, scope):
                 refusal = _forbid(f"The token of agents is for {self._prefix}/agents/... only.")
         elif not (
             secrets.compare_digest(given.encode(), self._token) or self._user_token.is_good(given)
         ):
             refusal = _NO_TOKEN
-        elif path_rules.Client.USER not in self._find_clients(scope["path"]):
+        elif path_rules.Client.USER not in self._find_clients(scope):
             refusal = _NO_USER
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
@@ -118,19 +118,22 @@ class TokenCheck:
 
         return send_or_end
 
-    def _find_clients(self, path: str) -> path_rules.Client:
-        return path_rules.find_clients(path.removeprefix(self._prefix))
+    def _find_clients(self, scope: types.Scope) -> path_rules.Client:
+        return path_rules.find_clients(scope["method"], scope["path"].removeprefix(self._prefix))
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
-        if path_rules.Client.BROWSER not in self._find_clients(scope["path"]):
-            return _forbid("A browser that is signed in may not ask for this.")
         if self._sign_in.is_other_user(scope):
             return _forbid("The connection is another user's than the master's.")
         if not sign_in_lib.is_same_site(scope):
             return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
-        if scope["method"] in _READS:
-            return None
+        problem = None if scope["method"] in _READS else self._find_origin_problem(scope)
+        if problem is None and path_rules.Client.PAGE not in self._find_clients(scope):
+            return _forbid("A browser that is signed in may not ask for this; the page never does.")
+        return problem
+
+    def _find_origin_problem(self, scope: types.Scope) -> types.ASGIApp | None:
+        """Returns the answer to a request of another page that is about to change something."""
         headers = datastructures.Headers(scope=scope)
         origins, host = headers.getlist("origin"), headers.get("host", "")
         # Whether a proxy is asked by HTTPS is not known here.
@@ -143,15 +146,17 @@ class TokenCheck:
             f"'{schemes[-1]}://{host}'; only the page itself may change something."
         )
 
-    def _is_for(self, client: path_rules.Client, path: str) -> bool:
+    def _is_for(self, client: path_rules.Client, scope: types.Scope) -> bool:
         """Returns whether an address is below the prefix, and for somebody who is no user."""
+        path: str = scope["path"]
         rest = path.removeprefix(self._prefix)
         is_plain = rest != path and not path_rules.has_steps(rest)
-        return is_plain and client in path_rules.find_clients(rest)
+        return is_plain and client in path_rules.find_clients(scope["method"], rest)
 
-    def _is_own(self, path: str, launch: tuple[int, str]) -> bool:
-        if not self._is_for(path_rules.Client.LAUNCH, path):
+    def _is_own(self, scope: types.Scope, launch: tuple[int, str]) -> bool:
+        if not self._is_for(path_rules.Client.LAUNCH, scope):
             return False
+        path: str = scope["path"]
         runs = f"{self._prefix}/trials/{launch[0]}/runs"
         return path == runs or path.startswith(f"{runs}/{launch[1]}/")
 

@@ -27,6 +27,7 @@ from quintain.server import (
     code_uploads,
     direct_calls,
     page_files,
+    path_rules,
     responses,
     worker_gate,
 )
@@ -160,6 +161,7 @@ def build_app(
         tables.build_router(calls),
         *([] if feed is None else [events.build_router(calls, feed)]),
     ):
+        path_rules.check_routes(router.routes)
         app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
     return app
 

@@ -38,3 +38,15 @@ def explain(text: str, place: str) -> errors.StoreError:
     else:
         advice = "nothing of this transaction was kept"
     return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")
+
+
+def refuse(said: str, place: str) -> errors.DataError:
+    """Returns the error that says that the database is well, but does not take what it was given.
+
+    Others can still store theirs.
+
+    Args:
+        said: The message of the database.
+        place: Its file, or its address.
+    """
+    return errors.DataError(f"{place}: the database said {said!r}: this can't be stored.")

@@ -86,9 +86,8 @@ def explain(error: psycopg.Error, place: str) -> errors.QuintainError:
         return errors.StoreAwayError(f"{place}: {_UNREACHABLE} ({said}).")
     if code == "22003":
         return errors.ConfigError(failures.TOO_LARGE)
-    if code.startswith(("22", "54")):
-        # It is what was to be stored, and not the database: others can still store theirs.
-        return errors.DataError(f"{place}: the database said {said!r}: this can't be stored.")
+    if code.startswith(("22", "23", "54")):
+        return failures.refuse(said, place)
     advice = next(
         (advice for start, advice in _ADVICE if code.startswith(start)),
         "nothing of this transaction was kept",

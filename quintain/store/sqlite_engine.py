@@ -73,6 +73,8 @@ class SqliteBackend(backend.Backend):
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except (exc.IntegrityError, sqlite3.IntegrityError) as error:
+            raise failures.refuse(str(error), self._place) from error
         except exc.DBAPIError as error:
             raise failures.explain(str(error.orig), self._place) from error
         except sqlite3.Error as error:

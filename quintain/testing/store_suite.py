@@ -211,6 +211,20 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             assert session.list_checkpoints(experiment_id=owner, states=kept) == [early]
             assert session.list_checkpoints(experiment_id=owner + 1) == []
 
+    def test_a_name_that_is_taken_is_no_fault_of_the_store(
+        self, store: stores.Store, trial_id: int
+    ) -> None:
+        """Others can still store theirs."""
+        record = checkpoint.Checkpoint("u1", trial_id, 1, 100)
+        with store.transaction() as session:
+            session.add_checkpoint(record)
+
+        with pytest.raises(errors.DataError), store.transaction() as session:
+            session.add_checkpoint(record)
+
+        with store.reading() as session:
+            assert session.list_checkpoints(trial_id=trial_id) == [record]
+
     def test_logs_can_be_followed_and_searched(self, store: stores.Store, trial_id: int) -> None:
         """By number, source, text, and the newest ones."""
         sources = [log.LogSource.STDOUT, log.LogSource.STDERR, log.LogSource.MASTER]

@@ -8,6 +8,7 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
 | `QUINTAIN_FINGERPRINT` | certificate that it shows, if it is pinned |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
+| `QUINTAIN_TOKEN_DESCRIPTOR` | in its place, for a fresh process: the pipe that it is in |
 | `QUINTAIN_FINGERPRINT` | SHA-256 of the master's certificate, if it is known by that |
 | `QUINTAIN_TRIAL_ID` | number of the trial |
 | `QUINTAIN_LAUNCH_ID` | name of this start |
@@ -34,7 +35,7 @@ from typing import Final, TypeVar
 from quintain import durable_files, errors, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
-from quintain.client import file_calls, worker_client
+from quintain.client import file_calls, handed_tokens, worker_client
 from quintain.records import (
     checkpoint_storage_config,
     codec,
@@ -81,7 +82,8 @@ def main(environment: Mapping[str, str] | None = None) -> int:
         settings = Settings.from_environment(os.environ if environment is None else environment)
     except errors.ConfigError as error:
         return _fail(error)
-    os.environ.pop("QUINTAIN_TOKEN", None)
+    for name in (handed_tokens.VARIABLE, handed_tokens.DESCRIPTOR):
+        os.environ.pop(name, None)
     with connection_lib.Connection(settings.address, retries=RETRIES) as connection:
         return run(settings, connection)
 
@@ -151,7 +153,7 @@ class Settings:
         return cls(
             address_lib.Address(
                 environment["QUINTAIN_MASTER"],
-                environment.get("QUINTAIN_TOKEN", ""),
+                handed_tokens.read(environment),
                 environment.get("QUINTAIN_FINGERPRINT", ""),
             ),
             numbers["QUINTAIN_TRIAL_ID"],

@@ -13,8 +13,8 @@ MAX_DEPTH: Final = 64
 def parse(data: bytes) -> Any:
     """Returns what JSON says.
 
-    Numbers are finite, texts can be stored and printed, and the depth is limited, so that what
-    walks through it recursively does not run out of stack.
+    Numbers are finite and have at most 64 bits, texts can be stored and printed, and the depth is
+    limited, so that what walks through it recursively does not run out of stack.
 
     Args:
         data: JSON as UTF-8.
@@ -63,6 +63,8 @@ def _check(value: Any) -> None:
                 _check_text(one)
             elif isinstance(one, float) and not math.isfinite(one):
                 raise errors.DataError("body: got a number that is too large for 64 bits.")
+            elif isinstance(one, int) and not -(2**63) <= one < 2**63:
+                raise errors.DataError("body: got an integer that is too large for 64 bits.")
         level = inner
 
 

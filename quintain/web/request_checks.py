@@ -78,15 +78,15 @@ class HostCheck:
         """Handles a request as ASGI has it."""
         problem = self._find_problem(scope) if scope["type"] == "http" else None
         app = self._app if problem is None else self._refuse(*problem)
-        await app(scope, receive, send)
+        has_two_ends = scope["type"] == "http" and _has_two_ends(scope)
+        await app(scope, receive, _closing(send) if has_two_ends else send)
 
     def _find_problem(self, scope: Scope) -> tuple[int, str] | None:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             return 400, "The address holds a NUL."
         if len(scope["path"]) + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
             return 414, f"The address is longer than {_MAX_ADDRESS_BYTES:,} bytes."
-        if _read(scope, b"transfer-encoding") and _read(scope, b"content-length"):
-            # A proxy may take another one of them for the end of the request.
+        if _has_two_ends(scope):
             return 400, "Got Transfer-Encoding together with Content-Length, expected one of them."
         server = scope.get("server")
         if server is None or server[1] is None:
@@ -214,6 +214,25 @@ async def _find_json_problem(body: bytes) -> tuple[int, str] | None:
     except errors.DataError as error:
         return 400, str(error)
     return None
+
+
+def _has_two_ends(scope: Scope) -> bool:
+    """Returns whether a proxy may take something else for the end of a request than this server.
+
+    What comes next on the connection may be one for it, and the rest of this one for the proxy.
+    """
+    return bool(_read(scope, b"transfer-encoding") and _read(scope, b"content-length"))
+
+
+def _closing(send: Send) -> Send:
+    """Returns what sends an answer and closes the connection: nothing more is read from it."""
+
+    async def send_last(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return send_last
 
 
 def _has_body(scope: Scope) -> bool:

@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
 
 import pytest
+import urllib3
 
 from quintain.client import home as home_lib
+from quintain.scheduler import launch_tokens
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -84,13 +87,40 @@ def read_files(directory, skipped=HOLDERS):
     return found
 
 
-def read_commands():
-    """Returns the arguments of all processes, as `ps` shows them to everybody."""
+def read_processes():
+    """Returns arguments and variables of all processes: what `ps` shows, and what `/proc` does."""
     found = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found[str(path)] = path.read_bytes()
+    for name in ("cmdline", "environ"):
+        for path in pathlib.Path("/proc").glob(f"[0-9]*/{name}"):
+            with contextlib.suppress(OSError):
+                found[str(path)] = path.read_bytes()
     return found
+
+
+def read_page(url, fingerprint, shell):
+    """Returns what a browser that is signed in is told, and what answers to mistakes say."""
+    link = shell.run("there", "ui", "--no_browser").split()[-1]
+    parts = urllib.parse.urlsplit(link)
+    page = f"{url}/{parts.path.split('/')[1]}/"
+    found = {}
+    with urllib3.PoolManager(assert_fingerprint=fingerprint, cert_reqs="CERT_NONE") as pool:
+        answer = pool.request("GET", f"{url}{parts.path}?{parts.query}", redirect=False)
+        cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        headers = {"Cookie": cookie, "Origin": url}
+        for path in (
+            "", "static/app.js", "api/v1/master", "api/v1/experiments", "api/v1/experiments/1",
+            "api/v1/experiments/1/logs", "api/v1/nothing",
+            "api/v1/experiments/99", "api/v1/timeline", "api/v1/slots",
+            "api/v1/experiments/1/table",
+        ):  # fmt: skip
+            found[path] = pool.request("GET", page + path, headers=headers).data
+        events = pool.request("GET", f"{page}api/v1/events", headers=headers, preload_content=False)
+        found["events"] = events.read1(2**20)
+        events.close()
+        for token in ("Bearer wrong", "Bearer 1/t1-a/00", "Basic x"):
+            answer = pool.request("GET", f"{url}/api/v1/master", headers={"Authorization": token})
+            found[token] = answer.data
+    return found, cookie.partition("=")[2]
 
 
 def test_secrets_are_where_they_belong_and_nowhere_else(shell, tmp_path):
@@ -114,10 +144,11 @@ def test_secrets_are_where_they_belong_and_nowhere_else(shell, tmp_path):
     shell.run("here", "experiment", "create", tmp_path / "toy.yaml", MODEL_DIR, "--detach")
     commands, nodes = {}, set()
     while len(nodes) < 2:
-        commands.update(read_commands())
+        commands.update(read_processes())
         status = json.loads(shell.run("there", "master", "status", "--json"))["status"]
         nodes |= {slot["node"] for slot in status["slots"] if slot["trial_id"] is not None}
         assert status["experiments"], "It has ended too soon."
+    told, cookie = read_page(info["url"], info["fingerprint"], shell)
     shell.run("here", "experiment", "wait", 1)
     shell.run("here", "experiment", "export-data", 1, tmp_path / "exported", "--logs")
 
@@ -127,15 +158,21 @@ def test_secrets_are_where_they_belong_and_nowhere_else(shell, tmp_path):
         json.loads(home.sessions_file.read_text())["key"],
         home.agent_token.read_text().strip(),
         home.user_token.read_text().strip(),
+        cookie,
     ]
-    seen = {**commands, **read_files(tmp_path)}
+    key = launch_tokens.LaunchKey.from_text(secrets[1])
+    seen = {**commands, **told, **read_files(tmp_path)}
+    assert b"trained to" in told["api/v1/experiments/1/logs"]
+    assert b"id:" in told["events"]
     assert len(seen) > 30
     assert nodes == {"", "other"}
     for path, content in seen.items():
         for secret in secrets:
             assert secret.encode() not in content, path
         assert b"PRIVATE KEY" not in content, path
-        assert LAUNCH_TOKEN.search(content) is None, path
+        # Others' masters may run on this machine as well.
+        for token in LAUNCH_TOKEN.findall(content):
+            assert key.find_launch(token.decode()) is None, path
     for name in HOLDERS:
         for path in tmp_path.rglob(name):
             assert not path.stat().st_mode & 0o077, path

@@ -54,3 +54,32 @@ def test_a_storage_that_is_not_there_says_nothing_about_a_checkpoint(tmp_path):
     with pytest.raises(errors.CheckpointError, match="Is its disk mounted"):
         checkpoint_manifest.find_damage(tmp_path / "unmounted" / "0b1c2d3e", {})
     assert "not there" in checkpoint_manifest.find_damage(tmp_path / "0b1c2d3e", {})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hashes": 5},
+        {"hashes": ["a"]},
+        {"hashes": {"state.json": 7}},
+        {"hashes": {"/dev/zero": "0"}},
+        {"hashes": {"../state.json": "0"}},
+        {"sizes": {"state.json": "7"}},
+        {"sizes": None},
+        {"hparams": []},
+        {"trial_id": "2"},
+        {"experiment_id": 1.5},
+        {"total_batches": True},
+        {"home_id": {}},
+        {"launch_id": ["a"]},
+        {"kind": None},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_anybody_may_have_written_is_read_with_care(directory, change):
+    path = directory / "metadata.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+    with pytest.raises(errors.CheckpointError, match="can't be understood"):
+        checkpoint_manifest.read(directory)
+    assert checkpoint_manifest.find_damage(directory, {}) == "metadata.json can't be read"

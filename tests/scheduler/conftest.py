@@ -11,7 +11,7 @@ from typing_extensions import override
 
 import quintain
 from quintain import errors
-from quintain.records import exit_codes, run, trial, workload
+from quintain.records import checkpoint_manifest, exit_codes, run, trial, workload
 from quintain.records import node as node_lib
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
@@ -374,3 +374,18 @@ def describe(store):
         return {"state": record.state.value, "reason": record.reason, "trials": shown}
 
     return describe_experiment
+
+
+@pytest.fixture
+def write_manifest():
+    """Returns a function that makes a directory the checkpoint of a trial."""
+
+    def write(directory, *, experiment_id, trial_id):
+        directory.mkdir(parents=True)
+        content = {
+            "format": checkpoint_manifest.FORMAT, "kind": "a.B", "total_batches": 1,
+            "experiment_id": experiment_id, "trial_id": trial_id, "seed": 1, "hparams": {},
+        }  # fmt: skip
+        (directory / checkpoint_manifest.FILE_NAME).write_text(json.dumps(content))
+
+    return write

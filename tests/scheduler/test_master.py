@@ -210,8 +210,9 @@ def test_a_trial_whose_only_checkpoint_is_damaged_begins_anew(
 
 
 def test_a_damaged_source_of_a_warm_start_is_an_error(
-    make_master, make_workers, config_text, fake_launcher
+    make_master, make_workers, config_text, fake_launcher, tmp_path
 ):
+    (tmp_path / "home" / "checkpoints").mkdir(parents=True)
     master = make_master()
     create(master, config_text, "single")
     make_workers(master).run()

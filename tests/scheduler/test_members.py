@@ -194,7 +194,7 @@ def test_registered_experiments_have_as_many_processes_as_slots(
 def test_processes_of_a_start_meet_by_its_token(begin, fake_launcher):
     master = begin()
     first, *_ = launches_of(fake_launcher)
-    peers = [trial.Peer("", "127.0.0.1", "127.0.0.1", number) for number in range(4)]
+    peers = [trial.Peer("", "127.0.0.1", "127.0.0.1", 1 + number) for number in range(4)]
 
     answers = [
         master.workers.meet(first.trial_id, first.launch_id, rank, 4, peers[rank])

@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -441,3 +442,13 @@ def test_a_fork_server_that_can_not_start_is_an_error(monkeypatch, harness):
     monkeypatch.setattr(starters.sys, "executable", "/bin/false")
     with pytest.raises(errors.ClusterError, match="fork server is gone"):
         harness.start(harness.make(), "")
+
+
+def test_the_system_shows_nobody_the_token_of_a_process(harness, launcher):
+    identity = harness.start(launcher, "wait", variables={"QUINTAIN_TOKEN": "7/7-1/secret"})
+    harness.wait_for_line(launcher, "ready")
+    status = pathlib.Path(f"/proc/{identity.pid}/status").read_text()
+    parent = re.search(r"^PPid:\s*([0-9]+)", status, re.MULTILINE)[1]
+    for pid in (identity.pid, parent, os.getpid()):
+        for name in ("environ", "cmdline"):
+            assert b"7/7-1/secret" not in pathlib.Path(f"/proc/{pid}/{name}").read_bytes()

@@ -1,10 +1,12 @@
 """What agents ask, over HTTP."""
 
 import dataclasses
+import json
 import threading
 import time
 
 import pytest
+import urllib3
 
 from quintain import errors
 from quintain.client import address, connection, token_files
@@ -157,3 +159,131 @@ def test_strangers_and_trials_are_no_agents(http, method):
     for authorization, status in ((None, 401), ("Bearer x", 401), (f"Bearer {launch}", 403)):
         path = "/api/v1/agents/one?session=x"
         assert http(method, path, authorization=authorization, body={}).status == status
+
+
+OTHER = dataclasses.replace(HELLO, name="two", agent_id="b")
+
+
+def send(url, home, method, path, body):
+    """Sends what no agent of ours would; returns the status and the message."""
+    headers = {
+        "Authorization": f"Bearer {token_files.load(home.agent_token)}",
+        "Content-Type": "application/json",
+    }
+    with urllib3.PoolManager(retries=False) as pool:
+        answer = pool.request(
+            method, f"{url}{agent_protocol.PATH}/{path}", headers=headers, body=json.dumps(body)
+        )
+    return answer.status, answer.data.decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"slots": [{"id": 1}]},
+        {"slots": [{"id": 0, "num_threads": 0}]},
+        {"slots": [{"id": 0, "num_threads": -1}]},
+        {"slots": [{"id": 0, "num_threads": 10**9}]},
+        {"slots": [{"id": 0, "device": "a" * 1000}]},
+        {"slots": [{"id": 0, "node": "one"}]},
+        {"slots": [{"id": 2**70}]},
+        {"slots": [{"id": number} for number in range(agent_protocol.MOST_SLOTS + 1)]},
+        {"labels": {"a" * 1000: "b"}},
+        {"labels": {"a": "b" * 1000}},
+        {"labels": {str(number): "" for number in range(agent_protocol.MOST_LABELS + 1)}},
+        {"name": "one"},
+        {"name": "master"},
+        {"name": "../two"},
+        {"place": "a" * 1000},
+        {"agent_id": ["b"]},
+        {"launches": ["../t1-a"]},
+        {"launches": ["a" * 1000]},
+        {"draining": "a" * 1_000_000},
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_what_no_machine_has_is_refused(url, home, launcher, change):
+    hello = agent_protocol.to_plain(OTHER)
+    status, message = send(url, home, "PUT", "two", hello | change)
+    assert status == 400, message
+    assert next(iter(change)) in message or "64 bits" in message
+    assert launcher.list_nodes() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": 0},
+        {"number": 2**63},
+        {"started": ["a/b"]},
+        {"lines": [["t7-a", 1e300, "stdout", "a"]]},
+        {"lines": [["t7-a", -1.0, "stdout", "a"]]},
+        {"lines": [["t7-a", 1.0, "master", "a", "b"]]},
+        {"offsets": {"t7-a": -1}},
+        {"offsets": {"t7-a": 2**64}},
+        {"usage": {"t7-a": {str(number): 1.0 for number in range(1000)}}},
+        {"usage": {"t7-a": {"a": "NaN"}}},
+        {"exits": [{"launch_id": "t7-a", "signal": 0}]},
+        {"exits": [{"launch_id": "t7-a", "signal": -9}]},
+        {"exits": [{"launch_id": "t7-a", "signal": 10**9}]},
+        {"exits": [{"launch_id": "t7-a", "exit_code": 2**40}]},
+        {"exits": [{"launch_id": "t7-a", "last_lines": ["a"] * 10_000}]},
+        {"exits": [{"launch_id": "a" * 1000, "exit_code": 1}]},
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_what_no_agent_reports_is_refused(url, home, client, launcher, change):
+    session = client.register(HELLO).session
+    start(launcher)
+    report = agent_protocol.to_plain(agent_protocol.Report(1)) | change
+    status, message = send(url, home, "POST", f"one/reports?session={session}", report)
+    assert status == 400, message
+    assert launcher.poll() == []
+    assert launcher.read_logs() == []
+
+
+def test_an_agent_speaks_for_its_own_launches_and_under_its_own_name_only(
+    url, home, client, launcher
+):
+    one = client.register(HELLO).session
+    start(launcher)
+    status, answer = send(url, home, "PUT", "two", agent_protocol.to_plain(OTHER))
+    assert status == 200
+    two = json.loads(answer)["session"]
+
+    told = agent_protocol.Report(
+        1,
+        started=("t7-a",),
+        lines=(("t7-a", 1.0, log.LogSource.STDOUT, "forged"),),
+        offsets={"t7-a": 10**6},
+        exits=(agent_protocol.Exit("t7-a", 1),),
+        usage={"t7-a": {"cpu": 1.0}},
+    )
+    report = agent_protocol.to_plain(told)
+    assert send(url, home, "POST", f"two/reports?session={two}", report)[0] == 200
+    for name, session in (("one", two), ("two", one), ("three", two), ("one", "")):
+        assert send(url, home, "POST", f"{name}/reports?session={session}", report)[0] == 410
+        assert send(url, home, "DELETE", f"{name}?session={session}", {})[0] == 410
+        assert send(url, home, "GET", f"{name}/orders?session={session}", {})[0] == 410
+    stolen = agent_protocol.to_plain(OTHER) | {"name": "one"}
+    status, message = send(url, home, "PUT", "one", stolen)
+    assert (status, "Another agent is called" in message) == (409, True)
+    hello = agent_protocol.to_plain(OTHER) | {"launches": ["t7-a"]}
+    assert send(url, home, "PUT", "two", hello)[0] == 200
+
+    assert launcher.poll() == []
+    assert launcher.read_logs() == []
+    assert launcher.read_usage() == {}
+    orders = client.find_orders(one, after=0, kept=0, wait_secs=0).orders
+    assert [(each.kind, each.launch_id) for each in orders] == [("start", "t7-a")]
+
+
+def test_exits_that_nobody_asked_for_take_no_more_room_than_is_there(
+    url, home, client, launcher, monkeypatch
+):
+    monkeypatch.setattr(agent_launcher, "_MOST_ORDERS", 10)
+    session = client.register(HELLO).session
+    exits = tuple(agent_protocol.Exit(f"t{number}", 0) for number in range(1000))
+    report = agent_protocol.to_plain(agent_protocol.Report(1, exits=exits))
+    assert send(url, home, "POST", f"one/reports?session={session}", report)[0] == 200
+    assert len(client.find_orders(session, after=0, kept=0, wait_secs=0).orders) == 10

@@ -147,15 +147,13 @@ def test_old_versions_of_tls_are_refused(tls):
         context.wrap_socket(plain)
 
 
-def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, home, app):
-    @app.get("/api/v1/agents/a/poll")
-    def poll():
-        return {}
-
-    token = token_files.load(home.agent_token)
-    agent = connect(token, own.fingerprint)
-    assert agent.request("GET", "/api/v1/agents/a/poll") == {}
+def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, home):
+    orders = "/api/v1/agents/a/orders?session=a"
+    agent = connect(token_files.load(home.agent_token), own.fingerprint)
+    with pytest.raises(errors.ConfigError, match="This master takes no agents"):
+        agent.request("GET", orders)
     for path in (
+        "/api/v1/agents/a/nothing",
         "/api/v1/master",
         "/api/v1/experiments",
         "/api/v1/trials/1/runs/1-1/workload",
@@ -170,11 +168,11 @@ def test_the_token_of_agents_opens_the_addresses_of_agents_only(connect, own, ho
 
     for user in ("the-token", token_files.load(home.user_token)):
         with pytest.raises(errors.UnauthorizedError, match="A user's token is none of an agent"):
-            connect(user, own.fingerprint).request("GET", "/api/v1/agents/a/poll")
+            connect(user, own.fingerprint).request("GET", orders)
 
     token_files.renew(home.agent_token)
     with pytest.raises(errors.UnauthorizedError, match="no token"):
-        agent.request("GET", "/api/v1/agents/a/poll")
+        agent.request("GET", orders)
 
 
 def test_a_user_of_another_machine_has_a_token_that_outlives_the_master(connect, own, home):

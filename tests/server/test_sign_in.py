@@ -334,7 +334,7 @@ def test_signing_out_ends_one_session_or_all(ask, cookie, served):
 def test_events_end_with_the_session(served, cookie):
     steps, is_over = queue.SimpleQueue(), threading.Event()
 
-    @served.app.get("/api/v1/steps")
+    @served.app.get("/api/v1/events")
     def tell():
         async def read():
             try:
@@ -347,7 +347,7 @@ def test_events_end_with_the_session(served, cookie):
 
         return responses.StreamingResponse(read(), media_type="text/event-stream")
 
-    url = f"{served.url}/{served.sign_in.sessions.page_path}/api/v1/steps"
+    url = f"{served.url}/{served.sign_in.sessions.page_path}/api/v1/events"
     steps.put("one")
     with urllib3.request("GET", url, headers={"Cookie": cookie}, preload_content=False) as answer:
         assert answer.read1() == b"one"
@@ -422,6 +422,7 @@ def test_every_answer_is_kept_to_this_page(ask, served, cookie, monkeypatch):
         raise RuntimeError("secret")
 
     monkeypatch.setattr(logging.getLogger("uvicorn.error"), "disabled", True)
+    own, token = served.url, {"Authorization": f"Bearer {TOKEN}"}
     for status, answer in (
         (200, ask("GET", "/", Cookie=cookie)),
         (401, ask("GET", "/")),
@@ -431,13 +432,14 @@ def test_every_answer_is_kept_to_this_page(ask, served, cookie, monkeypatch):
         (200, ask("GET", "/static/sign_in.css")),
         (200, ask("GET", "/api/v1/experiments", Cookie=cookie)),
         (401, ask("GET", "/api/v1/experiments")),
-        (404, ask("GET", "/api/v1/nothing", Cookie=cookie)),
-        (405, ask("PUT", "/api/v1/experiments", Cookie=cookie, Origin=served.url)),
-        (400, ask("POST", "/api/v1/experiments", body=b"{", Cookie=cookie, Origin=served.url)),
+        (403, ask("GET", "/api/v1/nothing", Cookie=cookie)),
+        (404, ask("GET", "/api/v1/nothing", **token)),
+        (405, ask("PUT", "/api/v1/experiments", **token)),
+        (400, ask("POST", "/api/v1/experiments/check", body=b"{", Cookie=cookie, Origin=own)),
         (403, ask("GET", "/", Host="example.org")),
         (403, ask("GET", "/static/sign_in.css", Host="example.org")),
         (414, ask("GET", "/" + "a" * 20_000)),
-        (500, ask("GET", "/api/v1/fault", Cookie=cookie)),
+        (500, ask("GET", "/api/v1/fault", **token)),
     ):
         assert answer.status == status, answer.data
         headers = answer.headers

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.client import connection
+from quintain.client import connection, handed_tokens
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.trials import worker
 
@@ -192,6 +192,16 @@ def test_what_a_trial_starts_does_not_get_its_token(start_master, monkeypatch):
     assert worker.main() == 0
     assert "QUINTAIN_TOKEN" not in seen[0]
     assert "secret" not in seen[0].values()
+
+
+def test_a_fresh_process_reads_its_token_from_a_pipe_once(start_master, monkeypatch):
+    environment = {**variables(start_master()), handed_tokens.VARIABLE: "7/7-1/secret"}
+    handed_tokens.hide(environment)
+    assert "7/7-1/secret" not in environment.values()
+    assert worker.Settings.from_environment(environment).address.token == "7/7-1/secret"
+    assert worker.Settings.from_environment(environment).address.token == ""
+    assert handed_tokens.read({handed_tokens.DESCRIPTOR: "99999"}) == ""
+    assert handed_tokens.read({handed_tokens.DESCRIPTOR: "none"}) == ""
 
 
 def test_a_master_that_does_not_know_the_token_has_no_use_for_the_trial(start_master, make_source):

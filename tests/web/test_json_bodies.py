@@ -8,6 +8,10 @@ def test_what_json_says_is_returned():
     assert json_bodies.parse('{"a": [1, -2.5e3, "ä🙂", null, true]}'.encode()) == {
         "a": [1, -2500.0, "ä🙂", None, True]
     }
+    assert json_bodies.parse(b"[9223372036854775807, -9223372036854775808]") == [
+        2**63 - 1,
+        -(2**63),
+    ]
     deepest = json_bodies.MAX_DEPTH - 1
     assert json_bodies.parse(b"[" * deepest + b"1" + b"]" * deepest)
 
@@ -21,6 +25,8 @@ def test_what_json_says_is_returned():
         (b"[-Infinity]", "got -Infinity"),
         (b"[1e999]", "too large"),
         (b"1" * 5000, "no JSON"),
+        (b"[9223372036854775808]", "integer that is too large"),
+        (b'{"a": [-9223372036854775809]}', "integer that is too large"),
         (b'["\xff"]', "not UTF-8 at byte 2"),
         (b'["\\ud83d"]', "not valid Unicode"),
         (b'{"\\ud83d": 1}', "not valid Unicode"),

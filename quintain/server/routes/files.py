@@ -16,12 +16,11 @@ from starlette import requests as starlette_requests
 
 from quintain import errors
 from quintain.records import file_listing
-from quintain.scheduler import pieces, run_files
+from quintain.scheduler import pieces, remote_deletions, run_files
 from quintain.server import checkpoint_files, responses
 from quintain.web import request_checks
 
 _STREAMS: Final = re.compile(r"/api/v1/trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events)/")
-_ALLOWED_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WRITTEN_BYTES: Final = 2**20
 """How much of a body is collected before it is written."""
 
@@ -175,6 +174,6 @@ async def receive(
 
 
 def _check_uuid(name: str) -> str:
-    if not _ALLOWED_UUID.fullmatch(name):
+    if not remote_deletions.UUID.fullmatch(name):
         raise errors.ConfigError(f"checkpoint {name[:200]!r}: expected a UUID.")
     return name

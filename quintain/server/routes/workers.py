@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
@@ -13,7 +12,7 @@ import pydantic
 
 from quintain import errors
 from quintain.records import codec, run, trial, workload
-from quintain.scheduler import worker_calls
+from quintain.scheduler import remote_deletions, worker_calls
 from quintain.server import access, responses, worker_gate
 
 MAX_WAIT_SECS: Final = 60.0
@@ -21,7 +20,6 @@ MAX_WAIT_SECS: Final = 60.0
 
 _MAX_WORKERS: Final = 1024
 _SLICE_SECS: Final = 1.0
-_ALLOWED_UUID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 T = TypeVar("T")
 
@@ -192,7 +190,7 @@ def _check_uuid(name: str) -> None:
     Raises:
         ConfigError: If it can be a path.
     """
-    if not _ALLOWED_UUID.fullmatch(name):
+    if not remote_deletions.UUID.fullmatch(name):
         raise errors.ConfigError(f"checkpoint.uuid: got {name[:200]!r}, expected a UUID.")
 
 
