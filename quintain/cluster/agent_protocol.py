@@ -49,7 +49,7 @@ _RESERVED: Final = "master"
 _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Versions:
     """What has to be the same on both sides."""
 
@@ -63,7 +63,7 @@ class Versions:
     """Version of Python. What trials save of their random state and code depends on it."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hello(Versions):
     """An agent, and what it has."""
 
@@ -122,7 +122,7 @@ class OrderKind(enum.StrEnum):
     """Forget a launch, whose process is ended if it is there: nobody wants to hear of it again."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class NewLaunch:
     """A process to start; see `launcher.Launch`."""
 
@@ -148,7 +148,7 @@ class NewLaunch:
     """Processes of the trial."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Order:
     """One thing to do."""
 

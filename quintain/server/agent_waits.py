@@ -1,7 +1,8 @@
 """Lets agents wait for orders, before their requests are worked on.
 
 Of a thousand agents nearly all wait at any time. One that waits inside of a route keeps all that
-was made for its request, 25 KiB; here it is little.
+was made for its request, 25 KiB; here it is little, because this stands before everything else. So
+only those wait that show the token of agents; what else is to be checked is checked after it.
 """
 
 import asyncio
@@ -13,43 +14,58 @@ from typing import Final
 from starlette import types
 
 from quintain import errors
+from quintain.client import token_files
 from quintain.cluster import agent_launcher, agent_protocol
+from quintain.server import access
+from quintain.web import connections
 
+_BEGIN: Final = f"{agent_protocol.PATH}/"
 _END: Final = "/orders"
 
 
 class AgentWaits:
-    """Stands before the routes: passes a request for orders on once there is an answer to it."""
+    """Stands before an app: passes a request for orders on once there is an answer to it."""
 
     def __init__(
         self,
         app: types.ASGIApp,
+        launcher: agent_launcher.AgentLauncher,
         *,
-        launcher: agent_launcher.AgentLauncher | None,
+        token: token_files.KnownToken,
         is_stopping: Callable[[], bool],
     ) -> None:
         """Stores its parts.
 
         Args:
             app: What answers; it does not wait.
-            launcher: Knows the orders; None if there are no agents.
+            launcher: Knows the orders.
+            token: The token of agents.
             is_stopping: Whether the server is about to stop, and nobody should wait any more.
         """
         self._app = app
         self._launcher = launcher
+        self._token = token
         self._is_stopping = is_stopping
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
-        if scope["type"] == "http" and self._launcher is not None and scope["method"] == "GET":
-            name, _, rest = scope["path"].removeprefix(f"{agent_protocol.PATH}/").rpartition(_END)
-            if name and not rest and len(name) + len(_END) < len(scope["path"]):
-                await self._wait(self._launcher, name, scope["query_string"].decode("latin-1"))
+        if scope["type"] == "http" and (name := self._find_agent(scope)):
+            # It is one of the cluster as long as it waits, and not one of those not heard yet.
+            scope.setdefault("state", {})[connections.KNOWN] = True
+            await self._wait(name, scope["query_string"].decode("latin-1"))
         await self._app(scope, receive, send)
 
-    async def _wait(
-        self, launcher: agent_launcher.AgentLauncher, name: str, query_text: str
-    ) -> None:
+    def _find_agent(self, scope: types.Scope) -> str:
+        """Returns the agent that asks for orders; empty if it is none, or not for orders."""
+        if scope["method"] != "GET" or not scope["path"].endswith(_END):
+            return ""
+        name = scope["path"].removeprefix(_BEGIN).removesuffix(_END)
+        if len(_BEGIN) + len(name) + len(_END) != len(scope["path"]):
+            return ""
+        given = access.read_token(scope)
+        return name if given is not None and self._token.is_good(given) else ""
+
+    async def _wait(self, name: str, query_text: str) -> None:
         """Waits until there is something to do for an agent, or its time is over.
 
         It ends at once where anything is wrong, which the answer says.
@@ -60,7 +76,7 @@ class AgentWaits:
             wait_secs = min(float(query.get("wait", 0.0)), agent_protocol.MAX_WAIT_SECS)
         except ValueError:
             return
-        loop = asyncio.get_running_loop()
+        loop, launcher = asyncio.get_running_loop(), self._launcher
         deadline_secs = loop.time() + wait_secs
         while True:
             # One that is awaited directly needs less than an event.

@@ -86,7 +86,7 @@ def to_text(text: str) -> str:
 
 def to_row(record: Any) -> dict[str, Any]:
     """Returns the columns of a record; an `id` of 0 is left to the database."""
-    row = {name: to_column(value) for name, value in vars(record).items()}
+    row = {name: to_column(getattr(record, name)) for name in list_names(type(record))}
     if not row.get("id", 1):
         del row["id"]
     return row
@@ -121,6 +121,7 @@ def to_record(kind: Callable[..., R], row: Sequence[Any]) -> R:
     return kind(*values)
 
 
+@functools.cache
 def list_names(kind: Any) -> tuple[str, ...]:
     """Returns the names of the columns of a kind of record."""
     return tuple(field.name for field in dataclasses.fields(kind))
