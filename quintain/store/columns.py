@@ -121,9 +121,13 @@ def to_record(kind: Callable[..., R], row: Sequence[Any]) -> R:
     return kind(*values)
 
 
-@functools.cache
 def list_names(kind: Any) -> tuple[str, ...]:
     """Returns the names of the columns of a kind of record."""
+    return _list_fields(kind)
+
+
+@functools.cache
+def _list_fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
