@@ -1,12 +1,14 @@
-"""Lets agents wait for orders, before their requests are worked on.
+"""Lets agents wait for orders, and answers them, before their requests are worked on.
 
 Of a thousand agents nearly all wait at any time. One that waits inside of a route keeps all that
-was made for its request, 25 KiB; here it is little, because this stands before everything else. So
-only those wait that show the token of agents; what else is to be checked is checked after it.
+was made for its request, 25 KiB; here it is little, because this stands before everything else. And
+what most are told, that there is nothing to do, takes a fraction of the time of another request. So
+only those wait that show the token of agents, and what is wrong with a request says the route.
 """
 
 import asyncio
 import functools
+import random
 import urllib.parse
 from collections.abc import Callable
 from typing import Final
@@ -16,15 +18,18 @@ from starlette import types
 from quintain import errors
 from quintain.client import token_files
 from quintain.cluster import agent_launcher, agent_protocol
-from quintain.server import access
+from quintain.server import access, responses
 from quintain.web import connections
 
 _BEGIN: Final = f"{agent_protocol.PATH}/"
 _END: Final = "/orders"
+_LEAST_PART: Final = 0.75
+"""Part of the time that they ask for in which agents wait at least."""
+
 
 
 class AgentWaits:
-    """Stands before an app: passes a request for orders on once there is an answer to it."""
+    """Stands before an app: answers requests for orders, and passes on what is wrong with one."""
 
     def __init__(
         self,
@@ -52,7 +57,12 @@ class AgentWaits:
         if scope["type"] == "http" and (name := self._find_agent(scope)):
             # It is one of the cluster as long as it waits, and not one of those not heard yet.
             scope.setdefault("state", {})[connections.KNOWN] = True
-            await self._wait(name, scope["query_string"].decode("latin-1"))
+            orders = await self._wait(name, scope["query_string"].decode("latin-1"))
+            if orders is not None:
+                answer = responses.to_response(agent_protocol.to_plain(orders))
+                answer.headers.update(responses.HEADERS)
+                await answer(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
     def _find_agent(self, scope: types.Scope) -> str:
@@ -65,19 +75,24 @@ class AgentWaits:
         given = access.read_token(scope)
         return name if given is not None and self._token.is_good(given) else ""
 
-    async def _wait(self, name: str, query_text: str) -> None:
-        """Waits until there is something to do for an agent, or its time is over.
+    async def _wait(self, name: str, query_text: str) -> agent_protocol.Orders | None:
+        """Returns what an agent is to do, once there is something or its time is over.
 
-        It ends at once where anything is wrong, which the answer says.
+        Returns:
+            It, or None at once if anything is wrong.
         """
         query = dict(urllib.parse.parse_qsl(query_text))
         try:
             after, kept = int(query.get("after", 0)), int(query.get("kept", 0))
-            wait_secs = min(float(query.get("wait", 0.0)), agent_protocol.MAX_WAIT_SECS)
+            wait_secs = float(query.get("wait", 0.0))
         except ValueError:
-            return
+            return None
+        if not (after >= 0 and kept >= 0 and wait_secs >= 0):
+            return None
         loop, launcher = asyncio.get_running_loop(), self._launcher
-        deadline_secs = loop.time() + wait_secs
+        # A thousand that came together do not come together again.
+        part = random.uniform(_LEAST_PART, 1.0)
+        deadline_secs = loop.time() + part * min(wait_secs, agent_protocol.MAX_WAIT_SECS)
         while True:
             # One that is awaited directly needs less than an event.
             woken: asyncio.Future[None] = loop.create_future()
@@ -90,14 +105,14 @@ class AgentWaits:
                     )
                     left_secs = deadline_secs - loop.time()
                     if found is not None or not left_secs > 0 or self._is_stopping():
-                        return
+                        return found or agent_protocol.Orders(kept=kept)
                     timer = loop.call_later(left_secs, _wake, woken)
                     try:
                         await woken
                     finally:
                         timer.cancel()
             except errors.GoneError:
-                return
+                return None
 
 
 def _wake(woken: "asyncio.Future[None]") -> None:
