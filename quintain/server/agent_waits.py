@@ -27,7 +27,6 @@ _LEAST_PART: Final = 0.75
 """Part of the time that they ask for in which agents wait at least."""
 
 
-
 class AgentWaits:
     """Stands before an app: answers requests for orders, and passes on what is wrong with one."""
 

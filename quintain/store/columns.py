@@ -44,7 +44,7 @@ TABLES: Final[dict[type[Any], str]] = {
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0007"
+REVISION: Final = "0008"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

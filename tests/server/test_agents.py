@@ -157,3 +157,36 @@ def test_strangers_and_trials_are_no_agents(http, method):
     for authorization, status in ((None, 401), ("Bearer x", 401), (f"Bearer {launch}", 403)):
         path = "/api/v1/agents/one?session=x"
         assert http(method, path, authorization=authorization, body={}).status == status
+
+
+def test_only_agents_wait_for_orders(http, client):
+    session = client.register(HELLO).session
+    path = f"/api/v1/agents/one/orders?session={session}&wait=60"
+    for authorization, status in (
+        (None, 401),
+        ("Bearer x", 401),
+        (f"Bearer {TOKEN}", 403),
+        (f"Bearer {KEY.build_token(1, '1-1')}", 403),
+    ):
+        assert http("GET", path, authorization=authorization).status == status
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("wait=0", 400),
+        ("session=other&wait=60", 410),
+        ("session=%s&after=-1&wait=60", 400),
+        ("session=%s&wait=nan", 400),
+        ("session=%s&after=x&wait=60", 400),
+        ("session=%s&wait=0", 200),
+    ],
+)
+def test_a_request_for_orders_that_is_wrong_is_answered_at_once(http, client, home, query, status):
+    session = client.register(HELLO).session
+    bearer = f"Bearer {token_files.load(home.agent_token)}"
+    path = f"/api/v1/agents/one/orders?{query.replace('%s', session)}"
+    answer = http("GET", path, authorization=bearer)
+
+    assert answer.status == status
+    assert answer.headers["Cache-Control"] == "no-store"
