@@ -18,7 +18,7 @@ async def run(
     draw: random.Random,
     first: bool,
     note_training: Callable[[], None],
-) -> None:
+) -> bool:
     """Is one process of a trial, from its start to its end.
 
     Args:
@@ -29,6 +29,9 @@ async def run(
         draw: Source of random numbers.
         first: Whether it is among the first of its slot, which end at all times of a training.
         note_training: Is called when it begins to train.
+
+    Returns:
+        Whether it was wanted until then.
     """
     environment = launch["environment"]
     trial_id, launch_id = launch["trial_id"], launch["launch_id"]
@@ -38,7 +41,7 @@ async def run(
     try:
         status, _ = await client.ask("POST", runs, identity)
         if status >= 400:
-            return
+            return False
         status, work = 204, None
         while True:
             if not work:
@@ -46,7 +49,7 @@ async def run(
             if status == 204:
                 continue
             if status >= 400 or work["kind"] == "TERMINATE":
-                return
+                return bool(status < 400)
             result: dict[str, Any] = {"workload": work, "start_time": 0.0, "end_time": 0.1}
             match work["kind"]:
                 case "TRAIN":
@@ -58,6 +61,10 @@ async def run(
                 case _:
                     uuid = f"{draw.getrandbits(128):032x}"
                     result |= {"checkpoint": {"uuid": uuid, "files": {"state": 1}}}
-            status, work = await client.ask("POST", f"{runs}/{launch_id}/results", result)
+            path = f"{runs}/{launch_id}/results"
+            status, work = await client.ask("POST", path, result)
+            while status >= 500:  # As real ones do.
+                await asyncio.sleep(1.0)
+                status, work = await client.ask("POST", path, result)
     finally:
         client.close()

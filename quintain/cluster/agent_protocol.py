@@ -66,7 +66,7 @@ _RESERVED: Final = "master"
 _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Versions:
     """What has to be the same on both sides."""
 
@@ -80,7 +80,7 @@ class Versions:
     """Version of Python. What trials save of their random state and code depends on it."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hello(Versions):
     """An agent, and what it has."""
 
@@ -139,7 +139,7 @@ class OrderKind(enum.StrEnum):
     """Forget a launch, whose process is ended if it is there: nobody wants to hear of it again."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class NewLaunch:
     """A process to start; see `launcher.Launch`."""
 
@@ -165,7 +165,7 @@ class NewLaunch:
     """Processes of the trial."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Order:
     """One thing to do."""
 

@@ -29,7 +29,7 @@ class NodeState(enum.StrEnum):
     checkpoints."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Node:
     """One machine."""
 
@@ -50,7 +50,7 @@ class Node:
     """Why it is not active."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class KnownNode:
     """What is kept of a machine that has called once, whether it is there or not."""
 

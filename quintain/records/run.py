@@ -22,7 +22,7 @@ class RunState(enum.StrEnum):
     """It was told to end."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Member:
     """One process of a start."""
 
@@ -36,7 +36,7 @@ class Member:
     """The process, or None before it was started."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """One start of a trial: a process, or several that work on it together."""
 

@@ -14,7 +14,7 @@ class SlotKind(enum.StrEnum):
     """One GPU, with some CPU threads."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Slot:
     """One share of a machine."""
 

@@ -103,7 +103,7 @@ class Peer:
     """The port that it keeps free for them."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ProcessIdentity:
     """Tells one process from all others, also after its number was given to another one."""
 

@@ -21,7 +21,7 @@ class WorkloadKind(enum.StrEnum):
     """End the process in order."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
     """One piece of work."""
 

@@ -42,6 +42,7 @@ class Core:
         runs_of: The same by experiment.
         held: Slots that the processes of experiments hold and keep.
         ending: Trials whose processes were told to end.
+        unheard: Trials that were started and whose processes have not asked for them yet.
         problem: Why no work is handed out now, or an empty text.
         deletions: Deletes directories.
         grown: Trials that were saved since their older checkpoints were looked through.
@@ -61,6 +62,7 @@ class Core:
         self.runs_of: dict[int, dict[int, entries.LiveRun]] = {}
         self.held: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
+        self.unheard: set[int] = set()
         self.problem = ""
         self.wake = threading.Event()
         self.deletions = deletions.Deletions(store, home)
@@ -98,6 +100,8 @@ class Core:
         self.runs_of.setdefault(live.record.experiment_id, {})[live.record.trial_id] = live
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
+        if live.record.state is run.RunState.LAUNCHING:
+            self.unheard.add(live.record.trial_id)
         self.recount(live)
         entry = self.entries.get(live.record.experiment_id)
         if entry is not None:
@@ -111,6 +115,7 @@ class Core:
         if not self.runs_of[owner]:
             del self.runs_of[owner]
         self.ending.discard(trial_id)
+        self.unheard.discard(trial_id)
         self.held[owner] -= live.num_counted
         for member in live.record.members:
             self.nodes.release(trial_id, member.node, member.slots)

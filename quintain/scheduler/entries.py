@@ -28,7 +28,7 @@ _MEMORY: Final = 0.95
 """Weight that a workload keeps in the rate of batches when the next one has ended."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class LiveRun:
     """A process of a trial that holds slots."""
 
@@ -67,7 +67,7 @@ class LiveRun:
     exit_event: dict[str, Any] | None = None
     """What it said about its end, where that is judged by its log, once that is complete."""
 
-    matched_policies: set[int] = dataclasses.field(default_factory=set)
+    matched_policies: frozenset[int] = frozenset()
     """Log policies of the experiment of which a line was found, by their place."""
 
     is_killed: bool = False

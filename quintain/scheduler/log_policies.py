@@ -22,8 +22,10 @@ def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
     for line in lines:
         live = core.runs.get(line.trial_id)
         entry = core.entries.get(live.record.experiment_id) if live is not None else None
-        if live is not None and entry is not None:
-            live.matched_policies |= _find_matches(entry, line.text)
+        if live is None or entry is None:
+            continue
+        if found := _find_matches(entry, line.text):
+            live.matched_policies |= found
 
 
 def decide(

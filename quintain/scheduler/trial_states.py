@@ -19,7 +19,7 @@ class Step:
     """Batches to train on."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Saved:
     """A state that was saved, to which the trial can go back."""
 

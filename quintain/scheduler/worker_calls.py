@@ -94,6 +94,7 @@ class WorkerCalls:
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
+                core.unheard.discard(trial_id)
             return self._build_order(entry, live)
 
     @_contained

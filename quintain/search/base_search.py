@@ -38,7 +38,7 @@ class ExitReason(enum.StrEnum):
     """Its code says that these hyperparameters can't be trained."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Create:
     """Start a trial."""
 
@@ -55,7 +55,7 @@ class Create:
     """Trial from whose last checkpoint it starts."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Train:
     """Train a trial up to a length."""
 
@@ -64,28 +64,28 @@ class Train:
     """Units that it has been trained for in all when this is done."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Validate:
     """Validate a trial and report the metric."""
 
     request_id: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Save a trial."""
 
     request_id: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Close:
     """Stop a trial; nothing more will be asked of it."""
 
     request_id: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Shutdown:
     """End the experiment."""
 

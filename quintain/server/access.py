@@ -72,7 +72,7 @@ class TokenCheck:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given, launch, session, refusal = _read_token(scope), None, None, None
+        given, launch, session, refusal = read_token(scope), None, None, None
         if given is None:
             session = self._sign_in.find_session(scope)
             refusal = _NO_TOKEN if session is None else self._find_problem(scope)
@@ -180,8 +180,8 @@ _NO_USER: Final = _forbid(
 )
 
 
-def _read_token(scope: types.Scope) -> str | None:
-    """Returns the token of a request, or None if it names none, not even a wrong one.
+def read_token(scope: types.Scope) -> str | None:
+    """Returns the token of a request (HTTP), or None if it names none, not even a wrong one.
 
     Of several ones, none counts: others on the way may take another one for the right one.
     """

@@ -12,6 +12,8 @@ from typing import Final
 import fastapi
 from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
+from starlette import types
+from typing_extensions import override
 
 from quintain import errors
 from quintain.client import home as home_lib
@@ -105,7 +107,8 @@ def build_app(
     tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
     uploads = code_uploads.CodeUploads(home.path)
     run_index = runs.build_index(info)
-    app = fastapi.FastAPI(
+    agent_token = token_files.KnownToken(home.agent_token)
+    app = _Interface(
         title="Quintain",
         version=info.version,
         description="Numbers that are not finite are the texts `NaN`, `Infinity`, `-Infinity`.",
@@ -114,6 +117,10 @@ def build_app(
         redirect_slashes=False,
         openapi_url=f"{PREFIX}/openapi.json",
     )
+    if agents is not None:
+        app.wait_before = lambda handle: agent_waits.AgentWaits(
+            handle, agents, token=agent_token, is_stopping=is_stopping
+        )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.handle_os_error)
     app.add_exception_handler(Exception, responses.handle_fault)
@@ -121,7 +128,6 @@ def build_app(
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
     # The last one added is the first one asked.
-    app.add_middleware(agent_waits.AgentWaits, launcher=agents, is_stopping=is_stopping)
     app.add_middleware(worker_gate.WorkerGate)
     app.add_middleware(
         request_checks.BodyCheck,
@@ -136,7 +142,7 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
-        agent_token=token_files.KnownToken(home.agent_token),
+        agent_token=agent_token,
         user_token=token_files.KnownToken(home.user_token),
     )
     app.add_middleware(page_files.Page, sign_in=sign_in)
@@ -164,6 +170,17 @@ def build_app(
         path_rules.check_routes(router.routes)
         app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
     return app
+
+
+class _Interface(fastapi.FastAPI):
+    """An app before all of whose parts requests may wait, which takes little memory there."""
+
+    wait_before: Callable[[types.ASGIApp], types.ASGIApp] | None = None
+
+    @override
+    def build_middleware_stack(self) -> types.ASGIApp:
+        handle = super().build_middleware_stack()
+        return handle if self.wait_before is None else self.wait_before(handle)
 
 
 def _find_max_bytes(scope: request_checks.Scope) -> int:

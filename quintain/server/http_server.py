@@ -13,14 +13,13 @@ import fastapi
 
 from quintain import errors
 from quintain.client import address
-from quintain.web import connection_limits, connections, tls_connections
+from quintain.web import connection_limits, connections, doors, tls_connections
 
 HOST: Final = "127.0.0.1"
 """The address that is listened on unless another one is named: only this machine reaches it."""
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG: Final = 128
 _NETWORK_SHARE: Final = 0.25
 """Part of the connections that may come over TCP; trials and commands use the Unix socket."""
 
@@ -78,7 +77,7 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
+        listener.listen(doors.BACKLOG)
     except OSError:
         listener.close()
         raise

@@ -44,7 +44,7 @@ TABLES: Final[dict[type[Any], str]] = {
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0007"
+REVISION: Final = "0008"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
@@ -86,7 +86,7 @@ def to_text(text: str) -> str:
 
 def to_row(record: Any) -> dict[str, Any]:
     """Returns the columns of a record; an `id` of 0 is left to the database."""
-    row = {name: to_column(value) for name, value in vars(record).items()}
+    row = {name: to_column(getattr(record, name)) for name in list_names(type(record))}
     if not row.get("id", 1):
         del row["id"]
     return row
@@ -123,6 +123,11 @@ def to_record(kind: Callable[..., R], row: Sequence[Any]) -> R:
 
 def list_names(kind: Any) -> tuple[str, ...]:
     """Returns the names of the columns of a kind of record."""
+    return _list_fields(kind)
+
+
+@functools.cache
+def _list_fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 

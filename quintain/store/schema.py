@@ -70,6 +70,8 @@ TRIALS: Final = sa.Table(
     sa.Column("end_time", sa.Double),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("note", sa.Text, nullable=False, server_default=""),
+    # It has all that the numbers of trials by state, which lists of experiments show, are made of.
+    sa.Index(None, "experiment_id", "state", "id", "best_metric"),
     sqlite_autoincrement=True,
 )
 

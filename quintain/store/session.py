@@ -321,7 +321,8 @@ class Session(reading.Reader):
         value = self._runner.insert(columns.TABLES[kind], row, key)
         if key in row:
             return record
-        added: R = kind(**{**vars(record), key: value})
+        fields = {name: getattr(record, name) for name in columns.list_names(kind)}
+        added: R = kind(**{**fields, key: value})
         return added
 
     def _add_all(self, records: Sequence[Any], kind: change.ChangeKind | None = None) -> None:

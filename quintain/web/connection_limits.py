@@ -129,23 +129,10 @@ class Ledger:
     def admit(self, connection: Counted, client: str) -> bool:
         """Counts a connection if there is, or can be made, room for it."""
         is_local, now_secs = _is_local(client), connection.loop.time()
-        num_network = len(self._clients) - self._num_local
         if not is_local and self._counts[client] >= self.limits.per_client:
             has_room = self._evict(lambda other: other == client)
-        elif not is_local and num_network >= self.limits.over_network:
-            # Thousands may come back together after a restart: if each made an end of one that was
-            # not heard yet, none would ever be.
-            # Nor are all looked at for each of them.
-            has_room = False
-            if now_secs >= self._full_until_secs:
-                has_room = self._evict(
-                    lambda other: not _is_local(other), before_secs=now_secs - _HEARING_SECS
-                )
-                self._full_until_secs = 0.0 if has_room else now_secs + _FULL_SECS
-        elif self._num_local >= self.limits.total - self.limits.over_network and is_local:
-            has_room = self._evict(_is_local)
         else:
-            has_room = True
+            has_room = self.has_room(now_secs, is_local=is_local)
         if has_room:
             self._clients[connection] = client
             self._came_secs[connection] = now_secs
@@ -155,6 +142,40 @@ class Ledger:
                 self._is_sweeping = True
                 connection.loop.call_later(_SWEEP_SECS, self._sweep, connection.loop)
         return has_room
+
+    def has_room(self, now_secs: float, *, is_local: bool, num_coming: int = 0) -> bool:
+        """Whether there is, or can be made, room for one more connection.
+
+        Args:
+            now_secs: The time of the loop.
+            is_local: Whether it is one of a Unix socket.
+            num_coming: Others of this kind that are about to be counted.
+        """
+        limits = self.limits
+        if is_local:
+            is_full = self._num_local + num_coming >= limits.total - limits.over_network
+            return not is_full or self._evict(_is_local)
+        if self._count_network() + num_coming < limits.over_network:
+            return True
+        # Nor are all looked at for each of thousands that come together.
+        if now_secs < self._full_until_secs:
+            return False
+        self._recognise()
+        # Thousands may come back after a restart: if each made an end of one that was not heard
+        # yet, none would ever be.
+        has_room = self._count_network() + num_coming < limits.over_network or self._evict(
+            lambda other: not _is_local(other), before_secs=now_secs - _HEARING_SECS
+        )
+        self._full_until_secs = 0.0 if has_room else now_secs + _FULL_SECS
+        return has_room
+
+    def _count_network(self) -> int:
+        return len(self._clients) - self._num_local
+
+    def _recognise(self) -> None:
+        """Counts those apart whose clients are trusted by now, though not answered yet."""
+        for connection in [each for each in self._clients if each.is_known]:
+            self.trust(connection)
 
     def trust(self, connection: Counted) -> None:
         """Counts a connection whose client is trusted apart, if there is room."""
@@ -209,6 +230,7 @@ class Ledger:
         count = max(_FEW, int(_WATCHED_SHARE * len(self._known)))
         watched = self._unwatched[-count:]
         del self._unwatched[-count:]
+        self._recognise()
         for connection in (*self._clients, *self._known.intersection(watched)):
             connection.give_up_if_slow(now_secs)
         self._is_sweeping = bool(self._clients or self._known)

@@ -61,6 +61,12 @@ def build_config(app: Any, limits: connection_limits.Limits, **settings: Any) ->
     )
 
 
+def find_ledger(config: uvicorn.Config) -> connection_limits.Ledger:
+    """Returns what counts the connections of a server with such settings (`build_config`)."""
+    ledger: connection_limits.Ledger = cast(Any, config.http).keywords["ledger"]
+    return ledger
+
+
 class HttpProtocol(h11_impl.H11Protocol):
     """A connection that is counted, and watched.
 

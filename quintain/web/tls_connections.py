@@ -11,12 +11,12 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from typing_extensions import override
 
-from quintain.web import connection_limits, connections, quiet_logs
+from quintain.web import connection_limits, connections, doors, quiet_logs
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +64,12 @@ class Server(uvicorn.Server):
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in self._listeners if self._context is not None else ():
-            server = await asyncio.get_running_loop().create_server(
-                self._build_gate, sock=listener, backlog=self.config.backlog
-            )
-            self.servers.append(server)
+        await super().startup([])
+        plain = [(listener, self._build_protocol) for listener in sockets or ()]
+        secured = [(listener, self._build_gate) for listener in self._listeners]
+        ledger = connections.find_ledger(self.config)
+        opened = [doors.Door(one, build, ledger) for one, build in (*plain, *secured)]
+        self.servers += cast(Any, opened)
 
     def _build_gate(self) -> asyncio.Protocol:
         assert self._context is not None, "Without TLS no socket is listened on here."

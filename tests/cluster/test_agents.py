@@ -26,7 +26,7 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
     assert [row.trial_id for row in cluster.rows] == [7, 7]
     (node,) = cluster.master.list_nodes()
     assert node.labels == {"gpu": "a100"}
-    assert [each.node for each in node.slots] == ["one", "one"]
+    assert [each.id for each in node.slots] == [0, 1]
     (launch,) = machine.started
     scratch = cluster.path / "one" / "scratch" / "t7-a"
     assert launch.environment == {

@@ -287,3 +287,36 @@ def test_exits_that_nobody_asked_for_take_no_more_room_than_is_there(
     report = agent_protocol.to_plain(agent_protocol.Report(1, exits=exits))
     assert send(url, home, "POST", f"one/reports?session={session}", report)[0] == 200
     assert len(client.find_orders(session, after=0, kept=0, wait_secs=0).orders) == 10
+
+
+def test_only_agents_wait_for_orders(http, client):
+    session = client.register(HELLO).session
+    path = f"/api/v1/agents/one/orders?session={session}&wait=60"
+    for authorization, status in (
+        (None, 401),
+        ("Bearer x", 401),
+        (f"Bearer {TOKEN}", 403),
+        (f"Bearer {KEY.build_token(1, '1-1')}", 403),
+    ):
+        assert http("GET", path, authorization=authorization).status == status
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("wait=0", 400),
+        ("session=other&wait=60", 410),
+        ("session=%s&after=-1&wait=60", 400),
+        ("session=%s&wait=nan", 400),
+        ("session=%s&after=x&wait=60", 400),
+        ("session=%s&wait=0", 200),
+    ],
+)
+def test_a_request_for_orders_that_is_wrong_is_answered_at_once(http, client, home, query, status):
+    session = client.register(HELLO).session
+    bearer = f"Bearer {token_files.load(home.agent_token)}"
+    path = f"/api/v1/agents/one/orders?{query.replace('%s', session)}"
+    answer = http("GET", path, authorization=bearer)
+
+    assert answer.status == status
+    assert answer.headers["Cache-Control"] == "no-store"

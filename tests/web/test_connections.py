@@ -302,3 +302,31 @@ def test_a_body_that_is_none_is_answered_once(serve, connect, caplog, path):
             answer += piece
     assert answer.count(b"HTTP/1.1 ") == 1
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+def test_who_finds_no_room_is_left_waiting_and_answered_once_there_is_some(serve, connect):
+    address, _ = serve(over_network=2, per_client=6)
+    busy = [connect(address, GET % b"/slow") for _ in range(2)]
+    late = [connect(address, GET % b"/") for _ in range(3)]
+
+    for each in (*busy, *late):
+        assert each.recv(2**16).startswith(b"HTTP/1.1 200")
+
+
+def test_trusted_clients_whose_answers_take_long_keep_nobody_out(serve, connect):
+    may_answer = asyncio.Event()
+
+    async def wait(scope, receive, send):
+        scope["state"][connections.KNOWN] = scope["path"] == "/wait"
+        if scope["path"] == "/wait":
+            await may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello"})
+        may_answer.set()
+
+    address, _ = serve(wait, over_network=2, per_client=6, known=9)
+    waiting = [connect(address, GET % b"/wait") for _ in range(2)]
+    # It is this one that lets those before go on.
+    assert connect(address, GET % b"/").recv(2**16).startswith(b"HTTP/1.1 200")
+    for each in waiting:
+        assert each.recv(2**16).startswith(b"HTTP/1.1 200")

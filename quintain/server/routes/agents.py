@@ -52,7 +52,7 @@ def build_router(launcher: agent_launcher.AgentLauncher | None) -> fastapi.APIRo
         wait: Annotated[float, fastapi.Query(ge=0, allow_inf_nan=False)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do, once there is something or the time is over; 410 ends the session."""
-        del wait  # It has waited; see `agent_waits`.
+        del wait  # Who shows the token of agents waits in `agent_waits`, and is answered there.
         orders = get_launcher().find_orders(name, session, after=after, kept=kept)
         return _to_response(orders or agent_protocol.Orders(kept=kept))
 
