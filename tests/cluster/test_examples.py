@@ -157,9 +157,7 @@ def test_agents_of_one_machine_have_names_and_directories_of_their_own(slurm_scr
 @pytest.mark.parametrize(
     ("variables", "expected"), [({}, ["told"]), ({"STAY": "1"}, ["told", "requeue 15"])]
 )
-def test_a_job_whose_time_is_over_asks_for_more_if_it_is_to_stay(
-    slurm_script, variables, expected
-):
+def test_a_job_whose_time_is_over_asks_for_more_if_it_is_to_stay(slurm_script, variables, expected):
     _, told, code = slurm_script.run(signal.SIGUSR1, **variables)
 
     assert (told, code) == (expected, 7)
