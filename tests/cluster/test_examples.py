@@ -12,6 +12,7 @@ import time
 import types
 
 import click
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -61,6 +62,27 @@ def test_containers_run_commands_that_there_are(manifest):
             assert container["command"] == ["quintain"]
             params = parse([REFERENCE.sub("x", text) for text in container["args"]])
             assert params["num_slots"] in (0, 2)
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
+def test_kubernetes_knows_all_fields_of_the_manifests(manifest, version):
+    for document in yaml.safe_load_all(manifest.read_text()):
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_agents_of_a_job_are_replaced_where_that_helps():
+    """By the exit codes of the command: 1 and 2 where waiting and starting again do not help."""
+    ((job, pod),) = list_pods(EXAMPLES / "kubernetes" / "agents-job.yaml")
+    ended = [
+        (rule["action"], rule["onExitCodes"]["values"])
+        for rule in job["spec"]["podFailurePolicy"]["rules"]
+        if "onExitCodes" in rule
+    ]
+
+    assert ended == [("FailIndex", [main.EXIT_FAILURE, main.EXIT_BAD_INPUT])]
+    # Kubernetes looks at exit codes only where it does not start containers again by itself.
+    assert pod["restartPolicy"] == "Never"
 
 
 def test_the_service_leads_to_the_port_of_the_master():
