@@ -7,6 +7,7 @@ python submit_agents.py --master=https://login1:8443 --fingerprint=3f5c... \
 """
 
 import argparse
+import getpass
 import os
 import pathlib
 import signal
@@ -22,7 +23,8 @@ class AgentJob:
 
     Args:
         arguments: Arguments of `quintain agent`, apart from its name and directory.
-        cache: Directory below which agents have theirs, on disks of the machines themselves.
+        cache: Directory below which agents have theirs, on disks of the machines themselves; empty
+            for the one of this user in `/tmp`.
     """
 
     def __init__(self, arguments: list[str], cache: str) -> None:
@@ -34,30 +36,37 @@ class AgentJob:
         """Runs the agent, and returns its exit code."""
         job = submitit.JobEnvironment().job_id
         name = f"{socket.gethostname()}-{job}".lower()
+        cache = os.path.expandvars(self._cache) or f"/tmp/quintain-{getpass.getuser()}"
         # Slurm tells all processes of a job that its time is over; only this one is to act on it.
         signal.signal(signal.SIGTERM, lambda *_: self._end())
         self._agent = subprocess.Popen(
             [
                 *(sys.executable, "-m", "quintain.cli.main", "agent", *self._arguments),
-                *(f"--name={name}", f"--cache={os.path.expandvars(self._cache)}/{name}"),
+                *(f"--name={name}", f"--cache={cache}/{name}"),
             ],
             preexec_fn=lambda: [
                 signal.signal(number, signal.SIG_IGN)
                 for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
             ],
         )
+        self._wait()
         return self._agent.wait()
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """Lets trials save themselves before the job ends, and asks Slurm for another one."""
         self._end()
-        if self._agent is not None:
-            self._agent.wait()
+        self._wait()
         return submitit.helpers.DelayedSubmission(AgentJob(self._arguments, self._cache))
 
     def _end(self) -> None:
         if self._agent is not None:
             self._agent.send_signal(signal.SIGTERM)
+
+    def _wait(self) -> None:
+        # `Popen.wait` holds a lock: `checkpoint`, which a signal calls in the middle of it, would
+        # wait for that lock for ever.
+        if self._agent is not None and self._agent.returncode is None:
+            os.waitid(os.P_PID, self._agent.pid, os.WEXITED | os.WNOWAIT)
 
 
 def main() -> None:
@@ -74,7 +83,7 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=0, help="GPUs of each.")
     parser.add_argument("--hours", type=float, default=24.0, help="How long each may run.")
     parser.add_argument("--partition", default="", help="Partition of Slurm.")
-    parser.add_argument("--cache", default="/tmp/quintain-$USER", help="Directory on each.")
+    parser.add_argument("--cache", default="", help="Directory on each; /tmp/quintain-USER.")
     parser.add_argument("--logs", default="agent_logs", help="Directory of submitit.")
     parser.add_argument("--cluster", default="slurm", choices=["slurm", "local"])
     given = parser.parse_args()

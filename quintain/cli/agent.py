@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from quintain import errors
+from quintain import errors, told_again
 from quintain.cli import logs, options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import address, token_files
@@ -93,8 +93,8 @@ def agent(
     r"""Let this machine run trials for the master at an address.
 
     It runs in the foreground. On SIGTERM or Ctrl-C its trials save themselves and go on elsewhere,
-    then it ends. A second one ends it at once; its processes go on, and the next agent with the
-    same name and directory takes them over, as after it was killed.
+    then it ends. Another one, a second or more later, ends it at once; its processes go on, and the
+    next agent with the same name and directory takes them over, as after it was killed.
 
     \b
     quintain agent --master=https://trainer:8443 --token_file=agent.token \
@@ -175,11 +175,14 @@ def agent(
 
 def _stop_on_signals(made: "agent_lib.NodeAgent") -> None:
     """Makes the first signal drain the machine, and the second one end the agent at once."""
+    requests = told_again.Requests()
     is_draining = False
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal is_draining
         del frame
+        if requests.is_told_again():
+            return
         if is_draining:
             made.stop()
             return

@@ -43,6 +43,7 @@ def run(
     max_restarts: int,
     is_quiet: bool,
     ray_address: str | None = None,
+    ray_max_slots: int | None = None,
 ) -> int:
     """Trains an experiment on the machines of the master that runs, or goes on with it.
 
@@ -50,10 +51,12 @@ def run(
         parse_options: The flags as `ParseConfigOptions`.
         mode: Name of the mode.
         model_dir: Directory of this machine that the trained run is put into.
-        num_slots: Processes, each with a slot of its own; None for all slots of the Ray cluster.
+        num_slots: Processes, each with a slot of its own; None for `ray_max_slots`, or all slots of
+            the Ray cluster.
         max_restarts: Failures after which it is given up; a lost machine is none.
         is_quiet: Whether to show nothing.
         ray_address: Ray cluster for which a master is started if none runs.
+        ray_max_slots: Slots up to which that master asks Ray for nodes; None for no such.
 
     Returns:
         The exit code.
@@ -76,8 +79,8 @@ def run(
         )
     parsed = experiment_parser.parse(parse_options)
     if ray_address is not None:
-        num_ray_slots = _find_ray_slots(ray_address, is_quiet=is_quiet)
-        num_slots = num_ray_slots if num_slots is None else num_slots
+        num_ray_slots = _find_ray_slots(ray_address, ray_max_slots, is_quiet=is_quiet)
+        num_slots = num_slots or ray_max_slots or num_ray_slots
     assert num_slots is not None
     config = build_config(parsed, num_slots, max_restarts)
     directory = _find_code_dir(parsed.imports)
@@ -111,8 +114,10 @@ def run(
     return code
 
 
-def _find_ray_slots(address: str, *, is_quiet: bool) -> int:
+def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> int:
     """Returns how many slots a Ray cluster has, for which a master is started if none runs.
+
+    Where that asks for nodes, there may be none yet.
 
     Raises:
         ConfigError: If the master that runs has no other machines.
@@ -120,13 +125,15 @@ def _find_ray_slots(address: str, *, is_quiet: bool) -> int:
     """
     home = home_lib.find_home()
     if home_lib.find_master(home) is None:
-        flags = ("--launcher=ray", f"--ray_address={address}")
+        flags = ["--launcher=ray", f"--ray_address={address}"]
+        if max_slots is not None:
+            flags.append(f"--ray_max_slots={max_slots}")
         found = connect.start_in_background(home, flags=flags)
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
         num_slots = client.get_summary().num_remote_slots
-    if not num_slots:
+    if not num_slots and max_slots is None:
         raise errors.ConfigError(
             f"--ray: the master of {home.path} has no machines beside its own (`quintain node "
             "list`). End it by `quintain master stop`, and one for Ray is started here."

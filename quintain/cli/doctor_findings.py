@@ -1,5 +1,7 @@
 """What `quintain doctor` finds out."""
 
+import collections
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -7,16 +9,19 @@ import os
 import pathlib
 import platform
 import shutil
+import socket
 import sqlite3
 from collections.abc import Iterator
 from typing import Final
+from urllib import parse
 
 import quintain
 from quintain import errors
 from quintain.cli import output, tensorflow_import
 from quintain.client import home as home_lib
-from quintain.client import home_database, logins
+from quintain.client import home_database, logins, master_client
 from quintain.records import database_url
+from quintain.records import node as node_lib
 from quintain.scheduler import slots
 
 PACKAGES: Final = (
@@ -45,6 +50,7 @@ _INSTRUCTIONS: Final = (
     *("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),
     *("amx_tile", "amx_bf16", "amx_int8"),
 )
+_ANSWER_SECS: Final = 3.0
 _LEAST_FREE_BYTES: Final = 100 * 2**20
 
 
@@ -72,6 +78,7 @@ def collect() -> list[Finding]:
         *_find_machine(),
         *_find_tensorflow(),
         *_find_home(),
+        *_find_cluster(),
         *_find_extras(),
     ]
 
@@ -152,8 +159,8 @@ def _find_home() -> Iterator[Finding]:
     yield Finding(part, "free", output.format_bytes(free), problem)
     try:
         database = home_database.find(home.path)
-        problem = _find_database_problem(database)
-        yield Finding(part, "database", home_database.describe(database), problem)
+        server, problem = _ask_database(database)
+        yield Finding(part, "database", home_database.describe(database) + server, problem)
     except errors.QuintainError as error:
         yield Finding(part, "database", "unknown", str(error))
     try:
@@ -164,11 +171,65 @@ def _find_home() -> Iterator[Finding]:
         yield Finding(part, "master", "unknown", str(error))
 
 
+def _find_cluster() -> Iterator[Finding]:
+    """Tells which Ray cluster this machine belongs to, and which machines run trials."""
+    part = "Cluster"
+    if importlib.util.find_spec("ray") is not None:
+        yield Finding(part, "ray", _find_ray_address())
+    try:
+        home = home_lib.find_home()
+        master = home_lib.find_master(home)
+        if master is None:
+            return
+        with master_client.MasterClient.connect(home, master.address) as client:
+            nodes = client.nodes.list_nodes()
+    except errors.QuintainError as error:
+        yield Finding(part, "machines", "unknown", str(error))
+        return
+    states = collections.Counter(node.state.value for node in nodes)
+    slots_by_state = collections.Counter[str]()
+    for node in nodes:
+        slots_by_state[node.state.value] += len(node.slots)
+    texts = [
+        f"{number} {state} ({slots_by_state[state]} slots)"
+        for state, number in sorted(states.items())
+    ]
+    yield Finding(part, "machines", ", ".join(texts))
+    for node in nodes:
+        if node.state is not node_lib.NodeState.ACTIVE:
+            yield Finding(part, node.name, f"{node.state.value}: {node.reason or 'no reason told'}")
+
+
+def _find_ray_address() -> str:
+    """Returns the address of the cluster of this machine, and whether somebody listens there."""
+    try:
+        from ray._private import utils
+    except ImportError as error:
+        return f"its package can't be imported ({error})"
+    address = os.environ.get("RAY_ADDRESS") or utils.read_ray_address()
+    if not address:
+        return "this machine is in no cluster"
+    try:
+        found = parse.urlsplit(address if "//" in address else f"//{address}")
+        with socket.create_connection((found.hostname or "", found.port or 0), _ANSWER_SECS):
+            return address
+    except (OSError, ValueError) as error:
+        return f"{address}, where nobody answers ({error})"
+
+
 def _find_extras() -> Iterator[Finding]:
     for name, module in EXTRAS.items():
-        is_there = importlib.util.find_spec(module) is not None
-        text = "installed" if is_there else f'missing; pip install "quintain[{name}]"'
+        text = f'missing; pip install "quintain[{name}]"'
+        if importlib.util.find_spec(module) is not None:
+            text = _find_version(module) or "installed"
         yield Finding("Extras", name, text)
+
+
+def _find_version(module: str) -> str:
+    try:
+        return importlib.metadata.version(module.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _find_home_problem(path: pathlib.Path) -> str:
@@ -181,19 +242,20 @@ def _find_home_problem(path: pathlib.Path) -> str:
     return ""
 
 
-def _find_database_problem(database: home_database.Database) -> str:
-    """Returns why a database can't be asked; empty if it can, or will be made."""
+def _ask_database(database: home_database.Database) -> tuple[str, str]:
+    """Returns which server answers, and why the database can't be asked; both may be empty."""
     try:
         if isinstance(database, str):
-            _ask_server(database)
-        elif database.exists():
+            return f" (PostgreSQL {_ask_server(database)})", ""
+        if database.exists():
             _ask_file(database)
     except (errors.QuintainError, sqlite3.Error, OSError) as error:
-        return f"it can't be asked: {error}"
-    return ""
+        return "", f"it can't be asked: {error}"
+    return "", ""
 
 
-def _ask_server(address: str) -> None:
+def _ask_server(address: str) -> str:
+    """Returns the version of a server."""
     try:
         import psycopg
     except ImportError as error:
@@ -206,7 +268,9 @@ def _ask_server(address: str) -> None:
         connection = postgres_connection.Connector(url, name).connect()
     except psycopg.Error as error:
         raise errors.StoreError(" ".join(str(error).split())) from error
-    connection.close()
+    with contextlib.closing(connection):
+        # With what the distribution adds: `15.8 (Debian 15.8-1)`.
+        return (connection.info.parameter_status("server_version") or "").partition(" ")[0]
 
 
 def _ask_file(path: pathlib.Path) -> None:

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import click
 
+from quintain import told_again
+
 SUPERVISOR_VARIABLE: Final = "QUINTAIN_SUPERVISOR_PID"
 """Environment variable that tells a process of the cluster who started it."""
 
@@ -337,9 +339,12 @@ class LocalCluster:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        requests = told_again.Requests()
 
         def handle(number: int, frame: types.FrameType | None) -> None:
             del frame
+            if requests.is_told_again():
+                return
             self._is_signal_repeated = self._signal is not None
             self._signal = signal.Signals(number)
 

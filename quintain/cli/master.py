@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quintain import errors
+from quintain import errors, told_again
 from quintain.cli import (
     connect,
     launcher_options,
@@ -185,10 +185,12 @@ def _stop_on_signals(server: "daemon.MasterServer", log_path: pathlib.Path) -> N
 
     The end of its terminal does not end it; with `nohup` it never hears of that.
     """
+    requests = told_again.Requests()
 
     def handle(number: int, frame: FrameType | None) -> None:
         del number, frame
-        server.request_stop(drain=not server.is_stop_requested)
+        if not requests.is_told_again():
+            server.request_stop(drain=not server.is_stop_requested)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)

@@ -96,6 +96,40 @@ def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -
     return named
 
 
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--cluster_workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Train synchronously in N processes on the machines of the master that runs, each "
+        "with a slot of its own.",
+    ),
+    click.option(
+        "--ray",
+        "ray_address",
+        is_flag=False,
+        flag_value="auto",
+        metavar="[ADDRESS]",
+        help="Train so on the nodes of a Ray cluster (auto: this machine's), in as many processes "
+        "as it has slots. A master is started for it in the background if none runs.",
+    ),
+    click.option(
+        "--ray_max_slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With --ray: that master asks Ray's autoscaler for nodes, up to N slots in all, and "
+        "without --cluster_workers there are as many processes.",
+    ),
+)
+
+
+def cluster_options(command: F) -> F:
+    """Adds the options by which a run is trained on the machines of a master."""
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
 def slot_options(command: F, *, least: int = 1) -> F:
     """Adds the flags that say what trials may use.
 

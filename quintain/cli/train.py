@@ -66,22 +66,7 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     metavar="N",
     help="With --local_workers or --cluster_workers: how often dead processes are started again.",
 )
-@click.option(
-    "--cluster_workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Train synchronously in N processes on the machines of the master that runs, each with a "
-    "slot of its own.",
-)
-@click.option(
-    "--ray",
-    "ray_address",
-    is_flag=False,
-    flag_value="auto",
-    metavar="[ADDRESS]",
-    help="Train so on the nodes of a Ray cluster (auto: this machine's), in as many processes as "
-    "it has slots. A master is started for it in the background if none runs.",
-)
+@options.cluster_options
 @click.option(
     "--pretrain_steps",
     type=click.IntRange(min=1),
@@ -140,6 +125,7 @@ def train(
     max_restarts: int,
     cluster_workers: int | None,
     ray_address: str | None,
+    ray_max_slots: int | None,
     pretrain_steps: int | None,
     allow_config_change: bool,
     enable_async_checkpointing: bool,
@@ -161,6 +147,8 @@ def train(
     if overfit_batches is not None:
         flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
+    if ray_max_slots is not None and ray_address is None:
+        raise errors.ConfigError("--ray_max_slots: is for a Ray cluster; give --ray, too.")
     if cluster_workers is not None or ray_address is not None:
         refused = {
             "--dry_run": dry_run,
@@ -180,6 +168,7 @@ def train(
             is_quiet=quiet,
             max_restarts=max_restarts,
             ray_address=ray_address,
+            ray_max_slots=ray_max_slots,
             num_slots=cluster_workers,
         )
         return

@@ -17,13 +17,10 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from quintain import told_again
 from quintain.orbit import cluster
 
 _logger = logging.getLogger(__name__)
-
-REPEAT_SECS: Final = 1.0
-"""A second signal sooner than this is taken for the same request: supervisors such as coreutils'
-`timeout` signal both the process and its group."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAKE_UP: Final = b"\0"
@@ -74,9 +71,9 @@ class Interruption:
     Use it as a context manager around the life of a `Controller`. Signals can only be handled from
     the main thread; in any other thread the object still works, but only `request` sets it.
 
-    The first signal sets `requested` and `flag`. A second one, at least `REPEAT_SECS` later, has
-    the effect that it had before the context was entered (usually: KeyboardInterrupt for SIGINT,
-    the end of the process for SIGTERM).
+    The first signal sets `requested` and `flag`. A second one, at least `told_again.REPEAT_SECS`
+    later, has the effect that it had before the context was entered (usually: KeyboardInterrupt for
+    SIGINT, the end of the process for SIGTERM).
 
     Example:
         >>> with Interruption() as interruption:
@@ -206,7 +203,8 @@ class Interruption:
             os._exit(128 + number)
 
     def _is_repeated(self) -> bool:
-        return self.requested and time.monotonic() - self._requested_secs >= REPEAT_SECS
+        passed_secs = time.monotonic() - self._requested_secs
+        return self.requested and passed_secs >= told_again.REPEAT_SECS
 
     def _forward(self, number: int) -> None:
         """Hands the signal on to whoever listened before, for example an asyncio loop."""

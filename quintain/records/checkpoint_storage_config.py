@@ -135,7 +135,11 @@ class CheckpointStorageConfig(base_config.Config):
         elif name == "url":
             yield from self._check_url(given)
         elif not _BUCKET.fullmatch(given):
-            yield name, f"got {errors.show(given)}, expected a name without `/`, or use prefix."
+            yield (
+                name,
+                f"got {errors.show(given)}, expected the name of a {name}: two or more letters, "
+                "digits, `.`, `_` and `-`; what comes below it is the prefix.",
+            )
         parts = (self.prefix or "").strip("/").split("/")
         if self.prefix and any(part in ("", ".", "..") or not part.isprintable() for part in parts):
             yield "prefix", f"got {errors.show(self.prefix)}, expected a path such as team/runs."

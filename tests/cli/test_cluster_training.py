@@ -1,10 +1,14 @@
+import contextlib
 import json
+import types
 
 import pytest
+from click.testing import CliRunner
 
 import quintain.nlp.experiments  # noqa: F401 - registers what is trained
 from quintain import errors
 from quintain.cli import cluster_training
+from quintain.cli.main import cli
 from quintain.core import experiment_parser
 from quintain.records import experiment_spec
 
@@ -72,3 +76,49 @@ def test_what_can_not_be_trained_on_a_cluster_is_refused(mode, model_dir, messag
 
     with pytest.raises(errors.ConfigError, match=message):
         cluster_training.run(None, mode=mode, model_dir=model_dir, **settings)
+
+
+class Started:
+    """A master that is started in the background, with the flags that it got."""
+
+    def __init__(self, monkeypatch, num_slots):
+        self.flags = None
+        summary = types.SimpleNamespace(num_remote_slots=num_slots)
+        client = types.SimpleNamespace(get_summary=lambda: summary)
+        monkeypatch.setattr(cluster_training.home_lib, "find_master", lambda _: None)
+        monkeypatch.setattr(cluster_training.connect, "start_in_background", self.start)
+        monkeypatch.setattr(
+            cluster_training.connect, "open_client", lambda **_: contextlib.nullcontext(client)
+        )
+
+    def start(self, home, *, flags):
+        self.flags = list(flags)
+        return types.SimpleNamespace(pid=1)
+
+
+def test_a_master_that_is_started_for_ray_asks_for_nodes_where_there_are_none(monkeypatch):
+    started = Started(monkeypatch, num_slots=0)
+
+    assert cluster_training._find_ray_slots("auto", 4, is_quiet=True) == 0
+    assert started.flags == ["--launcher=ray", "--ray_address=auto", "--ray_max_slots=4"]
+
+
+def test_without_asking_there_have_to_be_nodes(monkeypatch):
+    started = Started(monkeypatch, num_slots=0)
+
+    with pytest.raises(errors.ConfigError, match="no machines beside its own"):
+        cluster_training._find_ray_slots("auto", None, is_quiet=True)
+    assert started.flags == ["--launcher=ray", "--ray_address=auto"]
+
+
+def test_nodes_are_asked_for_on_a_ray_cluster_only(tmp_path):
+    done = CliRunner().invoke(
+        cli,
+        [
+            *("train", "--experiment=translation/local", f"--model_dir={tmp_path}/x"),
+            *("--cluster_workers=2", "--ray_max_slots=2"),
+        ],
+    )
+
+    assert isinstance(done.exception, errors.ConfigError)
+    assert str(done.exception).startswith("--ray_max_slots: is for a Ray cluster")

@@ -1,7 +1,11 @@
+import contextlib
+import importlib.metadata
 import json
 import os
 import pathlib
+import socket
 import sys
+import types
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +13,7 @@ from click.testing import CliRunner
 from quintain.cli import doctor_findings
 from quintain.cli.main import cli
 from quintain.kernels import library
+from quintain.records import node
 
 
 @pytest.fixture(name="home", autouse=True)
@@ -33,7 +38,7 @@ def test_tells_versions_machine_kernels_and_extras(home):
     assert findings["cores"]["value"].endswith(f"of {os.cpu_count()}")
     assert findings["state"]["value"].startswith(("on: avx", "off, "))
     assert findings["path"]["value"] == str(home)
-    assert findings["datasets"]["value"] == "installed"
+    assert findings["datasets"]["value"] == importlib.metadata.version("datasets")
     assert not home.exists()
 
 
@@ -80,6 +85,58 @@ def test_a_server_that_does_not_answer_is_a_problem(monkeypatch):
 
     assert code == 1
     assert "can't be asked: " in findings["database"]["problem"]
+
+
+def test_tells_which_server_has_the_database(monkeypatch):
+    monkeypatch.setenv("QUINTAIN_DATABASE", "postgresql+psycopg://me:secret@db/trials")
+    monkeypatch.setattr(doctor_findings, "_ask_server", lambda address: "15.18")
+
+    code, findings = _ask()
+
+    assert code == 0
+    database = findings["database"]
+    assert database["value"] == "postgresql+psycopg://me@db/trials (PostgreSQL 15.18)"
+
+
+def test_tells_which_ray_cluster_there_is_and_whether_it_answers(monkeypatch):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert doctor_findings._find_ray_address() == address
+
+    assert doctor_findings._find_ray_address().startswith(f"{address}, where nobody answers")
+    for odd in ("nonsense", "x:y", "ray://[::1"):
+        monkeypatch.setenv("RAY_ADDRESS", odd)
+        assert "where nobody answers" in doctor_findings._find_ray_address()
+
+
+def test_a_ray_that_cannot_be_imported_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._private", None)
+
+    assert doctor_findings._find_ray_address().startswith("its package can't be imported")
+
+
+def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
+    nodes = [
+        node.NodeStatus("one", node.NodeState.ACTIVE, slots=(0, 1)),
+        node.NodeStatus("two", node.NodeState.ACTIVE, slots=(2,)),
+        node.NodeStatus("three", node.NodeState.LOST, "Nothing was heard of it.", slots=(3,)),
+    ]
+    client = types.SimpleNamespace(nodes=types.SimpleNamespace(list_nodes=lambda: nodes))
+    monkeypatch.setattr(
+        doctor_findings.home_lib, "find_master", lambda _: types.SimpleNamespace(address=None)
+    )
+    monkeypatch.setattr(
+        doctor_findings.master_client.MasterClient,
+        "connect",
+        lambda *_: contextlib.nullcontext(client),
+    )
+
+    found = {each.name: each.value for each in doctor_findings._find_cluster()}
+
+    assert found["machines"] == "2 ACTIVE (3 slots), 1 LOST (1 slots)"
+    assert found["three"] == "LOST: Nothing was heard of it."
 
 
 def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):

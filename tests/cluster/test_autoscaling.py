@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 DEADLINE_SECS = 240.0
 HOST = "127.0.0.2"
+PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider"
 HEAD = 55 * "f" + "0"
 CONFIG = """
 name: toy
@@ -30,6 +31,7 @@ hyperparameters: {rate: 0.5}
 scheduling_unit: 20
 searcher: {name: random, metric: error, max_length: {batches: 60}, max_trials: 3}
 """
+LABEL = "resources: {node_labels: {zone: b}}\n"
 
 
 def find_port():
@@ -47,7 +49,9 @@ def describe_cluster(port):
         "idle_timeout_minutes": 0.02,
         "upscaling_speed": 10.0,
         "provider": {
-            "type": "fake_multinode",
+            # Not `fake_multinode`, whose defaults are in a file that Ray's wheel does not have.
+            "type": "external",
+            "module": f"{PROVIDER}.FakeMultiNodeProvider",
             "gcs_address": f"{HOST}:{port}",
             "head_node_id": HEAD,
             "launch_multiple": True,
@@ -61,10 +65,16 @@ def describe_cluster(port):
         **{name: [] for name in ("cluster_synced_files", "rsync_exclude", "rsync_filter")},
         "file_mounts": {},
         "file_mounts_sync_continuously": False,
-        "head_node_type": "head",
+        "head_node_type": "ray.head.default",
         "available_node_types": {
-            "head": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
-            "cpu": {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 2},
+            "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+            "other": {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 2},
+            "zone_b": {
+                "resources": {"CPU": 1},
+                "node_config": {},
+                "max_workers": 2,
+                "labels": {"zone": "b"},
+            },
         },
     }
 
@@ -87,11 +97,16 @@ def end(process, directory):
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
+@pytest.fixture(params=[1, 2])
+def version(request):
+    """Version of Ray's autoscaler."""
+    return request.param
+
+
 @pytest.fixture
-def cluster():
+def cluster(version):
     """The address of a cluster without CPUs whose autoscaler may add two nodes of one."""
-    name = "ray.autoscaler._private.fake_multi_node.node_provider"
-    if importlib.util.find_spec("ray") is None or importlib.util.find_spec(name) is None:
+    if importlib.util.find_spec("ray") is None or importlib.util.find_spec(PROVIDER) is None:
         pytest.skip("This version of Ray has no nodes that are only pretended.")
     port = find_port()
     # Ray's sockets need short paths.
@@ -104,6 +119,8 @@ def cluster():
             "RAY_USAGE_STATS_ENABLED": "0",
             "AUTOSCALER_UPDATE_INTERVAL_S": "1",
             "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD,
+            "RAY_enable_autoscaler_v2": str(version - 1),
+            "RAY_CLOUD_INSTANCE_ID": HEAD,
         }
         process = subprocess.Popen(
             [
@@ -141,7 +158,7 @@ def read(home, question):
         store.close()
 
 
-def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster, tmp_path):
+def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster, version, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     environment = {**os.environ, "QUINTAIN_HOME": str(home)}
@@ -168,7 +185,8 @@ def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster,
     try:
         wait_for(lambda: (home / "master.json").exists() or master.poll() is not None)
         config = home / "config.yaml"
-        config.write_text(CONFIG)
+        # Version 2 knows which labels nodes will have that it may add.
+        config.write_text(CONFIG + (LABEL if version == 2 else ""))
         model_dir = pathlib.Path(__file__).parents[1] / "e2e" / "toy_trial"
         run("experiment", "create", str(config), str(model_dir), "--detach", "--no_check")
         shown = wait_for(lambda: json.loads(run("master", "status", "--json"))["status"])

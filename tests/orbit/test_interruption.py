@@ -8,7 +8,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from quintain import orbit
+from quintain import orbit, told_again
 from quintain.orbit import interruption as interruption_lib
 
 
@@ -70,7 +70,7 @@ def interrupts_are_not_ignored():
 def test_second_interrupt_has_its_usual_effect(
     interrupts_are_not_ignored, signals_are_put_back, monkeypatch
 ):
-    monkeypatch.setattr(interruption_lib, "REPEAT_SECS", 0.0)
+    monkeypatch.setattr(told_again, "REPEAT_SECS", 0.0)
     with orbit.Interruption() as interruption:
         interruption.request("a first reason")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from quintain import errors
+from quintain import errors, told_again
 from quintain.cli import columns, connect, page_links, standard_streams
 from quintain.cli.display import experiment_display
 from quintain.cli.display import snapshot as snapshot_lib
@@ -47,13 +47,13 @@ Begin = Callable[["Commands"], experiment_lib.Experiment]
 
 
 class Interrupts:
-    """Counts signals that ask the command to end, instead of raising `KeyboardInterrupt`."""
+    """Notes signals that ask the command to end, instead of raising `KeyboardInterrupt`."""
 
     def __init__(self) -> None:
         """Starts with none."""
         self.event = threading.Event()
         self.number = signal.SIGINT
-        self.count = 0
+        self._requests = told_again.Requests()
         self._former: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -79,15 +79,14 @@ class Interrupts:
 
     def clear(self) -> None:
         """Forgets the signals that came so far."""
-        self.count = 0
         self.event.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
         if not self.is_hung_up:
             self.number = signal.Signals(number)
-        self.count += 1
-        self.event.set()
+        if not self._requests.is_told_again():
+            self.event.set()
 
 
 def run(

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from quintain import told_again
 from quintain.cli import standard_streams
 from quintain.cli.experiment import foreground
 from quintain.records import experiment, master_status, states
@@ -118,7 +119,8 @@ def test_an_experiment_that_ends_while_it_is_paused_is_not_called_paused(calls_f
     assert capsys.readouterr().err.endswith("Experiment 4 is ERROR.\n")
 
 
-def test_a_second_signal_quits_at_once(calls_fake, capsys):
+def test_a_second_signal_quits_at_once(calls_fake, capsys, monkeypatch):
+    monkeypatch.setattr(told_again, "REPEAT_SECS", 0.0)
     search = Search(calls_fake, "ACTIVE", press, press)
 
     assert run(calls_fake) == (130, "PAUSED", True)
