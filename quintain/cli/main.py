@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from quintain import __version__, durable_files, errors, process_end, user_errors
+from quintain import __version__, durable_files, errors, frame_memory, process_end, user_errors
 from quintain.cli import local_cluster, standard_streams
 from quintain.cli.lazy_group import LazyGroup
 from quintain.terminal import printable
@@ -104,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     arguments = list(sys.argv[1:] if args is None else args)
     standard_streams.open_missing()
-    code = run(arguments)
+    code = frame_memory.call_with_room(lambda: run(arguments))
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
     if not _LEFT_AS_THEY_ARE.isdisjoint(sys.modules):

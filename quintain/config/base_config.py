@@ -277,6 +277,7 @@ Did you mean 'width'?
         violated = [
             line
             for config in self._walk()
+            if config._restrictions  # Few have any, and each of the others would be written out.
             for line in restrictions.find_violations(config._restrictions, config.as_dict())
         ]
         if violated:

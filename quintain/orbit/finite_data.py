@@ -88,8 +88,12 @@ def skip_step_without_data(
         optionals = take_elements() if take is None else take(take_elements)
         # The last one has a value only if all have one.
         has_data = optionals[-1].has_value()
-        if has_data:
+
+        def run_step() -> int:
             step_fn(PreloadedIterator(iterator, *(part.get_value() for part in optionals)))
+            return 0  # A condition has to return something.
+
+        tf.cond(has_data, run_step, lambda: 0)  # Written out: it need not be converted.
         return has_data
 
     return guarded_step_fn

@@ -92,22 +92,46 @@ def create_tf_while_loop_fn(
             return _finite_loop_in_agreement(
                 step_fn, iterator, num_steps, stop_flag, elements_per_step
             )
-        if stop_flag is not None and cluster.num_workers(tf.distribute.get_strategy()) > 1:
+        if stop_flag is not None and _has_several_workers():
             return _loop_in_agreement(step_fn, iterator, num_steps, stop_flag)
-        step = tf.zeros([], num_steps.dtype)
-        has_data = tf.constant(True)
-        while _may_continue(step, num_steps, stop_flag, has_data if data_may_end else None):
-            # An empty scope keeps "while/" out of the names of the step's ops.
-            with tf.name_scope(""):
-                if guarded_step_fn is None:
-                    step_fn(iterator)
-                    step += 1
-                else:
-                    has_data = guarded_step_fn(iterator)
-                    step += tf.cast(has_data, step.dtype)
-        return step
+        return _loop(step_fn, guarded_step_fn, iterator, num_steps, stop_flag)
 
     return loop_fn
+
+
+def needs_autograph() -> bool:
+    """Whether loops agree with other replicas or workers, so that AutoGraph has to convert them."""
+    return finite_data.needs_agreement() or _has_several_workers()
+
+
+def _has_several_workers() -> bool:
+    return cluster.num_workers(tf.distribute.get_strategy()) > 1
+
+
+def _loop(
+    step_fn: StepFn,
+    guarded_step_fn: StepFn | None,
+    iterator: Any,
+    num_steps: tf.Tensor,
+    stop_flag: tf.Variable | None,
+) -> tf.Tensor:
+    """Loops on one worker. Written out, as AutoGraph would write it: it need not be converted."""
+
+    def may_continue(step: tf.Tensor, has_data: tf.Tensor) -> tf.Tensor:
+        return _may_continue(step, num_steps, stop_flag, has_data if guarded_step_fn else None)
+
+    def run_step(step: tf.Tensor, has_data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # An empty scope keeps "while/" out of the names of the step's ops.
+        with tf.name_scope(""):
+            if guarded_step_fn is None:
+                step_fn(iterator)
+                return step + 1, has_data
+            has_data = guarded_step_fn(iterator)
+            return step + tf.cast(has_data, step.dtype), has_data
+
+    start = (tf.zeros([], num_steps.dtype), tf.constant(True))
+    step, _ = tf.while_loop(may_continue, run_step, start)
+    return step
 
 
 def _loop_in_agreement(

@@ -114,14 +114,14 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
 
     def create_train_loop_fn(self) -> Callable[..., Any]:
         """Creates `loop_fn(iterator, num_steps)`; called once, before the first loop."""
-        options = self._train_options
+        options, step = self._train_options, self.traced_train_step
         if not options.use_tf_while_loop:
             step_fn = self._create_train_step_fn() if options.use_tf_function else self.train_step
             return self._count_steps(
                 loop_functions.create_loop_fn(step_fn, after_step=self._after_train_step)
             )
         loop_fn = loop_functions.create_tf_while_loop_fn(
-            self.traced_train_step,
+            step,
             stop_flag=None if self.interruption is None else self.interruption.flag,
             data_may_end=finite_data.may_end(self.train_dataset),
             elements_per_step=self.elements_per_step,
@@ -129,8 +129,9 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         )
         if options.use_tpu_summary_optimization:
             return optional_summaries.LoopFnWithSummaries(loop_fn)
-        compiled_loop_fn: Callable[..., Any] = tf.function(loop_fn)
-        return compiled_loop_fn
+        is_converted = step == self.train_step or loop_functions.needs_autograph()
+        compiled: Callable[..., Any] = tf.function(loop_fn, autograph=is_converted)
+        return compiled
 
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:
         """Takes the elements of a step before it, where the data may end; part of the graph.
@@ -186,11 +187,10 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         if not finite_data.may_end(self.train_dataset):
             compiled = tf.function(self.traced_train_step)
             return compiled
-        compiled = tf.function(
-            finite_data.skip_step_without_data(
-                self.traced_train_step, self.elements_per_step, self.take_train_elements
-            )
+        guarded = finite_data.skip_step_without_data(
+            self.traced_train_step, self.elements_per_step, self.take_train_elements
         )
+        compiled = tf.function(guarded)
 
         def step_fn(iterator: Any) -> None:
             if not compiled(iterator):

@@ -43,6 +43,23 @@ def test_graph_loop_returns_the_number_of_steps():
     assert int(total) == 0 + 1 + 2 + 3
 
 
+@pytest.mark.parametrize("autograph", [True, False])
+@pytest.mark.parametrize(("data_may_end", "num_steps"), [(False, 3), (True, 4)])
+def test_graph_loop_need_not_be_converted(data_may_end, num_steps, autograph):
+    total = tf.Variable(0, dtype=tf.int64)
+    loop_fn = tf.function(
+        loop_functions.create_tf_while_loop_fn(
+            _add_next(total), tf.Variable(False), data_may_end=data_may_end
+        ),
+        autograph=autograph,
+    )
+
+    assert int(loop_fn(iter(tf.data.Dataset.range(4)), tf.constant(3 + 2 * data_may_end))) == (
+        num_steps
+    )
+    assert int(total) == sum(range(num_steps))
+
+
 def test_graph_loop_ends_before_the_step_after_the_flag_is_set():
     flag = tf.Variable(False)
     total = tf.Variable(0)

@@ -217,8 +217,10 @@ def model_items(model: keras.Model) -> dict[str, Any]:
     return {**items, "hidden_variables": tf.train.Checkpoint(**hidden)} if hidden else items
 
 
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(background_checkpointer.read_value(value).shape)
+def _shape(owner: Any, value: Any) -> tuple[int, ...]:
+    """Returns the shape of a value that an object is saved by; variables need not be read."""
+    is_known = isinstance(owner, tf.Variable) and owner.shape.is_fully_defined()
+    return tuple((owner if is_known else background_checkpointer.read_value(value)).shape)
 
 
 def describe_error(error: Exception) -> str:
@@ -260,7 +262,7 @@ def _expected_variables(checkpoint: tf.train.Checkpoint) -> dict[str, _Variable]
     variables_only = tf.train.Checkpoint(**children)
     tensors, *_ = variables_only._saver._gather_serialized_tensors()
     return {
-        key: _Variable(names.get(id(owner), plain_key(key)), _shape(value))
+        key: _Variable(names.get(id(owner), plain_key(key)), _shape(owner, value))
         for owner, values in tensors.items()
         for key, value in values.items()
         if is_variable(key)
