@@ -5,18 +5,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
+#include "sharing.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace quintain {
 
 // Calls `work(begin, end)` for parts of `[0, num_rows)`; `cost` is about the nanoseconds of a row.
-// How it is split depends on the number of threads, so each row's result must not depend on others.
+// Each row's result must not depend on others. There are no more threads than the device has, or
+// than this one may use; helpers are the device's own, so that none is ours to start or end.
 template <typename Work>
 void ForRows(tensorflow::OpKernelContext* context, int64_t num_rows, int64_t cost, Work work) {
   auto& threads = *context->device()->tensorflow_cpu_worker_threads();
-  tensorflow::Shard(threads.num_threads, threads.workers, num_rows, cost, work);
+  const int num_threads =
+      std::min(threads.num_threads, tensorflow::GetPerThreadMaxParallelism());
+  const auto schedule = [&threads](auto help) { threads.workers->Schedule(std::move(help)); };
+  ShareUnits(num_rows, std::max<int64_t>(cost, 1), num_threads, schedule, work);
 }
 
 // Calls `work(block, begin, end)` for blocks of `block_rows` rows, whatever the number of threads:
