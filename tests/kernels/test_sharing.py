@@ -10,6 +10,7 @@ from quintain.kernels import building, sources
 
 _DRIVER = pathlib.Path(__file__).parent / "threads" / "sharing.cc"
 _FLAGS = ["-g", "-O1", "-fsanitize=thread"]
+_OWN = ["-std=c++17", "-Wl,--wrap=malloc", "-DQUINTAIN_ISA=avx2", f"-I{sources.DIRECTORY}"]
 
 
 @pytest.mark.slow
@@ -22,8 +23,7 @@ def test_threads_do_each_part_once_and_wait_for_nobody(tmp_path):
         command = [*unit.flags, *_FLAGS, "-c", sources.DIRECTORY / unit.source]
         subprocess.run([*compiler, *command, "-o", objects[-1]], check=True)
     program = tmp_path / "sharing"
-    own = ["-std=c++17", *_FLAGS, "-DQUINTAIN_ISA=avx2", f"-I{sources.DIRECTORY}"]
-    own += sources.INSTRUCTION_SETS["avx2"]
+    own = [*_OWN, *_FLAGS, *sources.INSTRUCTION_SETS["avx2"]]
     subprocess.run([*compiler, *own, _DRIVER, *objects, "-pthread", "-o", program], check=True)
     # The sanitizer knows no memory whose place was drawn from as many places as newer kernels do.
     same_place = [shutil.which("setarch"), "-R"] if shutil.which("setarch") else []

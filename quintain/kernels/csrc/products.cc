@@ -1,6 +1,5 @@
 #include "products.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tiles.h"
