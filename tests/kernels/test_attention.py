@@ -1,5 +1,8 @@
 """The kernel of whole attention against TensorFlow's operations and finite differences."""
 
+import contextlib
+import pathlib
+import resource
 from collections.abc import Iterator
 from typing import Any
 
@@ -219,3 +222,30 @@ def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
     shapes = [result.shape for op in graph.get_operations() for result in op.outputs]
     assert any("QuintainAttentionGradient" in op.type for op in graph.get_operations())
     assert not [shape for shape in shapes if shape.rank and shape.num_elements() == 2 * 2048**2]
+
+
+@contextlib.contextmanager
+def limit_memory(more_bytes: int) -> Iterator[None]:
+    """Lets this process have no more than so much beyond what it has."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(pathlib.Path("/proc/self/statm").read_text("ascii").split()[0])
+    limit = pages * resource.getpagesize() + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+@pytest.mark.slow
+def test_memory_that_is_short_is_an_error_and_no_crash():
+    queries, memory = draw_numbers(1, 1, 1), draw_numbers(1, 1 << 20, 2)  # 128 MiB to work with
+    options = {"num_heads": 1, "rate": 0.0}
+
+    with (
+        limit_memory(64 << 20),
+        pytest.raises(tf.errors.ResourceExhaustedError, match="QuintainAttention: there is no mem"),
+    ):
+        attend(queries, memory, None, **options)
+
+    assert np.isfinite(attend(queries, memory, None, **options).numpy()).all()

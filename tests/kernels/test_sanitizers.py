@@ -34,9 +34,17 @@ def test_addresses_and_behaviour_are_defined(driver, tmp_path):
     program = tmp_path / "driver"
     # The driver has the inline functions of the oldest set, which run everywhere.
     defined = ["-DQUINTAIN_ISA=avx2", f"-I{sources.DIRECTORY}"]
-    own = ["-std=c++17", *_FLAGS, *defined, *sources.INSTRUCTION_SETS["avx2"]]
+    own = ["-std=c++17", "-Wl,--wrap=malloc", *_FLAGS, *defined, *sources.INSTRUCTION_SETS["avx2"]]
     subprocess.run([*compiler, *own, driver, *objects, "-o", program], check=True)
 
     done = subprocess.run([program], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_memory_that_kernels_ask_for_may_be_refused():
+    asking = {
+        path.name for path in sources.DIRECTORY.iterdir() if "malloc(" in path.read_text("utf-8")
+    }
+
+    assert asking == {"scratch.h"}, "use `Room`, and return whether there was memory"

@@ -91,10 +91,13 @@ void SumBlocks(tensorflow::OpKernelContext* context, int output, const tensorflo
   tensorflow::Tensor* total = nullptr;
   OP_REQUIRES_OK(context, context->allocate_output(output, {width}, &total));
   if (width == 0) return;
-  BlockSums sums(num_rows, width);
-  ForBlocks(context, num_rows, kBlockRows, width, [&](int64_t block, int64_t begin, int64_t end) {
-    add(begin, end, sums.block(block));
-  });
+  BlockSums sums;
+  OP_REQUIRES_OK(context, sums.Allocate(context, num_rows, width));
+  OP_REQUIRES_OK(context, ForBlocks(
+      context, num_rows, kBlockRows, width, [&](int64_t block, int64_t begin, int64_t end) {
+        add(begin, end, sums.block(block));
+        return true;
+      }));
   auto results = total->flat<T>();
   sums.AddUp([&results](int64_t i, float sum) { results(i) = static_cast<T>(sum); });
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,8 +12,8 @@
 #include "adam.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
-#include "tensorflow/core/platform/threadpool.h"
 #include "tensors.h"
+#include "threads.h"
 
 namespace quintain {
 
@@ -51,15 +50,10 @@ struct Part {
   int64_t size;
 };
 
-// Calls `work` for every part. Threads take a few parts at a time, as they get to it: a thread that
-// another process holds up does not hold up the others.
+// Calls `work` for every part.
 template <typename Work>
 void ForParts(tensorflow::OpKernelContext* context, const std::vector<Part>& parts, Work work) {
-  using tensorflow::thread::ThreadPool;
-  const ThreadPool::SchedulingParams few(ThreadPool::SchedulingStrategy::kFixedBlockSize,
-                                         std::nullopt, 8);
-  auto& threads = *context->device()->tensorflow_cpu_worker_threads();
-  threads.workers->ParallelFor(parts.size(), few, [&](int64_t first, int64_t last) {
+  ForRows(context, parts.size(), kNumbersPerBlock / 2, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) work(i, parts[i]);
   });
 }

@@ -40,6 +40,8 @@ class Weights {
       : given_(given), bias_(bias), panels_(count_panels(given.num_keys)),
         shifts_(panels_ * kPanel), factors_(block * given.num_keys + kPanel) {}
 
+  bool has_room() const { return shifts_ != nullptr && factors_ != nullptr; }
+
   // Reads the bias and draws the dropout of `rows` queries from `first` on.
   void start(const Head& head, int64_t first, int64_t rows) {
     if (first == 0 || given_.bias_steps[2] != 0) read_shifts(head, first);
@@ -101,7 +103,7 @@ class Weights {
 };
 
 template <typename T>
-void forward(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed,
+bool forward(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed,
              int64_t begin, int64_t end) {
   typedef Input<T> N;
   const int64_t keys = given.num_keys, size = given.size, block = choose_block(given);
@@ -110,6 +112,11 @@ void forward(const Attended<const T>& from, const T* bias, const Attention& give
   Room<N> copied(block * whole), weights(block * wide);
   Room<float> scores(block * wide), sums(block * widen(size));
   Weights<T> kept(given, bias, block);
+  const bool has_panels = key_panels != nullptr && value_panels != nullptr;
+  const bool has_rows = copied != nullptr && weights != nullptr;
+  if (!has_panels || !has_rows || scores == nullptr || sums == nullptr || !kept.has_room()) {
+    return false;
+  }
   for (int64_t unit = begin; unit < end; ++unit) {
     const Head head(given, unit);
     pack_columns(from.keys + head.memory, given.memory_step, keys, size, key_panels);
@@ -134,6 +141,7 @@ void forward(const Attended<const T>& from, const T* bias, const Attention& give
       write_strip(sums, rows, size, mixed + head.out + first * width, width);
     }
   }
+  return true;
 }
 
 // Two strips as the way back needs them: the weights and the gradients of scores, rounded, and side
@@ -145,6 +153,11 @@ struct Slopes {
   Slopes(int64_t block, int64_t wide)
       : wide(wide), weights((block + 1) * wide), scores((block + 1) * wide),
         paired_weights((block + 1) * wide), paired_scores((block + 1) * wide) {}
+
+  bool has_room() const {
+    return weights != nullptr && scores != nullptr && paired_weights != nullptr &&
+           paired_scores != nullptr;
+  }
 
   // Puts the rows side by side.
   void pair(int64_t rows) {
@@ -196,7 +209,7 @@ void slope_row(const Weights<T>& kept, const Attention& given, int64_t row, int6
 }
 
 template <typename T>
-void backward(const Attended<const T>& from, const T* bias, const T* upstream,
+bool backward(const Attended<const T>& from, const T* bias, const T* upstream,
               const Attention& given, const Attended<T>& gradient, int64_t begin, int64_t end) {
   typedef Input<T> N;
   constexpr int64_t kPair = kStep<T>;
@@ -211,6 +224,14 @@ void backward(const Attended<const T>& from, const T* bias, const T* upstream,
   Room<float> key_sums(keys * wide_size), value_sums(keys * wide_size);
   Weights<T> kept(given, bias, block);
   Slopes<T> found(block, wide);
+  const bool has_columns = key_columns != nullptr && value_columns != nullptr;
+  const bool has_panels = key_panels != nullptr && query_panels != nullptr && up_panels != nullptr;
+  const bool has_strips = scores != nullptr && slopes != nullptr && sums != nullptr;
+  const bool has_sums = key_sums != nullptr && value_sums != nullptr;
+  if (!has_columns || !has_panels || copied == nullptr || !has_strips || !has_sums ||
+      !kept.has_room() || !found.has_room()) {
+    return false;
+  }
   for (int64_t unit = begin; unit < end; ++unit) {
     const Head head(given, unit);
     pack_columns(from.keys + head.memory, given.memory_step, keys, size, key_columns);
@@ -241,19 +262,20 @@ void backward(const Attended<const T>& from, const T* bias, const T* upstream,
     write_strip(key_sums, keys, size, gradient.keys + head.memory, given.memory_step);
     write_strip(value_sums, keys, size, gradient.values + head.memory, given.memory_step);
   }
+  return true;
 }
 
 }  // namespace
 
 #define QUINTAIN_DEFINE_ATTEND(T)                                                                \
-  void attend(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed,    \
+  bool attend(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed,    \
               int64_t begin, int64_t end) {                                                      \
-    forward(from, bias, given, mixed, begin, end);                                               \
+    return forward(from, bias, given, mixed, begin, end);                                        \
   }                                                                                              \
-  void attend_gradient(const Attended<const T>& from, const T* bias, const T* upstream,          \
+  bool attend_gradient(const Attended<const T>& from, const T* bias, const T* upstream,          \
                        const Attention& given, const Attended<T>& gradient, int64_t begin,       \
                        int64_t end) {                                                            \
-    backward(from, bias, upstream, given, gradient, begin, end);                                 \
+    return backward(from, bias, upstream, given, gradient, begin, end);                          \
   }
 QUINTAIN_DEFINE_ATTEND(float)
 QUINTAIN_DEFINE_ATTEND(bf16)

@@ -44,11 +44,12 @@ struct Attended {
 #define QUINTAIN_DECLARE_ATTEND(T)                                                                \
   QUINTAIN_EACH_ISA(                                                                              \
       /* mixed = dropout(softmax(queries * keys * scale + bias)) * values, for the heads of       \
-         examples from `begin` to `end`. A bias may be null. */                                   \
-      void attend(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed, \
+         examples from `begin` to `end`. A bias may be null. Returns whether there was memory     \
+         for what it works with; nothing is computed else. */                                     \
+      bool attend(const Attended<const T>& from, const T* bias, const Attention& given, T* mixed, \
                   int64_t begin, int64_t end);                                                    \
-      /* The gradients of all three from that of `mixed`. */                                      \
-      void attend_gradient(const Attended<const T>& from, const T* bias, const T* upstream,       \
+      /* The gradients of all three from that of `mixed`; likewise. */                            \
+      bool attend_gradient(const Attended<const T>& from, const T* bias, const T* upstream,       \
                            const Attention& given, const Attended<T>& gradient, int64_t begin,    \
                            int64_t end);)
 QUINTAIN_DECLARE_ATTEND(float)

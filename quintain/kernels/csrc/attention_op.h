@@ -125,9 +125,10 @@ class AttentionOp : public AttentionKernel<T> {
     OP_REQUIRES_OK(context, context->allocate_output(0, read.mixed, &mixed));
     if (mixed->NumElements() == 0) return;
     auto* results = MutableData<T>(mixed);
-    ForRows(context, read.num_units, read.cost, [&](int64_t begin, int64_t end) {
-      QUINTAIN_DISPATCH(attend, read.from, read.bias, read.given, results, begin, end);
-    });
+    OP_REQUIRES_OK(context, ForRowsWithScratch(
+        context, read.num_units, read.cost, [&](int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(attend, read.from, read.bias, read.given, results, begin, end);
+        }));
   }
 };
 
@@ -153,10 +154,11 @@ class AttentionGradientOp : public AttentionKernel<T> {
       return;
     }
     const auto* ups = Data<T>(upstream);
-    ForRows(context, read.num_units, 3 * read.cost, [&](int64_t begin, int64_t end) {
-      QUINTAIN_DISPATCH(attend_gradient, read.from, read.bias, ups, read.given, gradient, begin,
-                        end);
-    });
+    OP_REQUIRES_OK(context, ForRowsWithScratch(
+        context, read.num_units, 3 * read.cost, [&](int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(attend_gradient, read.from, read.bias, ups, read.given, gradient,
+                                   begin, end);
+        }));
   }
 };
 

@@ -1,10 +1,9 @@
 #include "attention_weights.h"
 
-#include <stdlib.h>
-
 #include "exponential.h"
 #include "philox.h"
 #include "rows.h"
+#include "scratch.h"
 
 namespace quintain {
 namespace QUINTAIN_ISA {
@@ -48,10 +47,12 @@ static inline float find_maximum(const float* row, int64_t width) {
 }
 
 template <typename T>
-static void forward(const T* scores, const T* bias, const AttentionRows& given, T* weights,
+static bool forward(const T* scores, const T* bias, const AttentionRows& given, T* weights,
                     T* dropped, int64_t begin, int64_t end) {
   const int64_t width = given.num_keys, drawn_rows = count_rows(given);
-  float* row = static_cast<float*>(malloc((drawn_rows + 1) * width * sizeof(float)));
+  const Room<float> room((drawn_rows + 1) * width);
+  if (room == nullptr) return false;
+  float* row = room;
   float* factors = row + width;
   for (int64_t n = begin; n < end; ++n) {
     const int64_t number = (n - begin) % drawn_rows;
@@ -87,15 +88,17 @@ static void forward(const T* scores, const T* bias, const AttentionRows& given, 
 #pragma GCC ivdep
     for (int64_t i = 0; i < width; ++i) store(to_float(out[i]) * factor[i], kept + i);
   }
-  free(row);
+  return true;
 }
 
 template <typename T>
-static void backward(const T* weights, const T* upstream, const AttentionRows& given, T* gradient,
+static bool backward(const T* weights, const T* upstream, const AttentionRows& given, T* gradient,
                      int64_t begin, int64_t end) {
   const int64_t width = given.num_keys, drawn_rows = count_rows(given);
   const bool is_dropped = given.draw.level_bytes > 0;
-  float* row = static_cast<float*>(malloc((drawn_rows + 1) * width * sizeof(float)));
+  const Room<float> room((drawn_rows + 1) * width);
+  if (room == nullptr) return false;
+  float* row = room;
   float* factors = row + width;
   for (int64_t n = begin; n < end; ++n) {
     const int64_t number = (n - begin) % drawn_rows;
@@ -125,20 +128,20 @@ static void backward(const T* weights, const T* upstream, const AttentionRows& g
       store(to_float(weight[i]) * (row[i] - mean) * scale, out + i);
     }
   }
-  free(row);
+  return true;
 }
 
 }  // namespace
 
 #define QUINTAIN_DEFINE_ATTENTION(T)                                                              \
-  void attention_weights(const T* scores, const T* bias, const AttentionRows& given, T* weights,  \
+  bool attention_weights(const T* scores, const T* bias, const AttentionRows& given, T* weights,  \
                          T* dropped, int64_t begin, int64_t end) {                                \
-    forward(scores, bias, given, weights, dropped, begin, end);                                   \
+    return forward(scores, bias, given, weights, dropped, begin, end);                            \
   }                                                                                               \
-  void attention_weights_gradient(const T* weights, const T* upstream,                            \
+  bool attention_weights_gradient(const T* weights, const T* upstream,                            \
                                   const AttentionRows& given, T* gradient, int64_t begin,         \
                                   int64_t end) {                                                  \
-    backward(weights, upstream, given, gradient, begin, end);                                     \
+    return backward(weights, upstream, given, gradient, begin, end);                              \
   }
 QUINTAIN_DEFINE_ATTENTION(float)
 QUINTAIN_DEFINE_ATTENTION(bf16)

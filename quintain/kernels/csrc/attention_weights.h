@@ -28,11 +28,12 @@ struct AttentionRows {
 #define QUINTAIN_DECLARE_ATTENTION(T)                                                             \
   QUINTAIN_EACH_ISA(                                                                              \
       /* weights = softmax(scores * scale + bias); dropped = weights, dropped out. A bias may be  \
-         null; `dropped` is null where nothing is, and `weights` may be the scores. */            \
-      void attention_weights(const T* scores, const T* bias, const AttentionRows& given,          \
+         null; `dropped` is null where nothing is, and `weights` may be the scores. Returns       \
+         whether there was memory for what it works with; nothing is computed else. */            \
+      bool attention_weights(const T* scores, const T* bias, const AttentionRows& given,          \
                              T* weights, T* dropped, int64_t begin, int64_t end);                 \
       /* The gradient of scores from that of the dropped weights; both may be the same. */        \
-      void attention_weights_gradient(const T* weights, const T* upstream,                        \
+      bool attention_weights_gradient(const T* weights, const T* upstream,                        \
                                       const AttentionRows& given, T* gradient, int64_t begin,     \
                                       int64_t end);)
 QUINTAIN_DECLARE_ATTENTION(float)

@@ -88,11 +88,12 @@ class AttentionWeightsOp : public DropoutKernel {
     auto* results = MutableData<T>(weights);
     auto* kept = is_dropped ? MutableData<T>(dropped) : nullptr;
     if (shape.num_elements() == 0) return;
-    ForRows(context, shape.num_elements() / rows.num_keys, 2 * rows.num_keys,
-            [=](int64_t begin, int64_t end) {
-              QUINTAIN_DISPATCH(attention_weights, numbers, shifts, rows, results, kept, begin,
-                                end);
-            });
+    OP_REQUIRES_OK(context, ForRowsWithScratch(
+        context, shape.num_elements() / rows.num_keys, 2 * rows.num_keys,
+        [=](int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(attention_weights, numbers, shifts, rows, results, kept, begin,
+                                   end);
+        }));
   }
 
  private:
@@ -122,11 +123,12 @@ class AttentionWeightsGradientOp : public DropoutKernel {
                                                                       &gradient));
     auto* results = MutableData<T>(gradient);
     if (weights.NumElements() == 0) return;
-    ForRows(context, weights.NumElements() / rows.num_keys, 2 * rows.num_keys,
-            [=](int64_t begin, int64_t end) {
-              QUINTAIN_DISPATCH(attention_weights_gradient, numbers, ups, rows, results, begin,
-                                end);
-            });
+    OP_REQUIRES_OK(context, ForRowsWithScratch(
+        context, weights.NumElements() / rows.num_keys, 2 * rows.num_keys,
+        [=](int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(attention_weights_gradient, numbers, ups, rows, results, begin,
+                                   end);
+        }));
   }
 
  private:

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+
+#include "tensors.h"
 
 namespace quintain {
 
@@ -14,10 +15,16 @@ constexpr int64_t kBlockRows = 64;  // rows that are summed first
 // Sums of rows by blocks, added up in the order of the blocks.
 class BlockSums {
  public:
-  BlockSums(int64_t num_rows, int64_t width)
-      : width_(width), sums_(((num_rows + kBlockRows - 1) / kBlockRows) * width) {}
+  absl::Status Allocate(tensorflow::OpKernelContext* context, int64_t num_rows, int64_t width) {
+    width_ = width;
+    size_ = (num_rows + kBlockRows - 1) / kBlockRows * width;
+    TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT, {size_}, &tensor_));
+    sums_ = MutableData<float>(&tensor_);
+    std::fill_n(sums_, size_, 0.0f);
+    return absl::OkStatus();
+  }
 
-  float* block(int64_t number) { return sums_.data() + number * width_; }
+  float* block(int64_t number) { return sums_ + number * width_; }
 
   // Writes the total, with `store(number, sum)`.
   template <typename Store>
@@ -25,7 +32,7 @@ class BlockSums {
     for (int64_t begin = 0; begin < width_; begin += kChunk) {
       const int64_t count = std::min(kChunk, width_ - begin);
       float totals[kChunk] = {};
-      for (size_t start = begin; start < sums_.size(); start += width_) {
+      for (int64_t start = begin; start < size_; start += width_) {
         for (int64_t i = 0; i < count; ++i) totals[i] += sums_[start + i];
       }
       for (int64_t i = 0; i < count; ++i) store(begin + i, totals[i]);
@@ -35,8 +42,9 @@ class BlockSums {
  private:
   static constexpr int64_t kChunk = 512;  // numbers that are summed at a time
 
-  int64_t width_;
-  std::vector<float> sums_;
+  int64_t width_ = 0, size_ = 0;
+  float* sums_ = nullptr;
+  tensorflow::Tensor tensor_;
 };
 
 }  // namespace quintain

@@ -1,6 +1,5 @@
 #include "products.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tiles.h"
@@ -16,6 +15,7 @@ constexpr int64_t kCollision = 2048;        // inputs: such rows share their pla
 constexpr int64_t kRowChunk = 32;           // inputs of columns that are packed at a time
 constexpr int64_t kPadding = 32;            // numbers of a cache line
 constexpr int kChunk = 32;                  // inputs of a column that are packed at a time
+constexpr int kAhead = 4;                   // panels that rows are fetched ahead of their packing
 
 inline void round_row(const bf16* x, int64_t count, uint16_t* y) { memcpy(y, x, count * 2); }
 
@@ -52,6 +52,14 @@ inline const uint16_t* take_row(const float* x, int64_t count, uint16_t* buffer)
   return buffer;
 }
 
+// Fetches a panel's width of numbers.
+template <typename T>
+inline void prefetch(const T* x) {
+  for (int i = 0; i < kPanel * static_cast<int>(sizeof(T)); i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(x) + i, _MM_HINT_T0);
+  }
+}
+
 inline float widen(uint16_t bits) { return to_float(bf16{bits}); }
 
 // Packs the inputs from `begin` to `end` of columns of rows that lie below each other.
@@ -63,6 +71,8 @@ void pack_rows(const Product& product, const T* right, int64_t column, int64_t c
   for (int64_t c = 0; sums != nullptr && c < columns; ++c) totals[c] = sums[column + c];
   for (int64_t k = begin; k < end; k += 2) {
     const T* row = right + k * product.outputs + column;
+    prefetch(row + kAhead * kPanel);
+    prefetch(row + product.outputs + kAhead * kPanel);
     const bool is_last = k + 1 == product.inputs;
     const uint16_t* first = take_row(row, columns, buffers[0]);
     const uint16_t* second = take_row(is_last ? row : row + product.outputs, is_last ? 0 : columns,
@@ -87,7 +97,9 @@ void pack_columns(const Product& product, const T* right, int64_t column, int64_
   const bool is_whole = count == kChunk;
   if (!is_whole || columns < kPanel) memset(words, 0, sizeof(words));
   for (int64_t c = 0; c < columns; ++c) {
-    round_row(right + (column + c) * product.inputs + begin, count,
+    const T* x = right + (column + c) * product.inputs + begin;
+    prefetch(x + kChunk * 2);
+    round_row(x, count,
               reinterpret_cast<uint16_t*>(words[c]));
   }
   uint32_t* out = panel + begin / 2 * kPanel;
@@ -95,61 +107,83 @@ void pack_columns(const Product& product, const T* right, int64_t column, int64_
   if (!is_whole) memcpy(out, turned, (count + 1) / 2 * kPanel * 4);
 }
 
-// Goes through the inputs by chunks, so that memory is read in its order where rows are long.
+// Returns how many columns a panel has.
+inline int64_t count_columns(const Product& product, int64_t number) {
+  const int64_t left = product.outputs - number * kPanel;
+  return left < kPanel ? left : kPanel;
+}
+
+// In both cases memory is read in its order where rows are long: columns panel by panel, and rows by
+// chunks of inputs.
 template <typename T>
 void pack(const Product& product, const T* right, uint32_t* packed, float* sums, int64_t begin,
           int64_t end) {
-  for (int64_t k = 0; k < product.inputs; k += kChunk) {
-    const int64_t k_end = k + kChunk < product.inputs ? k + kChunk : product.inputs;
-    for (int64_t number = begin; number < end; ++number) {
-      const int64_t column = number * kPanel, left = product.outputs - column;
-      const int64_t columns = left < kPanel ? left : kPanel;
-      uint32_t* panel = packed + number * PanelPairs(product);
-      if (product.is_right_transposed) {
-        pack_columns(product, right, column, columns, k, k_end, panel);
-      } else {
-        pack_rows(product, right, column, columns, k, k_end, panel, sums);
-      }
+  const int64_t inputs = product.inputs;
+  for (int64_t n = begin; product.is_right_transposed && n < end; ++n) {
+    for (int64_t k = 0; k < inputs; k += kChunk) {
+      pack_columns(product, right, n * kPanel, count_columns(product, n), k,
+                   k + kChunk < inputs ? k + kChunk : inputs, packed + n * PanelPairs(product));
+    }
+  }
+  for (int64_t k = 0; !product.is_right_transposed && k < inputs; k += kChunk) {
+    const int64_t stop = k + kChunk < inputs ? k + kChunk : inputs;
+    for (int64_t n = begin; n < end; ++n) {
+      pack_rows(product, right, n * kPanel, count_columns(product, n), k, stop,
+                packed + n * PanelPairs(product), sums);
     }
   }
 }
 
-// A block of rows as `multiply_tile` reads it.
+// Numbers from one tile of packed rows to the next.
+inline int64_t count_tile(const Product& product) {
+  const int64_t whole = (product.inputs + 1) / 2 * 2;
+  return product.is_left_transposed ? whole * kTileRows + kPadding
+                                    : (whole + kPadding) * kTileRows;
+}
+
+// The rows of the left matrix as `multiply_tile` reads them.
 struct Rows {
   const uint16_t* x;
   Steps steps;
   int64_t tile;  // from one tile to the next
 };
 
-Rows take_rows(const Product& product, int64_t row) {
-  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row * product.inputs;
-  return {x, {product.inputs, 2}, kTileRows * product.inputs};
+Rows find_rows(const Product& product, const uint16_t* packed) {
+  const int64_t inputs = product.inputs;
+  if (product.packed_rows == 0) {
+    return {reinterpret_cast<const uint16_t*>(product.left), {inputs, 2}, kTileRows * inputs};
+  }
+  if (product.is_left_transposed) return {packed, {2, 2 * kTileRows}, count_tile(product)};
+  return {packed, {(inputs + 1) / 2 * 2 + kPadding, 2}, count_tile(product)};
 }
 
 // Copies rows to where they don't share their places in the cache, and end with a pair.
-Rows copy_rows(const Product& product, int64_t row, int64_t rows, uint16_t* buffer) {
+void copy_rows(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
   const int64_t inputs = product.inputs, step = (inputs + 1) / 2 * 2 + kPadding;
-  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row * inputs;
-  for (int64_t r = 0; r < rows; ++r) {
-    memcpy(buffer + r * step, x + r * inputs, inputs * 2);
-    buffer[r * step + inputs] = 0;
+  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left);
+  for (int64_t r = begin; r < end; ++r) {
+    memcpy(packed + r * step, x + r * inputs, inputs * 2);
+    packed[r * step + inputs] = 0;
   }
-  return {buffer, {step, 2}, kTileRows * step};
 }
 
 // Packs columns as the rows of tiles, pairs of inputs after each other.
-Rows pack_tiles(const Product& product, int64_t row, int64_t rows, uint16_t* buffer) {
-  const int64_t inputs = product.inputs, tile = (inputs + 1) / 2 * 2 * kTileRows + kPadding;
-  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left) + row;
+void pack_tiles(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
+  const int64_t inputs = product.inputs, rows = product.rows, tile = count_tile(product);
+  const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left);
   for (int64_t chunk = 0; chunk < inputs; chunk += kRowChunk) {
-    const int64_t end = chunk + kRowChunk < inputs ? chunk + kRowChunk : inputs;
-    for (int64_t start = 0; start < rows; start += kTileRows) {
-      const int64_t rest = product.rows - row - start;
-      uint16_t* out = buffer + start / kTileRows * tile + chunk * kTileRows;
-      for (int64_t k = chunk; k < end; k += 2, out += 2 * kTileRows) {
-        const uint16_t* low = x + k * product.rows + start;
+    const int64_t stop = chunk + kRowChunk < inputs ? chunk + kRowChunk : inputs;
+    for (int64_t start = begin; start < end; start += kTileRows) {
+      const int64_t rest = rows - start;
+      uint16_t* out = packed + start / kTileRows * tile + chunk * kTileRows;
+      for (int64_t k = chunk; k < stop; k += 2, out += 2 * kTileRows) {
+        const uint16_t* low = x + k * rows + start;
         const bool is_last = k + 1 == inputs;
-        const uint16_t* high = is_last ? low : low + product.rows;
+        const uint16_t* high = is_last ? low : low + rows;
+        if (stop < inputs) {
+          _mm_prefetch(low + kRowChunk * rows, _MM_HINT_T0);
+          _mm_prefetch(high + kRowChunk * rows, _MM_HINT_T0);
+        }
 #ifdef __AVX512F__
         // What is written beyond the tile is written again by the next pair, or is padding.
         const __mmask16 wanted = rest < 16 ? (1u << rest) - 1 : 0xffff;
@@ -166,22 +200,24 @@ Rows pack_tiles(const Product& product, int64_t row, int64_t rows, uint16_t* buf
       }
     }
   }
-  return {buffer, {2, 2 * kTileRows}, tile};
 }
 
-// Writes a tile's sums, with the bias.
-void finish(const Product& product, float (*sums)[kPanel], int64_t row, int count,
-            int64_t column) {
-  const int64_t left = product.outputs - column, columns = left < kPanel ? left : kPanel;
-  float bias[kPanel] = {};
-  for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
-    bias[c] = to_float(product.bias[column + c]);
+// Where a tile's sums go, with the bias.
+struct Outputs {
+  bf16* start;
+  int64_t step;     // from one row to the next
+  int64_t columns;  // at most a panel's
+  const float* bias;
+};
+
+inline void keep_row(const Outputs& out, int row, const Floats* sums) {
+  bf16* place = out.start + row * out.step;
+  float numbers[kPanel];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    store(numbers + v * kLanes, sums[v] + load(out.bias + v * kLanes));
   }
-  for (int r = 0; r < count; ++r) {
-    for (int c = 0; product.bias != nullptr && c < kPanel; ++c) sums[r][c] += bias[c];
-    bf16* out = product.product + (row + r) * product.outputs + column;
-    round_row(sums[r], columns, reinterpret_cast<uint16_t*>(out));
-  }
+  round_row(numbers, out.columns, reinterpret_cast<uint16_t*>(place));
 }
 
 }  // namespace
@@ -196,48 +232,56 @@ void pack_panels(const Product& product, const bf16* right, uint32_t* packed, fl
   pack(product, right, packed, sums, begin, end);
 }
 
-int64_t choose_block_rows(int64_t rows, int64_t inputs) {
+void plan_product(Product* product) {
+  const int64_t rows = product->rows, inputs = product->inputs;
   const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
   const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kTileRows;
   const int64_t most = wanted > 1 ? wanted : 1, tiles = (rows + kTileRows - 1) / kTileRows;
   const int64_t blocks = (tiles + most - 1) / most;
-  return (blocks > 0 ? (tiles + blocks - 1) / blocks : 1) * kTileRows;
+  product->block_rows = (blocks > 0 ? (tiles + blocks - 1) / blocks : 1) * kTileRows;
+  const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
+  const bool is_packed = product->is_left_transposed || is_copied;
+  product->packed_rows = is_packed ? tiles * count_tile(*product) : 0;
 }
 
-void multiply_units(const Product& product, const uint32_t* packed, int64_t begin, int64_t end) {
-  const int64_t inputs = product.inputs, num_panels = NumPanels(product);
-  const int64_t pairs = (inputs + 1) / 2, block_rows = product.block_rows;
-  const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
-  uint16_t* buffer = nullptr;
-  if (product.is_left_transposed || is_copied) {
-    buffer = static_cast<uint16_t*>(malloc(block_rows * (2 * pairs + kPadding) * 2));
+void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
+  const int64_t first = begin * kGroupRows, last = end * kGroupRows;
+  const int64_t stop = last < product.rows ? last : product.rows;
+  if (product.is_left_transposed) {
+    pack_tiles(product, packed, first, stop);
+  } else {
+    copy_rows(product, packed, first, stop);
   }
-  alignas(64) float sums[kTileRows][kPanel];
-  Rows left = {};
-  int64_t left_block = -1;
+}
+
+void multiply_units(const Product& product, const uint16_t* packed_rows, const uint32_t* packed,
+                    int64_t begin, int64_t end) {
+  const int64_t num_panels = NumPanels(product), block_rows = product.block_rows;
+  const int64_t pairs = (product.inputs + 1) / 2;
+  const Rows left = find_rows(product, packed_rows);
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t block = unit / num_panels, panel = unit % num_panels;
+    const int64_t block = unit / num_panels, number = unit % num_panels, column = number * kPanel;
     const int64_t first = block * block_rows, rest = product.rows - first;
     const int64_t rows = rest < block_rows ? rest : block_rows;
-    if (block != left_block) {
-      left = product.is_left_transposed ? pack_tiles(product, first, rows, buffer)
-             : is_copied                ? copy_rows(product, first, rows, buffer)
-                                        : take_rows(product, first);
-      left_block = block;
-    }
     const int64_t num_tiles = (rows + kTileRows - 1) / kTileRows;
-    const uint32_t* next = packed + (panel + 1) % num_panels * PanelPairs(product);
-    Ahead ahead = {reinterpret_cast<const char*>(next),
-                   (kPanel * 4 + num_tiles - 1) / num_tiles};
-    for (int64_t start = 0; start < rows; start += kTileRows) {
-      const int count = static_cast<int>(rows - start < kTileRows ? rows - start : kTileRows);
+    const int64_t columns = count_columns(product, number);
+    float bias[kPanel] = {};
+    for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
+      bias[c] = to_float(product.bias[column + c]);
+    }
+    const uint32_t* panel = packed + number * PanelPairs(product);
+    const uint32_t* next = packed + (number + 1) % num_panels * PanelPairs(product);
+    Ahead ahead = {reinterpret_cast<const char*>(next), (kPanel * 4 + num_tiles - 1) / num_tiles};
+    for (int64_t start = first; start < first + rows; start += kTileRows) {
+      const int64_t above = first + rows - start;
+      const int count = static_cast<int>(above < kTileRows ? above : kTileRows);
+      const Outputs out = {product.product + start * product.outputs + column, product.outputs,
+                           columns, bias};
       run_tile<Bfloat16, kTileRows>(count, left.x + start / kTileRows * left.tile, left.steps,
-                                    packed + panel * PanelPairs(product), 2 * pairs, sums, ahead);
+                                    panel, 2 * pairs, out, ahead);
       ahead.next += pairs * ahead.step;
-      finish(product, sums, first + start, count, panel * kPanel);
     }
   }
-  free(buffer);
 }
 
 }  // namespace QUINTAIN_ISA

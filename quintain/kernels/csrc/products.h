@@ -1,9 +1,9 @@
 // Products of matrices in bfloat16, added up in float32, for processors that multiply pairs of such
 // numbers (`vdpbf16ps`).
 //
-// The right matrix is packed into panels first, by whole panels; then each unit of work multiplies a
-// block of rows by one panel. An output is summed in the order of the inputs by one thread, so that
-// it depends on its row and column only.
+// The right matrix is packed into panels first, and the left one into tiles of rows where it can't be
+// read as it is; then each unit of work multiplies a block of rows by one panel. An output is summed in
+// the order of the inputs by one thread, so that it depends on its row and column only.
 
 #ifndef QUINTAIN_KERNELS_PRODUCTS_H_
 #define QUINTAIN_KERNELS_PRODUCTS_H_
@@ -23,7 +23,8 @@ struct Product {
   int64_t outputs;
   bool is_left_transposed;   // kept as [inputs, rows]
   bool is_right_transposed;  // kept as [outputs, inputs]
-  int64_t block_rows;        // rows that share a panel; see `choose_block_rows`
+  int64_t block_rows;        // rows that share a panel, and
+  int64_t packed_rows;       // numbers of the packed left matrix, 0 for none: see `plan_product`
   const bf16* left;
   const bf16* bias;  // null for none
   bf16* product;
@@ -34,6 +35,13 @@ static inline int64_t PanelPairs(const Product& product) { return (product.input
 
 static inline int64_t NumPanels(const Product& product) {
   return (product.outputs + kPanel - 1) / kPanel;
+}
+
+// Rows of the left matrix that are packed together: whole tiles, and whole lines of the cache.
+constexpr int64_t kGroupRows = 96;
+
+static inline int64_t NumGroups(const Product& product) {
+  return product.packed_rows > 0 ? (product.rows + kGroupRows - 1) / kGroupRows : 0;
 }
 
 static inline int64_t NumUnits(const Product& product) {
@@ -53,10 +61,13 @@ QUINTAIN_DECLARE_PACK(bf16)
 #undef QUINTAIN_DECLARE_PACK
 
 QUINTAIN_EACH_ISA(
-    // Returns how many rows make a block: of a size, and as many as stay in the processor's caches.
-    int64_t choose_block_rows(int64_t rows, int64_t inputs);
+    // Chooses blocks of one size, of as many rows as stay in the processor's caches; and whether the
+    // left matrix is packed: where it is transposed, and where its rows share their places there.
+    void plan_product(Product* product);
+    // Packs the groups of the left matrix from `begin` to `end`.
+    void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end);
     // Computes the units from `begin` to `end`.
-    void multiply_units(const Product& product, const uint32_t* packed, int64_t begin,
-                        int64_t end);)
+    void multiply_units(const Product& product, const uint16_t* packed_rows,
+                        const uint32_t* packed, int64_t begin, int64_t end);)
 
 #endif  // QUINTAIN_KERNELS_PRODUCTS_H_

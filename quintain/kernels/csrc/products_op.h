@@ -52,13 +52,15 @@ class ProductOp : public tensorflow::OpKernel {
                              &bias = context->input(2);
     Product given = {};
     OP_REQUIRES_OK(context, ReadSizes(left, right, bias, &given));
-    tensorflow::Tensor *product, *sums, packed;
+    tensorflow::Tensor *product, *sums, packed, packed_rows;
     OP_REQUIRES_OK(context, context->allocate_output(0, {given.rows, given.outputs}, &product));
     OP_REQUIRES_OK(context,
                    context->allocate_output(1, {is_summed_ ? given.outputs : 0}, &sums));
     const int64_t num_panels = NumPanels(given), panel_pairs = PanelPairs(given);
     OP_REQUIRES_OK(context, context->allocate_temp(tensorflow::DT_UINT32,
                                                    {num_panels * panel_pairs}, &packed));
+    OP_REQUIRES_OK(context, context->allocate_temp(tensorflow::DT_UINT16, {given.packed_rows},
+                                                   &packed_rows));
     given.left = Data<Eigen::bfloat16>(left);
     given.bias = bias.NumElements() > 0 ? Data<Eigen::bfloat16>(bias) : nullptr;
     given.product = MutableData<Eigen::bfloat16>(product);
@@ -77,9 +79,14 @@ class ProductOp : public tensorflow::OpKernel {
       results(i) = static_cast<Eigen::bfloat16>(added[i]);
     }
     if (product->NumElements() == 0) return;
+    auto* rows = MutableData<tensorflow::uint16>(&packed_rows);
+    ForRows(context, NumGroups(given), 1 + kGroupRows * given.inputs / 8,
+            [&](int64_t begin, int64_t end) {
+              QUINTAIN_DISPATCH(pack_left, given, rows, begin, end);
+            });
     const int64_t cost = 1 + given.block_rows * panel_pairs / 256;  // 250 products a nanosecond
     ForRows(context, NumUnits(given), cost, [&](int64_t begin, int64_t end) {
-      QUINTAIN_DISPATCH(multiply_units, given, panels, begin, end);
+      QUINTAIN_DISPATCH(multiply_units, given, rows, panels, begin, end);
     });
   }
 
@@ -104,7 +111,7 @@ class ProductOp : public tensorflow::OpKernel {
     }
     given->is_left_transposed = is_left_transposed_;
     given->is_right_transposed = is_right_transposed_;
-    given->block_rows = QUINTAIN_DISPATCH(choose_block_rows, given->rows, given->inputs);
+    QUINTAIN_DISPATCH(plan_product, given);
     if (bias.NumElements() == 0 || bias.NumElements() == given->outputs) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("bias: got ", bias.NumElements(),
                                                    " numbers, expected ", given->outputs, "."));

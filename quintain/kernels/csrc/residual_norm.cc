@@ -1,11 +1,11 @@
 #include "residual_norm.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "bfloat16.h"
 #include "philox.h"
 #include "rows.h"
+#include "scratch.h"
 
 namespace quintain {
 namespace QUINTAIN_ISA {
@@ -34,10 +34,12 @@ static inline void add_row(const T* residual, const I* inputs, const float* fact
 }
 
 template <typename T, typename I, typename O>
-static inline void forward(const ResidualNorm<T, I, O>& given, int64_t begin, int64_t end) {
+static inline bool forward(const ResidualNorm<T, I, O>& given, int64_t begin, int64_t end) {
   const int64_t width = given.width;
   const bool is_dropped = given.draw.level_bytes > 0;
-  float* row = static_cast<float*>(malloc(2 * width * sizeof(float)));
+  const Room<float> room(2 * width);
+  if (room == nullptr) return false;
+  float* row = room;
   float* factors = is_dropped ? row + width : nullptr;
   const float* gamma = given.gamma;
   const float* beta = given.beta;
@@ -58,15 +60,17 @@ static inline void forward(const ResidualNorm<T, I, O>& given, int64_t begin, in
     given.means[n] = mean;
     given.scales[n] = scale;
   }
-  free(row);
+  return true;
 }
 
 template <typename T, typename I, typename O>
-static inline void backward(const ResidualNormGradient<T, I, O>& given, int64_t begin, int64_t end,
+static inline bool backward(const ResidualNormGradient<T, I, O>& given, int64_t begin, int64_t end,
                             float* gamma_gradient, float* beta_gradient) {
   const int64_t width = given.width;
   const bool is_dropped = given.draw.level_bytes > 0;
-  float* buffer = static_cast<float*>(malloc(3 * width * sizeof(float)));
+  const Room<float> room(3 * width);
+  if (room == nullptr) return false;
+  float* buffer = room;
   float* normalised = buffer;
   float* scaled = buffer + width;
   float* factors = buffer + 2 * width;
@@ -109,16 +113,16 @@ static inline void backward(const ResidualNormGradient<T, I, O>& given, int64_t 
       for (int64_t i = 0; i < width; ++i) store(scaled[i], out + i);
     }
   }
-  free(buffer);
+  return true;
 }
 
 #define QUINTAIN_DEFINE(T, I, O)                                                                              \
-  void residual_norm(const ResidualNorm<T, I, O>& given, int64_t begin, int64_t end) {                        \
-    forward(given, begin, end);                                                                               \
+  bool residual_norm(const ResidualNorm<T, I, O>& given, int64_t begin, int64_t end) {                        \
+    return forward(given, begin, end);                                                                        \
   }                                                                                                           \
-  void residual_norm_gradient(const ResidualNormGradient<T, I, O>& given, int64_t begin, int64_t end,         \
+  bool residual_norm_gradient(const ResidualNormGradient<T, I, O>& given, int64_t begin, int64_t end,         \
                               float* gamma_gradient, float* beta_gradient) {                                  \
-    backward(given, begin, end, gamma_gradient, beta_gradient);                                               \
+    return backward(given, begin, end, gamma_gradient, beta_gradient);                                        \
   }
 QUINTAIN_EACH_NORM(QUINTAIN_DEFINE)
 

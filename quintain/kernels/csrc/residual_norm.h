@@ -52,11 +52,12 @@ struct ResidualNormGradient {
 
 }  // namespace quintain
 
-// The gradients of gamma and beta are added to what is there.
+// Each returns whether there was memory for what it works with; nothing is computed else. The gradients
+// of gamma and beta are added to what is there.
 #define QUINTAIN_DECLARE_NORM(T, I, O)                                                            \
-  QUINTAIN_EACH_ISA(void residual_norm(const ResidualNorm<T, I, O>& given, int64_t begin,         \
+  QUINTAIN_EACH_ISA(bool residual_norm(const ResidualNorm<T, I, O>& given, int64_t begin,         \
                                        int64_t end);                                              \
-                    void residual_norm_gradient(const ResidualNormGradient<T, I, O>& given,       \
+                    bool residual_norm_gradient(const ResidualNormGradient<T, I, O>& given,       \
                                                 int64_t begin, int64_t end,                       \
                                                 float* gamma_gradient, float* beta_gradient);)
 QUINTAIN_EACH_NORM(QUINTAIN_DECLARE_NORM)

@@ -100,9 +100,10 @@ class ResidualNormOp : public DropoutKernel {
                       MutableData<O>(outputs),
                       MutableData<float>(means),
                       MutableData<float>(scales)};
-    ForRows(context, num_rows, width, [&given](int64_t begin, int64_t end) {
-      QUINTAIN_DISPATCH(residual_norm, given, begin, end);
-    });
+    OP_REQUIRES_OK(context, ForRowsWithScratch(
+        context, num_rows, width, [&given](int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(residual_norm, given, begin, end);
+        }));
   }
 
  private:
@@ -149,12 +150,14 @@ class ResidualNormGradientOp : public DropoutKernel {
                       Data<O>(context->input(2)),
                       is_added_ ? MutableData<T>(residual) : nullptr,
                       MutableData<I>(inputs)};
-    BlockSums gammas(num_rows, width), betas(num_rows, width);
-    ForBlocks(context, num_rows, kBlockRows, 2 * width,
-              [&](int64_t block, int64_t begin, int64_t end) {
-                QUINTAIN_DISPATCH(residual_norm_gradient, given, begin, end, gammas.block(block),
-                                  betas.block(block));
-              });
+    BlockSums gammas, betas;
+    OP_REQUIRES_OK(context, gammas.Allocate(context, num_rows, width));
+    OP_REQUIRES_OK(context, betas.Allocate(context, num_rows, width));
+    OP_REQUIRES_OK(context, ForBlocks(
+        context, num_rows, kBlockRows, 2 * width, [&](int64_t block, int64_t begin, int64_t end) {
+          return QUINTAIN_DISPATCH(residual_norm_gradient, given, begin, end, gammas.block(block),
+                                   betas.block(block));
+        }));
     float* gamma_sums = MutableData<float>(gamma);
     float* beta_sums = MutableData<float>(beta);
     gammas.AddUp([=](int64_t i, float sum) { gamma_sums[i] = sum; });

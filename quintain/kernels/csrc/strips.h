@@ -5,10 +5,10 @@
 #ifndef QUINTAIN_KERNELS_STRIPS_H_
 #define QUINTAIN_KERNELS_STRIPS_H_
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "bfloat16.h"
+#include "scratch.h"
 #include "tiles.h"
 #include "transpose.h"
 
@@ -39,20 +39,6 @@ template <typename T>
 inline int64_t fill_up(int64_t inputs) {
   return (inputs + kStep<T> - 1) / kStep<T> * kStep<T>;
 }
-
-// Memory for `size` numbers.
-template <typename N>
-class Room {
- public:
-  explicit Room(int64_t size) : start_(static_cast<N*>(malloc((size + 1) * sizeof(N)))) {}
-  ~Room() { free(start_); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  operator N*() const { return start_; }
-
- private:
-  N* start_;
-};
 
 // Returns the sum of a panel's width of numbers.
 inline float add_up(const float* x) {

@@ -16,8 +16,13 @@ void Run(int level_bytes, int64_t keys, int64_t size, int64_t queries) {
   const quintain::Attended<const T> from{query.data(), memory.data(), memory.data() + width};
   const quintain::Attended<T> gradient{query_gradient.data(), memory_gradient.data(),
                                        memory_gradient.data() + width};
-  QUINTAIN_DISPATCH(attend, from, bias.data(), given, mixed.data(), 0, units);
-  QUINTAIN_DISPATCH(attend_gradient, from, bias.data(), up.data(), given, gradient, 0, units);
+  RunShort([&] {
+    return QUINTAIN_DISPATCH(attend, from, bias.data(), given, mixed.data(), 0, units);
+  });
+  RunShort([&] {
+    return QUINTAIN_DISPATCH(attend_gradient, from, bias.data(), up.data(), given, gradient, 0,
+                             units);
+  });
   CHECK(std::isfinite(Sum(mixed)));
   CHECK(std::isfinite(Sum(query_gradient)));
   CHECK(std::isfinite(Sum(memory_gradient)));

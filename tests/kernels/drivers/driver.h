@@ -51,6 +51,30 @@ inline quintain::DropoutDraw Draw(int level_bytes) {
   return draw;
 }
 
+// How often memory may still be asked for by what is tested, which calls `malloc` for it and is linked
+// with `--wrap=malloc`; below 0 as often as it likes.
+static int mallocs_left = -1;
+
+extern "C" void* __real_malloc(size_t size);
+extern "C" void* __wrap_malloc(size_t size) {
+  if (mallocs_left == 0) return nullptr;
+  if (mallocs_left > 0) --mallocs_left;
+  return __real_malloc(size);
+}
+
+// Calls `run()`, which returns whether there was memory, with less than it needs, then with enough.
+template <typename Run>
+void RunShort(Run run) {
+  int mallocs = 0;
+  for (bool is_enough = false; !is_enough; ++mallocs) {
+    mallocs_left = mallocs;
+    is_enough = run();
+    mallocs_left = -1;
+    CHECK(mallocs < 100);
+  }
+  CHECK(mallocs > 1);
+}
+
 // Calls `run()` with every instruction set of this machine.
 template <typename Run>
 int RunSets(Run run) {

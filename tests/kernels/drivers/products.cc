@@ -17,16 +17,21 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
   Product given = {};
   given.rows = rows, given.inputs = inputs, given.outputs = outputs;
   given.is_left_transposed = is_left_turned, given.is_right_transposed = is_right_turned;
-  given.block_rows = QUINTAIN_DISPATCH(choose_block_rows, given.rows, inputs);
+  QUINTAIN_DISPATCH(plan_product, &given);
   given.left = left.data(), given.bias = bias.data(), given.product = result.data();
   const int64_t panels = quintain::NumPanels(given), units = quintain::NumUnits(given);
   std::vector<uint32_t> packed(panels * quintain::PanelPairs(given));
   float* added = is_right_turned ? nullptr : sums.data();
   QUINTAIN_DISPATCH(pack_panels, given, right.data(), packed.data(), added, 0, panels / 2);
   QUINTAIN_DISPATCH(pack_panels, given, right.data(), packed.data(), added, panels / 2, panels);
+  std::vector<uint16_t> packed_rows(given.packed_rows);
+  const int64_t groups = quintain::NumGroups(given);
+  QUINTAIN_DISPATCH(pack_left, given, packed_rows.data(), 0, groups / 2);
+  QUINTAIN_DISPATCH(pack_left, given, packed_rows.data(), groups / 2, groups);
   if (rows > 0) {
-    QUINTAIN_DISPATCH(multiply_units, given, packed.data(), 0, units / 2);
-    QUINTAIN_DISPATCH(multiply_units, given, packed.data(), units / 2, units);
+    const uint16_t* left_rows = packed_rows.data();
+    QUINTAIN_DISPATCH(multiply_units, given, left_rows, packed.data(), 0, units / 2);
+    QUINTAIN_DISPATCH(multiply_units, given, left_rows, packed.data(), units / 2, units);
   }
   for (int64_t c = 0; c < outputs; ++c) {
     double total = 0;
@@ -52,7 +57,7 @@ void Run(int64_t rows, int64_t inputs, int64_t outputs, bool is_left_turned, boo
 }  // namespace
 
 void RunOnce() {
-  for (int64_t rows : {0, 1, 12, 13, 41}) {
+  for (int64_t rows : {0, 1, 12, 13, 41, 109}) {
     for (int64_t inputs : {0, 1, 2, 31, 64, 66}) {
       for (int64_t outputs : {1, 31, 32, 65}) {
         for (int turned = 0; turned < 4; ++turned) {

@@ -18,12 +18,14 @@ void Run(int level_bytes, int64_t width) {
       width,          1e-6f,        Draw(level_bytes), residual.data(), inputs.data(),
       weights.data(), weights.data(), total.data(),      outputs.data(),  means.data(),
       scales.data()};
-  QUINTAIN_DISPATCH(residual_norm, given, 0, rows);
+  RunShort([&] { return QUINTAIN_DISPATCH(residual_norm, given, 0, rows); });
   const quintain::ResidualNormGradient<T, I, O> upstream{
       width,          Draw(level_bytes), total.data(),   means.data(),
       scales.data(),  weights.data(),    total.data(),   outputs.data(),
       residual_gradient.data(), inputs_gradient.data()};
-  QUINTAIN_DISPATCH(residual_norm_gradient, upstream, 0, rows, gamma.data(), beta.data());
+  RunShort([&] {
+    return QUINTAIN_DISPATCH(residual_norm_gradient, upstream, 0, rows, gamma.data(), beta.data());
+  });
   CHECK(std::isfinite(Sum(inputs_gradient)));
   CHECK(std::fabs(Sum(beta) - Sum(outputs)) <= 1e-3 * size);
 }
