@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.records import checkpoint_manifest, experiment_spec, trial, workload
+from quintain.records import checkpoint_manifest, exit_codes, experiment_spec, trial, workload
 from quintain.search import base_search, search_factory
 from quintain.storage import checkpoint_storage, directory_storage
 from quintain.trials import (
@@ -183,7 +183,10 @@ def _write_line(text: str) -> None:
 
 
 def _run(source: LocalSource) -> None:
-    if workload_loop.run(source):
+    code = workload_loop.run(source)
+    if code == exit_codes.ExitCode.NO_ROOM:
+        raise errors.TrialError("The trial ended, as a disk is full. Free some space there.")
+    if code:
         message = source.exits[-1][1] if source.exits else "The trial ended by itself."
         raise errors.TrialError(message)
 

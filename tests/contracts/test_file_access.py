@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOCAL_ON_PURPOSE = {
+    "changing_files.py": "lists local directories that others change",
     "core/fitting/keras_task.py": "a passing directory of a Keras file",
     "core/input/random_watch.py": "the files of this package and of its libraries",
     "core/saving/run_lock.py": "locks of the operating system, which only local files have",
