@@ -26,6 +26,7 @@ _PARTS: Final = frozenset(
         *_VERSIONS,
         "tensorflow.python.keras.models",
         # `keras` and `tf.keras` offer the same by two trees of names.
+        "keras._tf_keras.keras",
         *(
             f"{tree}.{name}"
             for tree in ("keras", "keras._tf_keras.keras")
@@ -35,10 +36,21 @@ _PARTS: Final = frozenset(
         "keras.src.trainers.data_adapters.array_slicing",
     )
 )
-_LITE: Final = f"{_TENSORFLOW}.lite"
-_LITE_OPERATIONS: Final = (
-    "tensorflow.lite.experimental.microfrontend.python.ops.audio_microfrontend_op"
-)
+_LEGACY: Final = "keras.src.legacy"
+_REGISTERING: Final = {
+    # It belongs to what is there from the start. And the package behind `tf.lite` would take its
+    # place if it were imported after it.
+    f"{_TENSORFLOW}.lite": (
+        "tensorflow.lite.experimental.microfrontend.python.ops.audio_microfrontend_op",
+    ),
+    # What saved models of former versions name is found by its name in Keras.
+    "keras._tf_keras.keras": (
+        *(f"{_LEGACY}.{name}" for name in ("backend", "layers", "losses")),
+        *(f"{_LEGACY}.preprocessing.{name}" for name in ("image", "sequence", "text")),
+    ),
+}
+"""Modules that parts import and that others find by a registry."""
+
 _WAITING: Final = "__quintain_waiting__"
 
 
@@ -83,10 +95,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Leaves the module as it is."""
-        if module.__name__ == _LITE:
-            # They belong to those that are there from the start. And the package behind `tf.lite`
-            # would take its place if it were imported after it.
-            importlib.import_module(_LITE_OPERATIONS)
+        for name in _REGISTERING.get(module.__name__, ()):
+            importlib.import_module(name)
         # Without it, whoever imports a module of the package asks for it, and has the package run.
         self._path = vars(module).pop("__path__", None)
         vars(module)[_WAITING] = self

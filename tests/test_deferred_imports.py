@@ -9,7 +9,8 @@ pytestmark = pytest.mark.slow
 
 _WAIT = """
 import quintain, sys, threading, keras, tensorflow as tf
-for name in ("matplotlib", "pandas", "sklearn", "tensorflow.lite.python"):
+waiting = "keras._tf_keras.keras.layers"
+for name in ("matplotlib", "pandas", "sklearn", "tensorflow.lite.python", waiting):
     assert name not in sys.modules, name
 """
 _USE = """
@@ -28,6 +29,10 @@ with v1.Graph().as_default(), v1.Session() as session:
     assert session.run(v1.nn.relu([-1.0, 2.0])).tolist() == [0.0, 2.0]
 assert tf.feature_column.numeric_column("x").key == "x"
 assert keras.wrappers.SKLearnClassifier.__name__ == "SKLearnClassifier"
+assert tf.keras.layers.Dense is keras.layers.Dense and tf.keras.losses.Reduction.SUM == "sum"
+assert "Model" in dir(tf.keras) and tf.keras is sys.modules["keras._tf_keras.keras"]
+import tensorflow.keras.backend as backend
+assert backend.floatx() == "float32" and tf.keras.preprocessing.text.Tokenizer
 assert tf.keras.applications.MobileNetV2 and keras.datasets.mnist and keras.visualization
 from keras.applications import resnet
 import importlib
@@ -75,6 +80,12 @@ print(sorted(ops.gradient_registry.list()))
 print(sorted(revived_types._REVIVED_TYPE_REGISTRY), sorted(type_spec_registry._NAME_TO_TYPE_SPEC))
 print(sorted(registration._class_registry._registered_names))
 print(sorted(registration._saver_registry._registered_names))
+import keras
+from keras.src import api_export
+from keras.src.saving import object_registration
+waiting = ("applications", "datasets", "visualization", "wrappers")  # No saved model names them.
+names = [name for name in api_export.REGISTERED_NAMES_TO_OBJS if name.split(".")[1] not in waiting]
+print(sorted(names), sorted(object_registration.GLOBAL_CUSTOM_OBJECTS))
 """
 
     assert _run("import quintain\n" + listing).stdout == _run(listing).stdout != ""
