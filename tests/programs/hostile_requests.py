@@ -240,3 +240,24 @@ def list_addresses(client):
         for method, clients in methods.items()
         if client in clients
     ]
+
+
+def spoil_bytes(choice, data):
+    """Returns the bytes of a request of which some are others, gone, or there twice."""
+    data = bytearray(data)
+    for _ in range(choice.choice([1, 1, 2, 5])):
+        at = choice.randrange(len(data))
+        match choice.randrange(6):
+            case 0:
+                data[at] = choice.randrange(256)
+            case 1:
+                del data[at : at + choice.choice([1, 2, 10])]
+            case 2:
+                data[at:at] = data[at : at + choice.choice([1, 5, 40])]
+            case 3:
+                data[at:at] = choice.choice([b"\r\n", b"\n", b"\r", b"\0", b":", b" ", b"\r\n\r\n"])
+            case 4:
+                data[at:at] = bytes(choice.randrange(256) for _ in range(5))
+            case _:
+                del data[at + 1 :]
+    return bytes(data)
