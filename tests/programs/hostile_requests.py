@@ -102,7 +102,9 @@ class Drawer:
             method: Of the table.
             path: Of the table.
         """
-        request = Request(method, path, _query(method, path, facts), {}, _body(method, path, facts))
+        request = Request(
+            method, path, build_query(method, path, facts), {}, build_body(method, path, facts)
+        )
         parameters = dict(facts)
         for _ in range(self._choice.choice([1, 1, 1, 2, 3])):
             self._spoil(request, parameters)
@@ -165,13 +167,13 @@ def _quote(value, found):
     return urllib.parse.quote(text, safe="/" if found[2] else "")
 
 
-def _query(method, path, facts):
+def build_query(method, path, facts):
     if path.startswith("/agents/") and method != "PUT":
         return [("session", facts.get("session", ""))]
     return [("wait", "0")] if path.endswith("/workload") else []
 
 
-def _body(method, path, facts):
+def build_body(method, path, facts):
     """Returns a good body for an address, or None if it takes none."""
     trial_id, experiment_id = int(facts["trial_id"]), int(facts["experiment_id"])
     work = {
