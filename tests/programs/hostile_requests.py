@@ -177,18 +177,21 @@ def build_body(method, path, facts):
     """Returns a good body for an address, or None if it takes none."""
     trial_id, experiment_id = int(facts["trial_id"]), int(facts["experiment_id"])
     work = {
-        "kind": "TRAIN", "experiment_id": experiment_id, "trial_id": trial_id,
+        "experiment_id": experiment_id, "trial_id": trial_id,
         "number": facts["number"], "num_batches": 5, "total_batches": facts["total_batches"],
         "following": [],
-    }  # fmt: skip
+    } | facts.get("work", {})  # fmt: skip
     stored = {"uuid": facts["uuid"], "files": {"state.json": 10}}
     result = {
-        "workload": work, "start_time": 1.0, "end_time": 2.0, "metrics": {"loss": 1.0},
+        "workload": {"kind": "TRAIN", **work}, "start_time": 1.0, "end_time": 2.0,
+        "metrics": {"loss": 1.0, "parts": [1.0, "NaN"]},
         "batch_metrics": [{"loss": 1.0}], "num_inputs": 5, "checkpoint": None,
         "exited_reason": None,
     }  # fmt: skip
-    saved = {**result, "workload": {**work, "kind": "CHECKPOINT"}, "checkpoint": stored}
-    seen = {**result, "workload": {**work, "kind": "VALIDATE"}, "metrics": {"error": 1.0}}
+    saved = {**result, "workload": {"kind": "CHECKPOINT", **work}, "checkpoint": stored}
+    seen = {**result, "workload": {"kind": "VALIDATE", **work}, "metrics": {"error": 1.0}}
+    results = {"TRAIN": result, "CHECKPOINT": saved, "VALIDATE": seen}
+    drawn = facts["choice"].choice(list(results.values()))
     hello = agent_protocol.to_plain(agent_protocol.Hello())
     hello |= {"name": facts["name"], "agent_id": "a", "place": "b", "slots": [{"id": 0}]}
     ended = {"launch_id": facts["launch_id"], "exit_code": 1, "last_lines": ["a"]}
@@ -204,7 +207,7 @@ def build_body(method, path, facts):
         "/trials/{trial_id}/runs": {
             "pid": 1, "start_time": 1.0, "launch_id": facts["launch_id"], "mark": "a", "node": "",
         },
-        "results": facts["choice"].choice([result, saved, saved, seen]),
+        "results": results.get(facts.get("work", {}).get("kind"), drawn),
         "rendezvous": {
             "rank": 0, "size": 2, "member": {"node": "", "host": "a", "outside": "a", "port": 5},
         },
