@@ -141,6 +141,8 @@ class Fuzzer:
         self.counts = collections.Counter()
         self.problems = []
         self.pool = urllib3.PoolManager(maxsize=2, retries=False, timeout=60)
+        # What is refused early may end its connection, which the next request there finds out.
+        self.calm_pool = urllib3.PoolManager(maxsize=2, retries=3, timeout=60)
         home = cluster.home
         self.key = launch_tokens.LaunchKey.from_text(
             json.loads(home.server_file.read_text())["launch_key"]
@@ -164,7 +166,7 @@ class Fuzzer:
         )
 
     def answer_of(self, method, path, token, body=None):
-        answer = self.pool.request(
+        answer = self.calm_pool.request(
             method, f"{self.cluster.url}/api/v1{path}", body=json.dumps(body),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )  # fmt: skip
@@ -175,7 +177,7 @@ class Fuzzer:
         """Gets a cookie as a browser does."""
         link = self.answer_of("POST", "/master/sign-in", self.user, {})["url"]
         self.page = urllib.parse.urlsplit(link).path.split("/")[1]
-        answer = self.pool.request("GET", link, redirect=False)
+        answer = self.calm_pool.request("GET", link, redirect=False)
         self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
         self.secrets.append(self.cookie.partition("=")[2])
 
@@ -276,7 +278,7 @@ class Fuzzer:
         path = f"/api/v1/trials/{live.trial_id}/runs/{live.launch_id}/workload"
         token = self.key.build_token(live.trial_id, live.launch_id)
         headers = {"Authorization": f"Bearer {token}"}
-        answer = self.pool.request("GET", self.cluster.url + path, headers=headers)
+        answer = self.calm_pool.request("GET", self.cluster.url + path, headers=headers)
         return answer.json() if answer.status == 200 else {}
 
     def _read_all(self, experiment_id, trial_id):
@@ -287,7 +289,9 @@ class Fuzzer:
             "/slots", "/timeline", "/checkpoints", "/nodes", "/master/status",
         ):  # fmt: skip
             headers = {"Authorization": f"Bearer {self.user}"}
-            answer = self.pool.request("GET", f"{self.cluster.url}/api/v1{path}", headers=headers)
+            answer = self.calm_pool.request(
+                "GET", f"{self.cluster.url}/api/v1{path}", headers=headers
+            )
             if answer.status >= 400:
                 self.problems.append(f"{path}: {answer.status} {answer.data[:500]}")
 
