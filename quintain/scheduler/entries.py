@@ -134,10 +134,10 @@ class Entry:
 
     def note_wait(self, trial_id: int, text: str) -> None:
         """Notes what a trial's process waits for; an empty text if it goes on."""
-        had_waits = bool(self.waits)
+        had_waits, text = bool(self.waits), text[:_LONGEST_WAIT]
         self.waits.pop(trial_id, None)
         if text:
-            self.waits[trial_id] = text[:_LONGEST_WAIT]
+            self.waits[trial_id] = text
         if bool(self.waits) != had_waits:
             said = f"trial {trial_id} waits for {text}" if text else "trials wait no more"
             logger.warning("Experiment %d: %s", self.id, said)

@@ -56,6 +56,11 @@ CHECK_EVERY = 200
 UNASKED = ("/master/stop", "/master/sign-out", "/master/sign-out-all", "/tensorboard")
 """What ends, or starts, more than a request should."""
 
+RUN = "/trials/{trial_id}/runs/{launch_id}"
+EXPERIMENT_PARTS = (
+    "", "/table", "/table.csv", "/curves", "/search", "/logs", "/trials", "/checkpoints", "/events",
+)  # fmt: skip
+TRIAL_PARTS = ("", "/metrics", "/batch_metrics", "/logs", "/checkpoints")
 Client = path_rules.Client
 
 
@@ -136,6 +141,8 @@ class Fuzzer:
         self.counts = collections.Counter()
         self.problems = []
         self.pool = urllib3.PoolManager(maxsize=2, retries=False, timeout=60)
+        # What is refused early may end its connection, which the next request there finds out.
+        self.calm_pool = urllib3.PoolManager(maxsize=2, retries=3, timeout=60)
         home = cluster.home
         self.key = launch_tokens.LaunchKey.from_text(
             json.loads(home.server_file.read_text())["launch_key"]
@@ -159,7 +166,7 @@ class Fuzzer:
         )
 
     def answer_of(self, method, path, token, body=None):
-        answer = self.pool.request(
+        answer = self.calm_pool.request(
             method, f"{self.cluster.url}/api/v1{path}", body=json.dumps(body),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )  # fmt: skip
@@ -170,7 +177,7 @@ class Fuzzer:
         """Gets a cookie as a browser does."""
         link = self.answer_of("POST", "/master/sign-in", self.user, {})["url"]
         self.page = urllib.parse.urlsplit(link).path.split("/")[1]
-        answer = self.pool.request("GET", link, redirect=False)
+        answer = self.calm_pool.request("GET", link, redirect=False)
         self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
         self.secrets.append(self.cookie.partition("=")[2])
 
@@ -233,10 +240,15 @@ class Fuzzer:
     def ask(self):
         """Sends one request, and looks at the answer."""
         name, client, headers, live = self.choice.choice(self.list_roles())
-        method, path = self.choice.choice(hostile_requests.list_addresses(client))
+        addresses = hostile_requests.list_addresses(client)
+        if name == "trial":
+            addresses += [("POST", f"{RUN}/results")] * 10
+        method, path = self.choice.choice(addresses)
         if path in UNASKED:
             return
         facts = self.facts(live, self.choice.choice(["evil", "good"]))
+        if name == "trial" and path.endswith("/results"):
+            facts["work"] = self._find_work(live)
         request = self.drawer.draw(facts, method=method, path=path)
         is_command = method != "GET" and name in ("user", "page")
         if is_command and not self._meant.isdisjoint(request.path.split("/")):
@@ -261,6 +273,28 @@ class Fuzzer:
             return
         self._look(name, client, request, answer)
 
+    def _find_work(self, live):
+        """Returns what a process of ours is asked to do now, so that its answer is looked into."""
+        path = f"/api/v1/trials/{live.trial_id}/runs/{live.launch_id}/workload"
+        token = self.key.build_token(live.trial_id, live.launch_id)
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = self.calm_pool.request("GET", self.cluster.url + path, headers=headers)
+        return answer.json() if answer.status == 200 else {}
+
+    def _read_all(self, experiment_id, trial_id):
+        """Reads what users read of what was told."""
+        for path in (
+            *(f"/experiments/{experiment_id}{part}" for part in EXPERIMENT_PARTS),
+            *(f"/trials/{trial_id}{part}" for part in TRIAL_PARTS),
+            "/slots", "/timeline", "/checkpoints", "/nodes", "/master/status",
+        ):  # fmt: skip
+            headers = {"Authorization": f"Bearer {self.user}"}
+            answer = self.calm_pool.request(
+                "GET", f"{self.cluster.url}/api/v1{path}", headers=headers
+            )
+            if answer.status >= 400:
+                self.problems.append(f"{path}: {answer.status} {answer.data[:500]}")
+
     def _look(self, name, client, request, answer):
         shown = f"{name}: {request}: {answer.status} {answer.data[:300]}"
         if answer.status >= 500:
@@ -284,6 +318,7 @@ class Fuzzer:
         for process in self.cluster.started:
             if process.poll() is not None:
                 self.problems.append(f"a process of ours has ended: {process.args}")
+        self._read_all(self.hostile_id, self.mine.trial_id)
         record, trials = self.cluster.read(other_id)
         if record.state not in (states.ExperimentState.ACTIVE, states.ExperimentState.COMPLETED):
             self.problems.append(f"the search of others: {record.state}: {record.reason}")

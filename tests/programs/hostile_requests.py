@@ -102,7 +102,9 @@ class Drawer:
             method: Of the table.
             path: Of the table.
         """
-        request = Request(method, path, _query(method, path, facts), {}, _body(method, path, facts))
+        request = Request(
+            method, path, build_query(method, path, facts), {}, build_body(method, path, facts)
+        )
         parameters = dict(facts)
         for _ in range(self._choice.choice([1, 1, 1, 2, 3])):
             self._spoil(request, parameters)
@@ -165,28 +167,31 @@ def _quote(value, found):
     return urllib.parse.quote(text, safe="/" if found[2] else "")
 
 
-def _query(method, path, facts):
+def build_query(method, path, facts):
     if path.startswith("/agents/") and method != "PUT":
         return [("session", facts.get("session", ""))]
     return [("wait", "0")] if path.endswith("/workload") else []
 
 
-def _body(method, path, facts):
+def build_body(method, path, facts):
     """Returns a good body for an address, or None if it takes none."""
     trial_id, experiment_id = int(facts["trial_id"]), int(facts["experiment_id"])
     work = {
-        "kind": "TRAIN", "experiment_id": experiment_id, "trial_id": trial_id,
+        "experiment_id": experiment_id, "trial_id": trial_id,
         "number": facts["number"], "num_batches": 5, "total_batches": facts["total_batches"],
         "following": [],
-    }  # fmt: skip
+    } | facts.get("work", {})  # fmt: skip
     stored = {"uuid": facts["uuid"], "files": {"state.json": 10}}
     result = {
-        "workload": work, "start_time": 1.0, "end_time": 2.0, "metrics": {"loss": 1.0},
+        "workload": {"kind": "TRAIN", **work}, "start_time": 1.0, "end_time": 2.0,
+        "metrics": {"loss": 1.0, "parts": [1.0, "NaN"]},
         "batch_metrics": [{"loss": 1.0}], "num_inputs": 5, "checkpoint": None,
         "exited_reason": None,
     }  # fmt: skip
-    saved = {**result, "workload": {**work, "kind": "CHECKPOINT"}, "checkpoint": stored}
-    seen = {**result, "workload": {**work, "kind": "VALIDATE"}, "metrics": {"error": 1.0}}
+    saved = {**result, "workload": {"kind": "CHECKPOINT", **work}, "checkpoint": stored}
+    seen = {**result, "workload": {"kind": "VALIDATE", **work}, "metrics": {"error": 1.0}}
+    results = {"TRAIN": result, "CHECKPOINT": saved, "VALIDATE": seen}
+    drawn = facts["choice"].choice(list(results.values()))
     hello = agent_protocol.to_plain(agent_protocol.Hello())
     hello |= {"name": facts["name"], "agent_id": "a", "place": "b", "slots": [{"id": 0}]}
     ended = {"launch_id": facts["launch_id"], "exit_code": 1, "last_lines": ["a"]}
@@ -202,7 +207,7 @@ def _body(method, path, facts):
         "/trials/{trial_id}/runs": {
             "pid": 1, "start_time": 1.0, "launch_id": facts["launch_id"], "mark": "a", "node": "",
         },
-        "results": facts["choice"].choice([result, saved, saved, seen]),
+        "results": results.get(facts.get("work", {}).get("kind"), drawn),
         "rendezvous": {
             "rank": 0, "size": 2, "member": {"node": "", "host": "a", "outside": "a", "port": 5},
         },
@@ -240,3 +245,24 @@ def list_addresses(client):
         for method, clients in methods.items()
         if client in clients
     ]
+
+
+def spoil_bytes(choice, data):
+    """Returns the bytes of a request of which some are others, gone, or there twice."""
+    data = bytearray(data)
+    for _ in range(choice.choice([1, 1, 2, 5])):
+        at = choice.randrange(len(data))
+        match choice.randrange(6):
+            case 0:
+                data[at] = choice.randrange(256)
+            case 1:
+                del data[at : at + choice.choice([1, 2, 10])]
+            case 2:
+                data[at:at] = data[at : at + choice.choice([1, 5, 40])]
+            case 3:
+                data[at:at] = choice.choice([b"\r\n", b"\n", b"\r", b"\0", b":", b" ", b"\r\n\r\n"])
+            case 4:
+                data[at:at] = bytes(choice.randrange(256) for _ in range(5))
+            case _:
+                del data[at + 1 :]
+    return bytes(data)

@@ -22,9 +22,10 @@ from quintain.records import checkpoint, master_status
 from quintain.scheduler import launch_tokens, slots
 from quintain.scheduler import master as master_lib
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, exports, tensorboards
+from quintain.server import direct_calls, exports, path_rules, tensorboards
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
+from tests.programs import hostile_requests
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
@@ -190,6 +191,28 @@ def test_hostile_addresses_change_nothing(ask, routes, dump):
                 body = b"{}" if method in ("POST", "PATCH") else None
                 answer = ask(method, address + choice.choice(["", query, "/", "?" * 200]), body)
                 assert method == "GET" or answer.status >= 400, answer.shown
+    assert dump() == before
+
+
+def test_the_token_of_a_launch_that_has_ended_opens_nothing(ask, dump):
+    facts = {
+        "trial_id": "1", "experiment_id": "1", "launch_id": "1-1", "name": "weights", "number": 1,
+        "uuid": UUID, "total_batches": 0, "choice": random.Random(1),
+    }  # fmt: skip
+    before, tried = dump(), 0
+    for method, path in hostile_requests.list_addresses(path_rules.Client.LAUNCH):
+        body = hostile_requests.build_body(method, path, facts)
+        is_bytes = method == "PUT" and "/files/" in path
+        headers = {
+            "Authorization": f"Bearer {KEY.build_token(1, '1-1')}",
+            "Content-Type": "application/octet-stream" if is_bytes else "application/json",
+        }
+        address = path.replace(":path", "").format(**facts)
+        data = b"bytes" if is_bytes else None if body is None else json.dumps(body).encode()
+        answer = ask(method, f"/api/v1{address}", data, **headers)
+        assert answer.status == 410, answer.shown
+        tried += 1
+    assert tried >= 18
     assert dump() == before
 
 

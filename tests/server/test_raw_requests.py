@@ -1,6 +1,8 @@
 """What no client would send, byte by byte."""
 
 import contextlib
+import logging
+import random
 import re
 import socket
 import ssl
@@ -8,6 +10,7 @@ import ssl
 import pytest
 
 from quintain.server import certificates, http_server
+from tests.programs import hostile_requests
 
 HEAD = "{line} HTTP/1.1\r\nHost: {host}\r\n"
 TOKEN = "Authorization: Bearer the-token\r\n"
@@ -21,16 +24,17 @@ def tell(request, app, tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    def send(text, count=1):
+    def send(text, count=1, secs=20.0):
         with contextlib.ExitStack() as stack:
             connected = stack.enter_context(socket.create_connection(where, timeout=20))
             if own is not None:
                 connected = stack.enter_context(context.wrap_socket(connected))
+            connected.settimeout(secs)
             sent = text.replace("{host}", f"{where[0]}:{where[1]}").encode("latin-1")
             answer, found = b"", []
             with contextlib.suppress(OSError):  # It may have been answered before its end.
                 connected.sendall(sent)
-            with contextlib.suppress(ConnectionResetError, ssl.SSLError):
+            with contextlib.suppress(ConnectionResetError, TimeoutError, ssl.SSLError):
                 while len(found) < count and (piece := connected.recv(2**16)):
                     answer += piece
                     found = re.findall(rb"HTTP/1\.1 (\d+)", answer)
@@ -117,3 +121,16 @@ def test_what_is_no_good_request_gets_no_good_answer(tell, master):
 
     assert odd == []
     assert tell(begin(READ) + TOKEN + "\r\n") == [200]
+
+
+@pytest.mark.slow
+def test_requests_of_which_bytes_are_others_are_no_fault_of_the_master(tell, caplog):
+    choice, body = random.Random(3), b'{"description": "a"}'
+    head = f"{begin('PATCH /api/v1/experiments/1')}{JSON}Content-Length: {len(body)}\r\n\r\n"
+    for _ in range(100):
+        spoiled = hostile_requests.spoil_bytes(choice, head.encode() + body)
+        # Some wait for more, which does not come.
+        statuses = tell(spoiled.decode("latin-1"), secs=0.2)
+        assert all(status < 500 for status in statuses), spoiled
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert tell(head + body.decode()) == [200]

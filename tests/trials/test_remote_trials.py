@@ -599,7 +599,8 @@ def test_an_upload_keeps_to_what_was_announced(cluster, ask):
     assert ask("POST", f"uploads/{other}/commit").status == 409
     assert ask("POST", upload, {"sizes": {"state": 5, "a": 1, "a/b": 0}}).status == 400
     assert ask("POST", upload, {"sizes": {"state": -1}}).status == 400
-    assert ask("POST", upload, {"sizes": {"state": 2**80}}).status == 409
+    assert ask("POST", upload, {"sizes": {"state": 2**80}}).status == 400
+    assert ask("POST", upload, {"sizes": {"state": 2**60}}).status == 409
     # A new one takes the place of the one before.
     assert ask("POST", f"uploads/{other}", {"sizes": {"state": 5}}).status == 200
     assert ask("PUT", f"{upload}/files/state?offset=3", b"de").status == 409
