@@ -152,13 +152,8 @@ class CheckpointStorageConfig(base_config.Config):
             elif "?" in address or "#" in address:
                 yield each, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
             elif each == "account_url" and ".dfs." in address:
-                yield (
-                    each,
-                    (
-                        f"got {errors.show(address)}, expected the address of blobs, "
-                        f"{address.replace('.dfs.', '.blob.')}."
-                    ),
-                )
+                blobs = address.replace(".dfs.", ".blob.")
+                yield each, f"got {errors.show(address)}, expected the address of blobs, {blobs}."
             elif not _ENDPOINT.fullmatch(address) or not urllib.parse.urlsplit(address).hostname:
                 yield each, f"got {errors.show(address)}, expected https://HOST or http://HOST."
         for path in _find_secrets(self.options, "options"):

@@ -334,7 +334,8 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         return found if isinstance(found, dict) else {}
 
     def _remove(self, path: str) -> None:
-        self._calls.call(lambda: self._rm_file(path), f"{path}: deleting")
+        where = self._url + path.removeprefix(self._calls.root)
+        self._calls.call(lambda: self._rm_file(path), f"{where}: deleting")
 
     def _rm_file(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):

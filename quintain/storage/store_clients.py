@@ -51,7 +51,7 @@ def open_client(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         ValueError: If options and variables of the environment contradict each other; it, TypeError
             or KeyError, if fsspec or the client does not know what it got.
     """
-    kind = url.partition("://")[0].rpartition("::")[2].lower()
+    kind = url.partition("://")[0].lower()  # Of a chain, as `simplecache::s3`, fsspec knows more.
     makers: dict[str, Callable[[str, dict[str, Any]], tuple[Any, str]]] = {
         "s3": _open_amazon,
         "gs": _open_google,
@@ -95,12 +95,15 @@ def _open_azure(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     account_url = options.pop("account_url", None)
     if account_url:
         options = {**_find_account(account_url.rstrip("/")), **options}
-    elif not any(options.get(name) or os.environ.get(name) for name in _AZURE_ACCOUNT):
+    try:
+        system, path = _open(url, options)
+    except ValueError as error:
+        if any(options.get(name) or os.environ.get(name) for name in _AZURE_ACCOUNT):
+            raise
         raise ValueError(
             "of which account is not known: give account_url, or set AZURE_STORAGE_ACCOUNT_NAME or "
             f"{_AZURE_CONNECTION} in the environment"
-        )
-    system, path = _open(url, options)
+        ) from error
     found = system.service_client.primary_endpoint.rstrip("/")
     if account_url and found != account_url.rstrip("/"):
         raise ValueError(
@@ -126,7 +129,7 @@ def _find_account(account_url: str) -> dict[str, str]:
         name = parts.netloc.partition(".")[0]
     secrets = {
         f"AccountName={name};AccountKey": os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"),
-        "SharedAccessSignature": os.environ.get("AZURE_STORAGE_SAS_TOKEN"),
+        "SharedAccessSignature": os.environ.get("AZURE_STORAGE_SAS_TOKEN", "").lstrip("?"),
     }
     given = next((f"{field}={value}" for field, value in secrets.items() if value), None)
     if os.environ.get(_AZURE_CONNECTION):
