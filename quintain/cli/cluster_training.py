@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from quintain.records import experiment as experiment_lib
 
 MODES: Final = ("train", "train_and_eval")
+_NODES_SECS: Final = 120.0
+"""For so long the nodes of a cluster are waited for whose master was just started: agents are slow
+to start on machines with much to do."""
+
+_POLL_SECS: Final = 0.5
 FILE_NAME: Final = "cluster.json"
 """File of a run's directory that says which experiment trains it."""
 
@@ -124,7 +130,9 @@ def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> i
         MasterUnreachableError: If none can be started for the cluster; with its last words.
     """
     home = home_lib.find_home()
+    deadline_secs = time.monotonic()
     if home_lib.find_master(home) is None:
+        deadline_secs += _NODES_SECS
         flags = ["--launcher=ray", f"--ray_address={address}"]
         if max_slots is not None:
             flags.append(f"--ray_max_slots={max_slots}")
@@ -132,7 +140,10 @@ def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> i
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
-        num_slots = client.get_summary().num_remote_slots
+        while not (num_slots := client.get_summary().num_remote_slots):
+            if max_slots is not None or time.monotonic() >= deadline_secs:
+                break
+            time.sleep(_POLL_SECS)
     if not num_slots and max_slots is None:
         raise errors.ConfigError(
             f"--ray: the master of {home.path} has no machines beside its own (`quintain node "
