@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from quintain.records import experiment as experiment_lib
 
 MODES: Final = ("train", "train_and_eval")
-_NODES_SECS: Final = 120.0
+_NODES_SECS: Final = 60.0
 """For so long the nodes of a cluster are waited for whose master was just started: agents are slow
 to start on machines with much to do."""
 
@@ -85,7 +85,9 @@ def run(
         )
     parsed = experiment_parser.parse(parse_options)
     if ray_address is not None:
-        num_ray_slots = _find_ray_slots(ray_address, ray_max_slots, is_quiet=is_quiet)
+        num_ray_slots = _find_ray_slots(
+            ray_address, ray_max_slots, least=num_slots or 1, is_quiet=is_quiet
+        )
         num_slots = num_slots or ray_max_slots or num_ray_slots
     assert num_slots is not None
     config = build_config(parsed, num_slots, max_restarts)
@@ -120,10 +122,11 @@ def run(
     return code
 
 
-def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> int:
+def _find_ray_slots(address: str, max_slots: int | None, *, least: int = 1, is_quiet: bool) -> int:
     """Returns how many slots a Ray cluster has, for which a master is started if none runs.
 
-    Where that asks for nodes, there may be none yet.
+    Where that asks for nodes, there may be none yet. Else it is waited for `least` slots of one that
+    was just started.
 
     Raises:
         ConfigError: If the master that runs has no other machines.
@@ -140,7 +143,7 @@ def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> i
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
-        while not (num_slots := client.get_summary().num_remote_slots):
+        while (num_slots := client.get_summary().num_remote_slots) < least:
             if max_slots is not None or time.monotonic() >= deadline_secs:
                 break
             time.sleep(_POLL_SECS)

@@ -104,10 +104,10 @@ def test_a_master_that_is_started_for_ray_asks_for_nodes_where_there_are_none(mo
 
 
 def test_nodes_that_join_later_are_waited_for(monkeypatch):
-    started = Started(monkeypatch, 0, 0, 3)
+    started = Started(monkeypatch, 0, 1, 3)
     monkeypatch.setattr(cluster_training, "_POLL_SECS", 0.0)
 
-    assert cluster_training._find_ray_slots("auto", None, is_quiet=True) == 3
+    assert cluster_training._find_ray_slots("auto", None, least=2, is_quiet=True) == 3
     assert not started.left
 
 
