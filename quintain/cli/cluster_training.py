@@ -125,8 +125,8 @@ def run(
 def _find_ray_slots(address: str, max_slots: int | None, *, least: int = 1, is_quiet: bool) -> int:
     """Returns how many slots a Ray cluster has, for which a master is started if none runs.
 
-    Where that asks for nodes, there may be none yet. Else it is waited for `least` slots of one that
-    was just started.
+    Where that asks for nodes, there may be none yet. Else it is waited for `least` slots, if the
+    master was just started.
 
     Raises:
         ConfigError: If the master that runs has no other machines.
