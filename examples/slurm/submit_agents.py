@@ -7,6 +7,7 @@ python submit_agents.py --master=https://login1:8443 --fingerprint=3f5c... \
 """
 
 import argparse
+import contextlib
 import getpass
 import os
 import pathlib
@@ -66,7 +67,8 @@ class AgentJob:
         # `Popen.wait` holds a lock: `checkpoint`, which a signal calls in the middle of it, would
         # wait for that lock for ever.
         if self._agent is not None and self._agent.returncode is None:
-            os.waitid(os.P_PID, self._agent.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # `_end` may have seen the end.
+                os.waitid(os.P_PID, self._agent.pid, os.WEXITED | os.WNOWAIT)
 
 
 def main() -> None:

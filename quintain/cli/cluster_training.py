@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from quintain.records import experiment as experiment_lib
 
 MODES: Final = ("train", "train_and_eval")
+_NODES_SECS: Final = 60.0
+"""For so long the nodes of a cluster are waited for whose master was just started: agents are slow
+to start on machines with much to do."""
+
+_POLL_SECS: Final = 0.5
 FILE_NAME: Final = "cluster.json"
 """File of a run's directory that says which experiment trains it."""
 
@@ -79,7 +85,9 @@ def run(
         )
     parsed = experiment_parser.parse(parse_options)
     if ray_address is not None:
-        num_ray_slots = _find_ray_slots(ray_address, ray_max_slots, is_quiet=is_quiet)
+        num_ray_slots = _find_ray_slots(
+            ray_address, ray_max_slots, least=num_slots or 1, is_quiet=is_quiet
+        )
         num_slots = num_slots or ray_max_slots or num_ray_slots
     assert num_slots is not None
     config = build_config(parsed, num_slots, max_restarts)
@@ -114,17 +122,20 @@ def run(
     return code
 
 
-def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> int:
+def _find_ray_slots(address: str, max_slots: int | None, *, least: int = 1, is_quiet: bool) -> int:
     """Returns how many slots a Ray cluster has, for which a master is started if none runs.
 
-    Where that asks for nodes, there may be none yet.
+    Where that asks for nodes, there may be none yet. Else it is waited for `least` slots, if the
+    master was just started.
 
     Raises:
         ConfigError: If the master that runs has no other machines.
         MasterUnreachableError: If none can be started for the cluster; with its last words.
     """
     home = home_lib.find_home()
+    deadline_secs = time.monotonic()
     if home_lib.find_master(home) is None:
+        deadline_secs += _NODES_SECS
         flags = ["--launcher=ray", f"--ray_address={address}"]
         if max_slots is not None:
             flags.append(f"--ray_max_slots={max_slots}")
@@ -132,7 +143,10 @@ def _find_ray_slots(address: str, max_slots: int | None, *, is_quiet: bool) -> i
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
-        num_slots = client.get_summary().num_remote_slots
+        while (num_slots := client.get_summary().num_remote_slots) < least:
+            if max_slots is not None or time.monotonic() >= deadline_secs:
+                break
+            time.sleep(_POLL_SECS)
     if not num_slots and max_slots is None:
         raise errors.ConfigError(
             f"--ray: the master of {home.path} has no machines beside its own (`quintain node "

@@ -191,7 +191,7 @@ def _find_cluster() -> Iterator[Finding]:
     for node in nodes:
         slots_by_state[node.state.value] += len(node.slots)
     texts = [
-        f"{number} {state} ({slots_by_state[state]} slots)"
+        f"{number} {state} (slots: {slots_by_state[state]})"
         for state, number in sorted(states.items())
     ]
     yield Finding(part, "machines", ", ".join(texts))

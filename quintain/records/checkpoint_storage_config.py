@@ -137,8 +137,8 @@ class CheckpointStorageConfig(base_config.Config):
         elif not _BUCKET.fullmatch(given):
             yield (
                 name,
-                f"got {errors.show(given)}, expected the name of a {name}: two or more letters, "
-                "digits, `.`, `_` and `-`; what comes below it is the prefix.",
+                f"got {errors.show(given)}, expected a name of two or more letters, digits, `.`, "
+                "`_` and `-`; what lies below it is the prefix.",
             )
         parts = (self.prefix or "").strip("/").split("/")
         if self.prefix and any(part in ("", ".", "..") or not part.isprintable() for part in parts):

@@ -81,10 +81,10 @@ def test_what_can_not_be_trained_on_a_cluster_is_refused(mode, model_dir, messag
 class Started:
     """A master that is started in the background, with the flags that it got."""
 
-    def __init__(self, monkeypatch, num_slots):
+    def __init__(self, monkeypatch, *left):
         self.flags = None
-        summary = types.SimpleNamespace(num_remote_slots=num_slots)
-        client = types.SimpleNamespace(get_summary=lambda: summary)
+        self.left = [types.SimpleNamespace(num_remote_slots=each) for each in left]
+        client = types.SimpleNamespace(get_summary=lambda: self.left.pop(0))
         monkeypatch.setattr(cluster_training.home_lib, "find_master", lambda _: None)
         monkeypatch.setattr(cluster_training.connect, "start_in_background", self.start)
         monkeypatch.setattr(
@@ -97,14 +97,23 @@ class Started:
 
 
 def test_a_master_that_is_started_for_ray_asks_for_nodes_where_there_are_none(monkeypatch):
-    started = Started(monkeypatch, num_slots=0)
+    started = Started(monkeypatch, 0)
 
     assert cluster_training._find_ray_slots("auto", 4, is_quiet=True) == 0
     assert started.flags == ["--launcher=ray", "--ray_address=auto", "--ray_max_slots=4"]
 
 
+def test_nodes_that_join_later_are_waited_for(monkeypatch):
+    started = Started(monkeypatch, 0, 1, 3)
+    monkeypatch.setattr(cluster_training, "_POLL_SECS", 0.0)
+
+    assert cluster_training._find_ray_slots("auto", None, least=2, is_quiet=True) == 3
+    assert not started.left
+
+
 def test_without_asking_there_have_to_be_nodes(monkeypatch):
-    started = Started(monkeypatch, num_slots=0)
+    started = Started(monkeypatch, 0)
+    monkeypatch.setattr(cluster_training, "_NODES_SECS", 0.0)
 
     with pytest.raises(errors.ConfigError, match="no machines beside its own"):
         cluster_training._find_ray_slots("auto", None, is_quiet=True)

@@ -135,7 +135,7 @@ def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
 
     found = {each.name: each.value for each in doctor_findings._find_cluster()}
 
-    assert found["machines"] == "2 ACTIVE (3 slots), 1 LOST (1 slots)"
+    assert found["machines"] == "2 ACTIVE (slots: 3), 1 LOST (slots: 1)"
     assert found["three"] == "LOST: Nothing was heard of it."
 
 
