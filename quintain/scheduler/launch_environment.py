@@ -10,21 +10,24 @@ from quintain.scheduler import slots as slots_lib
 
 _EARLY_PREFIXES: Final = (
     "ABSL_",
+    "DNNL_",
     "GLIBC_",
     "GOMP_",
+    "INTEL_",
     "KERAS_",
     "KMP_",
     "LD_",
     "MALLOC_",
     "MKL_",
     "OMP_",
+    "ONEDNN_",
     "OPENBLAS_",
     "PROTOCOL_BUFFERS_",
     "PYTHON",
     "TF_",
     "XLA_",
 )
-_LATE_NAMES: Final = frozenset({"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
+_LATE_NAMES: Final = frozenset({"TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
@@ -67,7 +70,7 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
 
 
 def find_early(environment: Mapping[str, str], *, reads_all: bool = False) -> dict[str, str]:
-    """Returns the variables that must be set before TensorFlow is imported.
+    """Returns the variables that must be set before TensorFlow is imported, or computes ahead.
 
     Args:
         environment: Variables to add to those of this process; equal ones are left out.
