@@ -47,7 +47,8 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     """Returns the variables that keep a process within its slots.
 
     They are read when a process computes for the first time, so that they can be set after
-    TensorFlow was imported.
+    TensorFlow was imported. Where it has computed before the process was copied, the worker tells
+    TensorFlow its threads beside.
 
     Args:
         slots: What the process may use. Without any, it gets CPU threads as it likes, but no GPU.
