@@ -11,7 +11,7 @@ the same bits.
 import contextlib
 import ctypes
 import gc
-import glob
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -28,7 +28,9 @@ from tensorflow.python.framework import ops
 
 from quintain.trials import keras_replicas, keras_steps, trial_context
 
-_ACCELERATORS: Final = ("/dev/nvidia*", "/dev/kfd", "/dev/dri")
+_ACCELERATORS: Final = ("accel", "dri", "dxg", "kfd", "nvidia")
+"""How the names of their devices begin."""
+
 _LIBRARY: Final = "libtensorflow_framework.so.2"
 _SHARES_THREADS: Final = "_ZN10tensorflow11LocalDevice22use_global_threadpool_E"
 """TensorFlow's variable for whether devices compute in threads of the process, which never end."""
@@ -45,7 +47,7 @@ def warm_up() -> None:
             this was written for.
         ValueError: If TensorFlow's library is another one.
     """
-    if any(glob.glob(pattern) for pattern in _ACCELERATORS):
+    if any(name.startswith(_ACCELERATORS) for name in os.listdir("/dev")):
         return
     if keras.backend.backend() == "tensorflow":
         with _passing_context(), _unchanged():
