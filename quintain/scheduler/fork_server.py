@@ -11,10 +11,13 @@ Messages are lines of JSON over a socket:
 
 | from the launcher | answer |
 |---|---|
-| (nothing, at the start) | `{"fault": "", "module": "", "missing": []}` |
+| (nothing, at the start) | `{"importing": "MODULE"}` before each import, then |
+| | `{"fault": "", "module": "", "missing": []}` |
 | a `StartRequest` | a `ProcessIdentity` as a mapping, or `{"error": "..."}` |
 
-A fault says why forking is unsafe, and the module is the one to leave out to make it safe.
+A fault says why forking is unsafe, and the module is the one to leave out to make it safe; it is
+also the one to leave out if the server ends, or says nothing for long, while it imports it. In
+place of a module, `MODULE:FUNCTION` calls a function.
 
 It ends when the launcher closes the socket, also by dying. The trials go on.
 """
@@ -48,8 +51,10 @@ _QUIET_VARIABLES: Final = {
 }
 """Variables that keep libraries from starting threads when they are imported."""
 
-_SAFE_THREADS: Final = frozenset({"jemalloc_bg_thd"})
-"""Names of threads whose library has handlers for forks, and works without them in the copy."""
+_SAFE_THREADS: Final = frozenset({"jemalloc_bg_thd", "tf_graph_runner"})
+"""Names of threads without which their library works in the copy. jemalloc has handlers for forks.
+TensorFlow's is the only one of the device on which it computes constants while it builds graphs,
+which on one thread it does in the thread that asks: this one is given nothing, ever."""
 
 
 def main() -> None:
@@ -60,12 +65,12 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threads = NewThreads()
-    with _quiet_libraries():
-        missing = _import_all(arguments.modules, threads)
-    # The copies share the pages of what is there now, and never look for garbage among it.
-    gc.collect()
-    gc.freeze()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
+        with _quiet_libraries():
+            missing = _import_all(arguments.modules, threads, messages)
+        # The copies share the pages of what is there now, and never look for garbage among it.
+        gc.collect()
+        gc.freeze()
         fault = find_fork_fault(threads)
         module = threads.find_module() if fault else ""
         _send(messages, {"fault": fault, "module": module, "missing": missing})
@@ -194,14 +199,18 @@ def _quiet_libraries() -> Iterator[None]:
         os.environ.pop(name, None)
 
 
-def _import_all(names: list[str], threads: NewThreads) -> list[str]:
+def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> list[str]:
     missing = []
     with threads:
         for name in names:
+            _send(messages, {"importing": name})
             threads.begin(name)
+            module, _, function = name.partition(":")
             try:
-                with source_imports.importing_ahead(name):
-                    importlib.import_module(name)
+                with source_imports.importing_ahead(module):
+                    imported = importlib.import_module(module)
+                if function:
+                    getattr(imported, function)()
             except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
                 traceback.print_exc()
                 missing.append(name)

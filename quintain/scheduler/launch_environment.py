@@ -10,21 +10,24 @@ from quintain.scheduler import slots as slots_lib
 
 _EARLY_PREFIXES: Final = (
     "ABSL_",
+    "DNNL_",
     "GLIBC_",
     "GOMP_",
+    "INTEL_",
     "KERAS_",
     "KMP_",
     "LD_",
     "MALLOC_",
     "MKL_",
     "OMP_",
+    "ONEDNN_",
     "OPENBLAS_",
     "PROTOCOL_BUFFERS_",
     "PYTHON",
     "TF_",
     "XLA_",
 )
-_LATE_NAMES: Final = frozenset({"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
+_LATE_NAMES: Final = frozenset({"TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
@@ -44,7 +47,8 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     """Returns the variables that keep a process within its slots.
 
     They are read when a process computes for the first time, so that they can be set after
-    TensorFlow was imported.
+    TensorFlow was imported. Where it has computed before the process was copied, the worker tells
+    TensorFlow its threads beside.
 
     Args:
         slots: What the process may use. Without any, it gets CPU threads as it likes, but no GPU.
@@ -67,7 +71,7 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
 
 
 def find_early(environment: Mapping[str, str], *, reads_all: bool = False) -> dict[str, str]:
-    """Returns the variables that must be set before TensorFlow is imported.
+    """Returns the variables that must be set before TensorFlow is imported, or computes ahead.
 
     Args:
         environment: Variables to add to those of this process; equal ones are left out.

@@ -3,10 +3,8 @@
 import contextlib
 import dataclasses
 import enum
-import functools
 import logging
 import os
-import pathlib
 import signal
 import sys
 import threading
@@ -17,11 +15,12 @@ from typing import Final
 from typing_extensions import override
 
 from quintain import durable_files, errors
-from quintain.records import log, process_identity, source_imports, source_names, trial
+from quintain.records import log, process_identity, trial
 from quintain.records import node as node_lib
 from quintain.scheduler import (
     launch_environment,
     launcher,
+    preloads,
     process_files,
     starters,
     supervisor,
@@ -29,25 +28,7 @@ from quintain.scheduler import (
 
 logger = logging.getLogger(__name__)
 
-WORKER: Final = "quintain.trials.worker"
-"""Module of the trial process; a text, for the scheduler does not know trials."""
-
-PRELOADED: Final = (
-    "tensorflow",
-    "keras",
-    WORKER,
-    "quintain.trials.keras_trial",
-    "quintain.trials.keras_libraries",
-)
-"""Modules that the fork server imports."""
-
-_GRAPH_LIBRARIES: Final = "quintain.trials.graph_libraries"
-_GRAPH_NAMES: Final = frozenset({"EstimatorTrial", "TensorFlowTrial"})
-"""The fork server for code that uses one of these names imports that module as well."""
-
 _MOST_FORK_SERVERS: Final = 3
-_MOST_LOOKED_AT: Final = 20_000
-"""Files that are looked through for these names."""
 
 _NUM_LAST_LINES: Final = 20
 _POLL_SECS: Final = 0.02
@@ -103,7 +84,8 @@ class ProcessLauncher(launcher.Launcher):
         start_method: How to start processes. Forking is only done on Linux, and given up with a
             warning where it turns out to be unsafe.
         worker: Module with the function `main`, which is the trial process.
-        preloaded: Modules that a process finds imported if it is forked.
+        preloaded: What was done in a process that is forked: modules that it finds imported, and
+            functions that were called, as `module:function`.
         grace_secs: Seconds between SIGTERM and SIGKILL.
         idle_secs: Seconds after the end of the last process in which what they are forked from is
             kept, with the memory that it takes; None to keep it.
@@ -113,8 +95,8 @@ class ProcessLauncher(launcher.Launcher):
         self,
         *,
         start_method: StartMethod = StartMethod.FORK,
-        worker: str = WORKER,
-        preloaded: Sequence[str] = PRELOADED,
+        worker: str = preloads.WORKER,
+        preloaded: Sequence[str] = preloads.PRELOADED,
         grace_secs: float = 10.0,
         idle_secs: float | None = None,
     ) -> None:
@@ -321,24 +303,20 @@ class ProcessLauncher(launcher.Launcher):
         return self._spawner.start(request)
 
     def _leave_out(self, error: starters.ForkUnsafeError) -> None:
-        """Leaves the import to the trials that keeps processes from being forked."""
+        """Leaves what keeps processes from being forked to the trials."""
         is_new = error.module not in {"", *self._left_out}
         self._left_out.add(error.module)
         self._can_fork = is_new and not self._left_out.issuperset(self._preloaded)
         self._slowness = f"{error} Each trial " + (
-            f"imports {error.module} itself." if self._can_fork else "gets a fresh interpreter."
+            f"begins without {error.module}." if self._can_fork else "gets a fresh interpreter."
         )
         logger.warning("%s", self._slowness)
         self._close_forkers()
 
     def _get_forker(self, model_dir: str, environment: Mapping[str, str]) -> starters.ForkStarter:
-        graph_libraries, libraries = _find_libraries(model_dir)
-        # Who sets where modules are found may mean other ones.
-        if any(name.startswith("PYTHON") for name in environment):
-            libraries = ()
-        wanted = (*self._preloaded, *graph_libraries, *libraries)
+        wanted, has_libraries = preloads.find(self._preloaded, model_dir, environment)
         modules = tuple(name for name in wanted if name not in self._left_out)
-        early = launch_environment.find_early(environment, reads_all=bool(libraries))
+        early = launch_environment.find_early(environment, reads_all=has_libraries)
         key = (modules, tuple(early.items()))
         # The one that was used last is the last one.
         forker = self._forkers.pop(key, None) or starters.ForkStarter(modules, early)
@@ -379,22 +357,3 @@ class ProcessLauncher(launcher.Launcher):
         if tracked.offset != tracked.confirmed_offset:
             tracked.files.write_offset(tracked.offset)
             tracked.confirmed_offset = tracked.offset
-
-
-@functools.lru_cache(maxsize=64)
-def _find_libraries(model_dir: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns what the trials of a directory import, beyond what all trials do: ours and others'.
-
-    The user's own files are not imported: what they do then is of one trial alone.
-
-    This is a guess that only costs time if it is wrong: directories that are very large, or can't
-    be read, are refused when they are copied.
-    """
-    if not model_dir:
-        return (), ()
-    path = pathlib.Path(model_dir)
-    with contextlib.suppress(OSError):
-        found = source_names.find_used_below(path, _GRAPH_NAMES, most=_MOST_LOOKED_AT)
-        libraries = source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
-        return (_GRAPH_LIBRARIES,) if found else (), libraries
-    return (), ()

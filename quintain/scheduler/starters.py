@@ -21,7 +21,7 @@ from quintain.scheduler import launch_environment, supervisor
 logger = logging.getLogger(__name__)
 
 _IMPORT_SECS: Final = 180.0
-"""Seconds after which a fork server that has not imported its modules is given up."""
+"""Seconds after which an import of a fork server that has not ended is left to the trials."""
 
 _START_SECS: Final = 60.0
 """Seconds after which a process that has not started is given up."""
@@ -39,6 +39,14 @@ class ForkUnsafeError(errors.ClusterError):
 
     def __init__(self, message: str, module: str = "") -> None:
         super().__init__(message)
+        self.module = module
+
+
+class _EndedByImportError(ConnectionError):
+    """A fork server ended while it imported a module."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(f"it ended during the import of {module}")
         self.module = module
 
 
@@ -127,7 +135,8 @@ class ForkStarter(Starter):
         """Starts a process.
 
         Raises:
-            ForkUnsafeError: If the modules start threads or open devices.
+            ForkUnsafeError: If the modules start threads or open devices, or if one of them ends or
+                holds up the process that imports them.
             ClusterError: If it can't be started.
         """
         with self._lock:
@@ -137,6 +146,8 @@ class ForkStarter(Starter):
                 logger.warning("%s It is started again.", self._give_up(error))
                 try:
                     answer = self._ask(request)
+                except _EndedByImportError as again:
+                    raise ForkUnsafeError(self._give_up(again), again.module) from again
                 except OSError as again:
                     raise errors.ClusterError(self._give_up(again)) from again
         if "error" in answer:
@@ -197,7 +208,7 @@ class _Server:
         """
         if not self._is_ready:
             self._control.settimeout(_IMPORT_SECS)
-            self._check(self._read())
+            self._check(self._await_imports())
             self._is_ready = True
         self._control.settimeout(_START_SECS)
         self._messages.write(json.dumps(request) + "\n")
@@ -216,9 +227,26 @@ class _Server:
         with contextlib.suppress(OSError):
             self._messages.close()
         self._control.close()
-        self._process.terminate()
+        # A module that it imports may keep SIGTERM from ending it. It has nothing to tidy up.
+        self._process.kill()
         self._process.wait()
         self._stderr.close()
+
+    def _await_imports(self) -> dict[str, Any]:
+        """Returns what the server says after its imports."""
+        module = ""
+        try:
+            while "importing" in (message := self._read()):
+                module = message["importing"]
+        except TimeoutError as error:
+            raise ForkUnsafeError(
+                f"The import of {module} did not end within {_IMPORT_SECS:g} s.", module
+            ) from error
+        except OSError as error:
+            if module:
+                raise _EndedByImportError(module) from error
+            raise
+        return message
 
     def _check(self, greeting: dict[str, Any]) -> None:
         if greeting["missing"]:

@@ -27,8 +27,18 @@ def test_no_slots_are_no_gpu():
     assert launch_environment.from_slots([])["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
-@pytest.mark.parametrize("name", ["TF_USE_LEGACY_KERAS", "KERAS_BACKEND", "PYTHONHASHSEED"])
-def test_what_is_read_at_import_is_early_unless_it_is_set_so_already(name, monkeypatch):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TF_USE_LEGACY_KERAS",
+        "KERAS_BACKEND",
+        "PYTHONHASHSEED",
+        "TF_NUM_INTRAOP_THREADS",
+        "ONEDNN_MAX_CPU_ISA",
+        "DNNL_VERBOSE",
+    ],
+)
+def test_what_is_read_once_is_early_unless_it_is_set_so_already(name, monkeypatch):
     monkeypatch.delenv(name, raising=False)
     assert launch_environment.find_early({name: "1", "DATA": "1"}) == {name: "1"}
     monkeypatch.setenv(name, "1")
@@ -36,8 +46,8 @@ def test_what_is_read_at_import_is_early_unless_it_is_set_so_already(name, monke
     assert launch_environment.find_early({name: "2"}) == {name: "2"}
 
 
-def test_what_is_read_at_the_first_use_is_not_early():
-    assert launch_environment.find_early({"TF_NUM_INTRAOP_THREADS": "3", "TF_CONFIG": "{}"}) == {}
+def test_what_is_read_anew_is_not_early():
+    assert launch_environment.find_early({"TF_NUM_INTEROP_THREADS": "3", "TF_CONFIG": "{}"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,45 @@ def test_only_the_import_that_starts_a_thread_is_left_to_the_trials(
     launcher = harness.make(preloaded=("colorsys", "starts_thread"))
     harness.start(launcher, "modules")
     assert harness.wait_for_exit(launcher).exit_code == 0
-    assert "Each trial imports starts_thread itself." in caplog.text
+    assert "Each trial begins without starts_thread." in caplog.text
+    assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("import os; os._exit(3)", "it ended during the import of unusable"),
+        ("import sys; sys.exit('no licence')", "it ended during the import of unusable"),
+        ("import time; time.sleep(60)", "The import of unusable did not end within 5 s"),
+    ],
+)
+def test_an_import_that_ends_or_holds_up_the_server_is_left_to_the_trials(
+    harness, tmp_path, caplog, monkeypatch, code, fault
+):
+    (tmp_path / "unusable.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    if "sleep" in code:
+        monkeypatch.setattr(starters, "_IMPORT_SECS", 5.0)
+    launcher = harness.make(preloaded=("colorsys", "unusable"))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert fault in caplog.text
+    assert "Each trial begins without unusable." in caplog.text
+    assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
+
+
+def test_functions_are_called_ahead_and_one_that_fails_is_told(
+    harness, tmp_path, caplog, monkeypatch
+):
+    (tmp_path / "ahead.py").write_text(
+        "def well():\n    import colorsys\ndef badly():\n    raise ValueError('not today')"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    launcher = harness.make(preloaded=("ahead:well", "ahead:badly"))
+    harness.start(launcher, "modules")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    assert "could not import ahead:badly" in caplog.text
+    assert "ValueError: not today" in caplog.text
     assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
 
 

@@ -1,0 +1,78 @@
+"""What a process has done when it is copied to become a trial: imports, and a first computation."""
+
+import contextlib
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence, Set
+from typing import Final
+
+from quintain.records import source_imports, source_names
+
+WORKER: Final = "quintain.trials.worker"
+"""Module of the trial process; a text, for the scheduler does not know trials."""
+
+WARM_START: Final = "quintain.trials.warm_start:warm_up"
+"""Function that computes once, and leaves nothing in the process but what saves time."""
+
+PRELOADED: Final = (
+    "tensorflow",
+    "keras",
+    WORKER,
+    "quintain.trials.keras_trial",
+    "quintain.trials.keras_libraries",
+    WARM_START,
+)
+"""Modules that the fork server imports, and functions that it calls."""
+
+_GRAPH_LIBRARIES: Final = "quintain.trials.graph_libraries"
+_GRAPH_NAMES: Final = frozenset({"EstimatorTrial", "TensorFlowTrial"})
+"""The fork server for code that uses one of these names imports that module as well."""
+
+_SESSION_NAMES: Final = frozenset(
+    {"ConfigProto", "InteractiveSession", "MonitoredSession", "MonitoredTrainingSession", "Session"}
+)
+"""For code that uses one of these nothing is computed: sessions of graphs ask the variables for
+their threads, which TensorFlow reads in its first computation only."""
+
+_MOST_LOOKED_AT: Final = 20_000
+"""Files that are looked through for these names."""
+
+
+def find(
+    preloaded: Sequence[str], model_dir: str, environment: Mapping[str, str]
+) -> tuple[list[str], bool]:
+    """Returns what is done for the trials of a directory, and whether others' libraries are part.
+
+    The user's own files are not imported: what they do then is of one trial alone. Other libraries
+    come last, so that what they set is not there yet in the first computation.
+
+    Args:
+        preloaded: What is done for all trials: modules, and functions as `module:function`.
+        model_dir: Directory with the user's code; empty if there is none.
+        environment: Variables of the experiment.
+    """
+    names, libraries = _look_through(model_dir)
+    # Who sets where modules are found may mean other ones.
+    if any(name.startswith("PYTHON") for name in environment):
+        libraries = ()
+    wanted = [name for name in preloaded if name != WARM_START or not names]
+    graphs = [_GRAPH_LIBRARIES] if names & _GRAPH_NAMES else []
+    return [*wanted, *graphs, *libraries], bool(libraries)
+
+
+@functools.lru_cache(maxsize=64)
+def _look_through(model_dir: str) -> tuple[Set[str], tuple[str, ...]]:
+    """Returns which of the names above code uses, and what it imports beyond what all trials do.
+
+    This is a guess that only costs time if it is wrong: directories that are very large, or can't
+    be read, are refused when they are copied.
+    """
+    if not model_dir:
+        return frozenset(), ()
+    path = pathlib.Path(model_dir)
+    with contextlib.suppress(OSError):
+        names = source_names.find_used_below(
+            path, _GRAPH_NAMES | _SESSION_NAMES, most=_MOST_LOOKED_AT
+        )
+        return names, source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
+    return frozenset(), ()

@@ -1,0 +1,31 @@
+import pytest
+
+from quintain.scheduler import preloads
+
+GRAPHS = "quintain.trials.graph_libraries"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_warm", "has_graphs"),
+    [
+        ("class Digits(KerasTrial): ...", True, False),
+        ("class Digits(TensorFlowTrial): ...", False, True),
+        ("class Digits(EstimatorTrial): ...", False, True),
+        ("class Digits(KerasTrial):\n    session = tf.compat.v1.Session()", False, False),
+        ("config = tf.compat.v1.ConfigProto()", False, False),
+    ],
+)
+def test_nothing_is_computed_ahead_for_graphs_and_their_sessions(
+    tmp_path, code, is_warm, has_graphs
+):
+    (tmp_path / "model_def.py").write_text(code)
+    found, has_libraries = preloads.find(preloads.PRELOADED, str(tmp_path), {})
+    assert (preloads.WARM_START in found, GRAPHS in found) == (is_warm, has_graphs)
+    assert not has_libraries
+
+
+def test_what_is_computed_ahead_comes_before_the_libraries_of_the_code(tmp_path):
+    (tmp_path / "model_def.py").write_text("import scipy\nclass Digits(KerasTrial): ...")
+    found, has_libraries = preloads.find(preloads.PRELOADED, str(tmp_path), {"DATA": "1"})
+    assert found[-2:] == [preloads.WARM_START, "scipy"]
+    assert has_libraries
