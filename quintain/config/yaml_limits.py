@@ -6,6 +6,7 @@ memory. The events of a text come one by one, whatever it is, and are counted he
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Final
 
 import yaml
@@ -24,6 +25,10 @@ MAX_EXPANDED_CHARACTERS: Final = 10 * MAX_CHARACTERS
 
 MAX_NAME_LENGTH: Final = 200
 """Longest name of a value."""
+
+_TOO_DEEP: Final = f"more than {MAX_DEPTH} lists and mappings are inside of one another"
+_READERS_LIMIT: Final = "maximum nesting depth"
+"""What newer readers say at once of more levels than they take, which are far more than ours."""
 
 
 @dataclasses.dataclass
@@ -51,9 +56,18 @@ def find_excess(text: str, loader_cls: Any) -> tuple[Any, str] | None:
     Raises:
         yaml.YAMLError: If it is not YAML.
     """
+    try:
+        return _count(yaml.parse(text, Loader=loader_cls))
+    except yaml.MarkedYAMLError as error:
+        if _READERS_LIMIT not in str(error.problem):
+            raise
+        return error.problem_mark, _TOO_DEEP
+
+
+def _count(events: Iterable[Any]) -> tuple[Any, str] | None:
     open_parts = [_Size()]
     anchors: dict[str | None, _Size] = {}
-    for event in yaml.parse(text, Loader=loader_cls):
+    for event in events:
         part = None
         if isinstance(event, yaml.CollectionStartEvent):
             open_parts.append(_Size(event.anchor))
@@ -77,7 +91,7 @@ def find_excess(text: str, loader_cls: Any) -> tuple[Any, str] | None:
 def _find_problem(open_parts: list[_Size]) -> str | None:
     top = open_parts[-1]
     if len(open_parts) - 1 + top.depth > MAX_DEPTH + 1:
-        return f"more than {MAX_DEPTH} lists and mappings are inside of one another"
+        return _TOO_DEEP
     if top.values > MAX_VALUES:
         return f"there are more than {MAX_VALUES:,} values, with aliases written out"
     if top.characters > MAX_EXPANDED_CHARACTERS:
