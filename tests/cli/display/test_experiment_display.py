@@ -70,7 +70,8 @@ def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
     display = experiment_display.ExperimentDisplay(screens.PlainScreen())
     display.show(taken)
     capsys.readouterr()
-    display.show(dataclasses.replace(taken, problem="The disk is full."))
+    master = dataclasses.replace(taken.master, problem="The disk is full.")
+    display.show(dataclasses.replace(taken, master=master))
 
     assert capsys.readouterr().err.rstrip().endswith("PROBLEM: The disk is full.")
 
