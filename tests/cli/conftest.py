@@ -158,8 +158,8 @@ class FakeCalls(calls.Calls):
         return self._get(self.experiments, "experiment", experiment_id)
 
     def follow(self, experiment_id, cursor=""):
+        own = [one for one in self.get_status().experiments if one.experiment_id == experiment_id]
         found = self.get_experiment(experiment_id)
-        own = [each for each in self.get_status().experiments if each.experiment_id == found.id]
         trials = self.list_trials(experiment_id)
         status = own[0] if own else None
         return following.Following("c-1", not cursor, trials, found, status, self.get_summary())
