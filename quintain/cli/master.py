@@ -235,6 +235,9 @@ def status(all_slots: bool, as_json: bool) -> None:
         click.echo(f"{count} slots are in use (--slots lists them).")
     else:
         click.echo(output.to_table(slots, _SLOT_COLUMNS))
+    if found.lost_nodes:
+        names = output.format_names(found.lost_nodes)
+        click.echo(f"Lost machines, whose slots are not counted: {names}.")
     if found.experiments:
         click.echo()
         click.echo(output.to_table(found.experiments, _EXPERIMENT_COLUMNS))

@@ -22,6 +22,7 @@ R = TypeVar("R")
 
 _MIN_WIDTH: Final = 12
 _GAP: Final = "  "
+_MOST_NAMES: Final = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,6 +238,17 @@ def _format_part(value: object) -> str:
 def format_time(secs: float | None) -> str:
     """Returns a time since the epoch as the local date and time."""
     return "" if not secs else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(secs))
+
+
+def format_names(names: Sequence[str]) -> str:
+    """Returns the first of some names, and how many more there are.
+
+    Example:
+        >>> format_names(("a", "b")), format_names([f"n{number}" for number in range(9)])
+        ('a, b', 'n0, n1, n2, n3, n4 and 4 more')
+    """
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def format_bytes(count: int | None) -> str:

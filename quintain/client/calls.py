@@ -8,6 +8,7 @@ from typing import Any
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import (
+    following,
     importance,
     log,
     master_status,
@@ -45,6 +46,15 @@ class Calls(abc.ABC):
     @abc.abstractmethod
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         """Returns an experiment."""
+
+    @abc.abstractmethod
+    def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+        """Returns an experiment, and the trials that have changed since it was asked last.
+
+        Args:
+            experiment_id: The experiment.
+            cursor: What the answer before has as its `cursor`; all trials are told if it is empty.
+        """
 
     @abc.abstractmethod
     def get_provenance(self, experiment_id: int) -> provenance.Provenance:

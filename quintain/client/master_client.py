@@ -2,7 +2,7 @@
 
 import pathlib
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from typing_extensions import override
@@ -10,9 +10,11 @@ from typing_extensions import override
 from quintain.client import address as address_lib
 from quintain.client import calls, code_calls, connection, node_calls, page_calls, transfers
 from quintain.client import home as home_lib
+from quintain.client import query_fields as fields_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
     codec,
+    following,
     importance,
     log,
     master_status,
@@ -112,6 +114,11 @@ class MasterClient(calls.Calls):
     @override
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         return self._get(experiment_lib.Experiment, f"/experiments/{experiment_id}")
+
+    @override
+    def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+        path = f"/experiments/{experiment_id}/following"
+        return self._get(following.Following, path, cursor=cursor)
 
     @override
     def get_provenance(self, experiment_id: int) -> provenance.Provenance:
@@ -349,7 +356,7 @@ class MasterClient(calls.Calls):
         return self._delete(checkpoint_lib.Orphan, f"/checkpoints/orphans/{_quote(name)}")
 
     def _get(self, kind: type[T], path: str, **query: object) -> T:
-        text = urllib.parse.urlencode(list(_to_fields(query)))
+        text = urllib.parse.urlencode(list(fields_lib.list_fields(query)))
         answer = self._connection.request("GET", f"{_PREFIX}{path}{'?' if text else ''}{text}")
         return codec.from_plain(kind, answer)
 
@@ -389,12 +396,3 @@ class MasterClient(calls.Calls):
 
 def _quote(text: str) -> str:
     return urllib.parse.quote(text, safe="")
-
-
-def _to_fields(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yields the parameters of a query: lists one by one, and nothing for None."""
-    for name, value in query.items():
-        parts = value if isinstance(value, list | tuple) else [value]
-        for part in parts:
-            if part is not None:
-                yield name, str(part).lower() if isinstance(part, bool) else str(part)

@@ -105,19 +105,25 @@ class ExperimentSummary:
     waits_for: str = ""
     """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
 
+    num_slots: int = 0
+    """Slots that its trials hold."""
+
 
 @dataclasses.dataclass(frozen=True)
 class MasterSummary:
     """The status in numbers: as short with thousands of slots and trials as with ten."""
 
     num_slots: int = 0
-    """All slots."""
+    """All slots but those of lost machines."""
 
     num_remote_slots: int = 0
     """Those of other machines than the master's."""
 
     num_busy_slots: int = 0
     """Those that trials hold."""
+
+    lost_nodes: tuple[str, ...] = ()
+    """Machines of which nothing is heard."""
 
     experiments: tuple[ExperimentSummary, ...] = ()
     """All experiments that have not ended, by number."""

@@ -41,6 +41,7 @@ class Core:
         launches: The same by the names of their starts.
         runs_of: The same by experiment.
         held: Slots that the processes of experiments hold and keep.
+        used: Slots that they hold, also those that they are about to give back.
         ending: Trials whose processes were told to end.
         unheard: Trials that were started and whose processes have not asked for them yet.
         problem: Why no work is handed out now, or an empty text.
@@ -61,6 +62,7 @@ class Core:
         self.launches: dict[str, entries.LiveRun] = {}
         self.runs_of: dict[int, dict[int, entries.LiveRun]] = {}
         self.held: collections.Counter[int] = collections.Counter()
+        self.used: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
         self.unheard: set[int] = set()
         self.problem = ""
@@ -98,6 +100,7 @@ class Core:
         """Notes a process that holds slots."""
         self.runs[live.record.trial_id] = self.launches[live.record.launch_id] = live
         self.runs_of.setdefault(live.record.experiment_id, {})[live.record.trial_id] = live
+        self.used[live.record.experiment_id] += len(live.record.slots)
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
         if live.record.state is run.RunState.LAUNCHING:
@@ -117,6 +120,7 @@ class Core:
         self.ending.discard(trial_id)
         self.unheard.discard(trial_id)
         self.held[owner] -= live.num_counted
+        self.used[owner] -= len(live.record.slots)
         for member in live.record.members:
             self.nodes.release(trial_id, member.node, member.slots)
 

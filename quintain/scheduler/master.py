@@ -255,11 +255,12 @@ class Master:
     def summary(self) -> master_status.MasterSummary:
         """Returns the same in numbers, which takes as long with thousands of slots as with ten."""
         with self._looking() as problem:
-            slots, num_own = self._core.nodes.slots, self._core.nodes.num_own
+            nodes = self._core.nodes
             return master_status.MasterSummary(
-                num_slots=len(slots),
-                num_remote_slots=len(slots) - num_own,
-                num_busy_slots=len(self._core.nodes.holders),
+                num_slots=nodes.num_usable,
+                num_remote_slots=nodes.num_usable - nodes.num_own,
+                num_busy_slots=len(nodes.holders),
+                lost_nodes=tuple(sorted(nodes.lost)),
                 experiments=self._describe_all(self._summarise),
                 problem=problem,
                 slow_start=self._launcher.find_slowness(),
@@ -342,6 +343,13 @@ class Master:
                 described.append(describe(each))
         return tuple(described)
 
+    def describe(self, experiment_id: int) -> master_status.ExperimentStatus | None:
+        """Returns how far an experiment is, with its trials; None if it has ended."""
+        with self._looking():
+            if experiment_id not in self._core.entries:
+                return None
+            return self._describe(experiment_id)
+
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, without its waiting trials; None if it has ended."""
         with self._core.condition:
@@ -381,6 +389,7 @@ class Master:
             progress=entry.machine.progress,
             eta_secs=eta.estimate_secs(entry, num_running) if is_active else None,
             num_running=num_running,
+            num_slots=core.used[experiment_id],
             num_waiting=num_waiting,
             lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
             waits_for=entry.describe_wait(core.runs_of.get(experiment_id, ())),

@@ -34,6 +34,7 @@ class NodeTable:
         slots: Their slots, by number.
         holders: Trials by the slots that they hold.
         trials: Trials that have processes on a machine, by its name.
+        lost: Machines of which nothing is heard, and whose slots take no trials.
         most_slots: Up to how many slots machines are added for trials that wait; None if never.
         changed: Machines that have changed since this was cleared.
         unsaved: What is to be kept of machines, since this was cleared.
@@ -47,6 +48,7 @@ class NodeTable:
         self._numbers: list[int] = []
         self.holders: dict[int, int] = {}
         self.trials: dict[str, set[int]] = {}
+        self.lost: dict[str, node_lib.Node] = {}
         self._known: dict[str, node_lib.KnownNode] = {}
         self._listed: list[node_lib.Node] = []
         self._pools: dict[pools.Needs, pools.Pool] = {}
@@ -147,6 +149,8 @@ class NodeTable:
             logger.info("Machine %s is %s. %s", node.name, node.state.value, node.reason)
         self.changed.add(node.name)
         self.nodes[node.name] = node
+        if node.state is node_lib.NodeState.LOST:
+            self.lost[node.name] = node
         self.slots.update({slot.id: slot for slot in node.slots})
         self._numbers = []
         for pool in self._pools.values():
@@ -155,6 +159,7 @@ class NodeTable:
     def _unplace(self, node: node_lib.Node) -> None:
         self.changed.add(node.name)
         del self.nodes[node.name]
+        self.lost.pop(node.name, None)
         for slot in node.slots:
             del self.slots[slot.id]
         self._numbers = []
@@ -170,6 +175,11 @@ class NodeTable:
             return
         logger.info("Machine %s has left.", name)
         self._unplace(node)
+
+    @property
+    def num_usable(self) -> int:
+        """Slots but those of lost machines."""
+        return len(self.slots) - sum(len(each.slots) for each in self.lost.values())
 
     @property
     def num_own(self) -> int:

@@ -12,16 +12,13 @@ again.
 """
 
 import dataclasses
-from typing import Any, Final
+from typing import Any
 
 from quintain.records import states, workload
 from quintain.scheduler import trial_settings, trial_states
 from quintain.search import base_search, searcher
 
 KindOfWork = workload.WorkloadKind
-
-_NO_SLOTS: Final[frozenset[int]] = frozenset()
-"""One for all trials: each empty set takes 216 bytes."""
 
 
 class TrialMachine:
@@ -99,7 +96,7 @@ class TrialMachine:
         self.early_error: str | None = None
         self.restarts = 0
         self.losses = 0
-        self.excluded_slots = _NO_SLOTS
+        self.excluded_slots = trial_states.NO_SLOTS
         self.validated_at: int | None = None
         self.validations: list[trial_states.Validation] = []
         self.start_time = start_time
@@ -362,7 +359,7 @@ class TrialMachine:
         self.early_error = None
         self.restarts = 0
         self.losses = 0
-        self.excluded_slots = _NO_SLOTS
+        self.excluded_slots = trial_states.NO_SLOTS
         self.end_time = None
         self._exit = None
         return kept

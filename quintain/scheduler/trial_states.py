@@ -3,9 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from quintain.records import workload
+
+NO_SLOTS: Final[frozenset[int]] = frozenset()
+"""One for all trials: each empty set takes 216 bytes."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -276,7 +276,10 @@ class MasterServer:
             launch_key=launch_key,
             accept_new_database=self._accept_new_database,
         )
-        self._calls = direct_calls.DirectCalls(store, self._home, self._master.recent_status)
+        own = self._master
+        self._calls = direct_calls.DirectCalls(
+            store, self._home, own.recent_status, own.summary, own.describe
+        )
         # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)

@@ -14,6 +14,7 @@ from quintain.client import home as home_lib
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import (
     curve,
+    following,
     importance,
     log,
     master_status,
@@ -26,6 +27,7 @@ from quintain.records import (
 from quintain.records import experiment as experiment_lib
 from quintain.records import trial as trial_lib
 from quintain.server import checkpoint_files, log_pages, summaries, tables
+from quintain.server import following as following_lib
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
@@ -43,6 +45,8 @@ class DirectCalls(calls.Calls):
         store: "reading.ReadableStore",
         home: home_lib.Home,
         find_status: Callable[[], master_status.MasterStatus] = master_status.MasterStatus,
+        find_summary: Callable[[], master_status.MasterSummary] = master_status.MasterSummary,
+        find_own: Callable[[int], master_status.ExperimentStatus | None] = lambda _: None,
     ) -> None:
         """Stores its parts.
 
@@ -50,10 +54,12 @@ class DirectCalls(calls.Calls):
             store: What is read.
             home: Where files are.
             find_status: Returns what runs where; nothing does where there is no master.
+            find_summary: Returns the same in numbers.
+            find_own: Returns what the master says of an experiment.
         """
         self._store = store
         self._home = home
-        self._find_status = find_status
+        self._find_status, self._find_summary, self._find_own = find_status, find_summary, find_own
         self._tables = tables.WrittenTables()
         self._search_views: search_view.SearchViews | None = None
 
@@ -94,6 +100,12 @@ class DirectCalls(calls.Calls):
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         with self._store.reading() as session:
             return session.get_experiment(experiment_id)
+
+    @override
+    def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+        status, summary = self._find_own(experiment_id), self._find_summary()
+        with self._store.reading() as session:
+            return following_lib.read(session, experiment_id, cursor, status, summary)
 
     @override
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from quintain.records import curve, metric, states
+from quintain.records import change, curve, metric, states
 from quintain.store import curve_reading, queries
 
 _NUM_ROWS: Final = 1000
@@ -56,6 +56,15 @@ class TableReader(curve_reading.CurveReader):
         """Returns whether anything of an experiment changed after a change."""
         query = "SELECT 1 FROM changes WHERE id > :after AND experiment_id = :id LIMIT 1"
         return self._find_value(query, {"id": experiment_id, "after": after}) is not None
+
+    def list_changed_trials(self, experiment_id: int, after: int) -> list[int]:
+        """Returns the trials of an experiment that are new, or have changed, after a change."""
+        query = (
+            "SELECT DISTINCT trial_id FROM changes "
+            "WHERE id > :after AND experiment_id = :id AND kind = :kind"
+        )
+        values = {"id": experiment_id, "after": after, "kind": change.ChangeKind.TRIAL.value}
+        return [trial_id for (trial_id,) in self._select(query, values)]
 
     def list_packed_curves(
         self,

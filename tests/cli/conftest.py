@@ -10,6 +10,7 @@ from quintain.client import calls
 from quintain.records import (
     checkpoint,
     experiment,
+    following,
     importance,
     log,
     master_status,
@@ -139,7 +140,9 @@ class FakeCalls(calls.Calls):
     def get_summary(self):
         return master_status.MasterSummary(
             1, num_busy_slots=1,
-            experiments=(master_status.ExperimentSummary(2, ACTIVE, 0.25, 90.0, 1, 1),),
+            experiments=(
+                master_status.ExperimentSummary(2, ACTIVE, 0.25, 90.0, 1, 1, num_slots=1),
+            ),
         )  # fmt: skip
 
     def list_experiments(self, *, include_archived=False, state_names=(), labels=()):
@@ -153,6 +156,13 @@ class FakeCalls(calls.Calls):
 
     def get_experiment(self, experiment_id):
         return self._get(self.experiments, "experiment", experiment_id)
+
+    def follow(self, experiment_id, cursor=""):
+        own = [one for one in self.get_status().experiments if one.experiment_id == experiment_id]
+        found = self.get_experiment(experiment_id)
+        trials = self.list_trials(experiment_id)
+        status = own[0] if own else None
+        return following.Following("c-1", not cursor, trials, found, status, self.get_summary())
 
     def list_events(self, experiment_id, *, after=0):
         return []

@@ -272,3 +272,19 @@ def test_a_trial_is_not_started_again_on_a_machine_that_its_log_policy_excludes(
     assert sorted(used) == ["a", "b"]
     assert fake_launcher.alive == {}
     assert master.status().experiments == ()
+
+
+def test_lost_machines_are_named_and_their_slots_not_counted(make_master, fake_launcher):
+    fake_launcher.join("a", "b", num_slots=3)
+    master = make_master(num_slots=1)
+    master.tick()
+    assert (master.summary().num_slots, master.summary().lost_nodes) == (7, ())
+
+    fake_launcher.change("b", state=node_lib.NodeState.LOST, reason="nothing was heard")
+    master.tick()
+    found = master.summary()
+    assert (found.num_slots, found.num_remote_slots, found.lost_nodes) == (4, 3, ("b",))
+
+    fake_launcher.change("b", state=node_lib.NodeState.ACTIVE, reason="")
+    master.tick()
+    assert (master.summary().num_slots, master.summary().lost_nodes) == (7, ())

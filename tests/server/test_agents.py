@@ -319,4 +319,3 @@ def test_a_request_for_orders_that_is_wrong_is_answered_at_once(http, client, ho
     answer = http("GET", path, authorization=bearer)
 
     assert answer.status == status
-    assert answer.headers["Cache-Control"] == "no-store"

@@ -1,5 +1,6 @@
 """Users' calls over HTTP answer what the store answers."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -154,3 +155,24 @@ def test_without_a_master_the_store_is_read(store, home):
 
     assert calls.get_status().slots == ()
     assert calls.get_experiment(1).id == 1
+
+
+def test_who_follows_an_experiment_is_told_what_has_changed_of_its_trials(store, calls):
+    with store.transaction() as session:
+        owner = session.list_experiments()[0].id
+        other = session.list_experiments()[-1].id
+    first = calls.follow(owner)
+    assert first.is_whole
+    assert [one.id for one in first.trials] == [one.id for one in calls.list_trials(owner)]
+
+    changed = dataclasses.replace(first.trials[0], note="new")
+    with store.transaction() as session:
+        session.update_trial(changed)
+        session.update_experiment(calls.get_experiment(other))
+    second = calls.follow(owner, first.cursor)
+    assert not second.is_whole
+    assert [each.id for each in second.trials] == [changed.id]
+
+    assert calls.follow(owner, second.cursor).trials == []
+    for unknown in ("", "x", "other-1", f"{second.cursor}000"):
+        assert calls.follow(owner, unknown).is_whole

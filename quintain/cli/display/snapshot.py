@@ -23,14 +23,16 @@ class Snapshot:
     status: master_status.ExperimentStatus | None
     """What the master says of it; None if it has ended."""
 
-    slots: tuple[master_status.SlotStatus, ...]
-    """All slots of the master."""
+    master: master_status.MasterSummary
+    """What the master says of its machines, in numbers."""
 
     time: float
     """Seconds since the epoch."""
 
-    problem: str = ""
-    """What keeps the master from going on, if anything does."""
+    @property
+    def problem(self) -> str:
+        """What keeps the master from going on, if anything does."""
+        return self.master.problem
 
     @property
     def running(self) -> frozenset[int]:
@@ -70,11 +72,16 @@ class Snapshot:
         if self.best is not None:
             parts.append(f"best {columns.describe_best(self.best, self.searcher)}")
         parts.append(f"{len(self.trials)} trial{'s' if len(self.trials) != 1 else ''}")
-        if self.slots:
-            own = sum(slot.experiment_id == self.experiment.id for slot in self.slots)
-            busy = sum(slot.trial_id is not None for slot in self.slots)
+        if self.master.num_slots:
+            experiments = self.master.experiments
+            own = sum(
+                each.num_slots for each in experiments if each.experiment_id == self.experiment.id
+            )
+            busy = self.master.num_busy_slots
             others = f" (+{busy - own} of others)" if busy > own else ""
-            parts.append(f"slots {own}/{len(self.slots)}{others}")
+            parts.append(f"slots {own}/{self.master.num_slots}{others}")
+        if self.master.lost_nodes:
+            parts.append(f"LOST: {output.format_names(self.master.lost_nodes)}")
         if self.status is not None and self.status.eta_secs is not None:
             parts.append(f"ETA {output.format_secs(self.status.eta_secs)}")
         if self.status is not None and self.status.lack:
@@ -86,18 +93,31 @@ class Snapshot:
         return "  ".join(parts)
 
 
-def take(calls: calls_lib.Calls, experiment_id: int) -> Snapshot:
-    """Asks for all that is shown of an experiment."""
-    status = calls.get_status()
-    # After the status: an experiment that is over then has its last trials here.
-    experiment = calls.get_experiment(experiment_id)
-    return Snapshot(
-        experiment=experiment,
-        trials=calls.list_trials(experiment_id),
-        status=next(
-            (one for one in status.experiments if one.experiment_id == experiment_id), None
-        ),
-        slots=status.slots,
-        time=time.time(),
-        problem=status.problem,
-    )
+class Follower:
+    """Follows an experiment: asks for its trials once, and then for what has changed of them.
+
+    Args:
+        calls: Answers.
+        experiment_id: The experiment.
+    """
+
+    def __init__(self, calls: calls_lib.Calls, experiment_id: int) -> None:
+        self._calls = calls
+        self._experiment_id = experiment_id
+        self._cursor = ""
+        self._trials: dict[int, trial_lib.TrialRecord] = {}
+
+    def take(self) -> Snapshot:
+        """Returns all that is shown of the experiment, as it is now."""
+        found = self._calls.follow(self._experiment_id, self._cursor)
+        if found.is_whole:
+            self._trials.clear()
+        self._trials.update({each.id: each for each in found.trials})
+        self._cursor = found.cursor
+        return Snapshot(
+            experiment=found.experiment,
+            trials=[self._trials[number] for number in sorted(self._trials)],
+            status=found.status,
+            master=found.master,
+            time=time.time(),
+        )

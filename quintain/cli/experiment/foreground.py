@@ -242,10 +242,11 @@ class _Foreground:
         """Shows the experiment until it has ended, a signal comes, or nobody looks any more."""
         with screens.open_screen(is_quiet=self._is_quiet) as screen:
             display = experiment_display.ExperimentDisplay(screen)
+            follower = snapshot_lib.Follower(self._calls, experiment_id)
             while True:
                 start_secs = time.monotonic()
                 self._check()
-                snapshot = self._take_snapshot(experiment_id, interrupts)
+                snapshot = self._take_snapshot(follower, interrupts)
                 if snapshot is None:
                     continue
                 self._is_waiting = False
@@ -273,11 +274,11 @@ class _Foreground:
         return False
 
     def _take_snapshot(
-        self, experiment_id: int, interrupts: Interrupts
+        self, follower: snapshot_lib.Follower, interrupts: Interrupts
     ) -> snapshot_lib.Snapshot | None:
         """Returns how the experiment is, or None after a moment if the database is away."""
         try:
-            return snapshot_lib.take(self._calls, experiment_id)
+            return follower.take()
         except errors.StoreAwayError as error:
             if not self._is_waiting:
                 click.echo(f"{error} The experiment waits for it.", err=True)
@@ -334,8 +335,9 @@ class _Foreground:
 
     def _wait_until_idle(self, experiment_id: int, interrupts: Interrupts) -> bool:
         """Returns whether no process of the experiment runs any more, before another signal."""
+        follower = snapshot_lib.Follower(self._calls, experiment_id)
         while True:
-            snapshot = snapshot_lib.take(self._calls, experiment_id)
+            snapshot = follower.take()
             if snapshot.experiment.state.is_terminal or not snapshot.running:
                 return True
             if interrupts.event.wait(_POLL_SECS / 2):

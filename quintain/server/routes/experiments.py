@@ -11,6 +11,7 @@ import fastapi
 from quintain import errors
 from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
+from quintain.records import following as following_lib
 from quintain.records import provenance as provenance_lib
 from quintain.records import states, trial_table
 from quintain.records import trial as trial_lib
@@ -245,6 +246,11 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
         answer = responses.to_response(_pick(found, fields))
         answer.headers["X-Total-Count"] = str(total)
         return answer
+
+    @router.get("/{experiment_id}/following", response_model=following_lib.Following)
+    def follow(experiment_id: int, cursor: str = "") -> fastapi.Response:
+        """Returns it, and the trials that have changed since the answer with a cursor; or all."""
+        return responses.to_response(calls.follow(experiment_id, cursor))
 
     @router.get("/{experiment_id}/checkpoints", response_model=list[checkpoint_lib.Checkpoint])
     def list_checkpoints(experiment_id: int) -> fastapi.Response:

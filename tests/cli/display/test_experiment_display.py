@@ -10,7 +10,7 @@ from quintain.terminal import screens
 
 @pytest.fixture
 def taken(calls_fake):
-    return snapshot.take(calls_fake, 1)
+    return snapshot.Follower(calls_fake, 1).take()
 
 
 def test_lines_tell_what_happened_and_only_once(taken, capsys):
@@ -70,7 +70,8 @@ def test_what_keeps_the_master_from_going_on_is_shown_at_once(taken, capsys):
     display = experiment_display.ExperimentDisplay(screens.PlainScreen())
     display.show(taken)
     capsys.readouterr()
-    display.show(dataclasses.replace(taken, problem="The disk is full."))
+    master = dataclasses.replace(taken.master, problem="The disk is full.")
+    display.show(dataclasses.replace(taken, master=master))
 
     assert capsys.readouterr().err.rstrip().endswith("PROBLEM: The disk is full.")
 
@@ -83,3 +84,28 @@ def test_a_long_reason_is_shown_by_its_ends():
         *lines[-4:],
     ]
     assert experiment_display.shorten("a\nb") == "a\nb"
+
+
+def test_only_what_has_changed_of_the_trials_is_asked_for(calls_fake, monkeypatch):
+    asked, changed = [], calls_fake.list_trials(1)
+
+    def follow(experiment_id, cursor=""):
+        asked.append(cursor)
+        found = type(calls_fake).follow(calls_fake, experiment_id, cursor)
+        return dataclasses.replace(found, cursor=f"c-{len(asked)}", trials=changed)
+
+    monkeypatch.setattr(calls_fake, "follow", follow)
+    follower = snapshot.Follower(calls_fake, 1)
+    first = follower.take()
+    changed = [dataclasses.replace(first.trials[1], total_batches=700)]
+    second = follower.take()
+
+    assert asked == ["", "c-1"]
+    assert [each.id for each in second.trials] == [1, 2, 3]
+    assert [each.total_batches for each in second.trials] == [100, 700, 300]
+    assert [each.total_batches for each in first.trials] == [100, 200, 300]
+
+
+def test_lost_machines_are_named(taken):
+    master = dataclasses.replace(taken.master, lost_nodes=tuple("abcdefg"))
+    assert "LOST: a, b, c, d, e and 2 more" in dataclasses.replace(taken, master=master).summarize()

@@ -7,7 +7,7 @@ from quintain.records import states
 
 
 def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_fake):
-    taken = snapshot.take(calls_fake, 1)
+    taken = snapshot.Follower(calls_fake, 1).take()
 
     assert endings.describe_result(taken, "some-uuid") == [
         "Trials: 2 completed, 1 error",
@@ -29,7 +29,7 @@ def test_the_end_is_told_with_its_time_and_its_reason(calls_fake):
 
 
 def test_of_a_search_with_several_metrics_the_command_that_shows_the_front_is_named(calls_fake):
-    taken = snapshot.take(calls_fake, 1)
+    taken = snapshot.Follower(calls_fake, 1).take()
     objectives = {"further_objectives": [{"metric": "size"}]}
     searcher = {**taken.searcher, **objectives}
     config = {**taken.experiment.config, "searcher": searcher}
