@@ -276,10 +276,8 @@ class MasterServer:
             launch_key=launch_key,
             accept_new_database=self._accept_new_database,
         )
-        own = self._master
-        self._calls = direct_calls.DirectCalls(
-            store, self._home, own.recent_status, own.summary, own.describe
-        )
+        told = self._master.recent_status, self._master.summary, self._master.describe
+        self._calls = direct_calls.DirectCalls(store, self._home, *told)
         # The sockets listen already: who asks before the master has recovered is answered then.
         self._master.start()
         parts.callback(self._master.stop)

@@ -63,6 +63,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/experiments/{experiment_id}/files": {"GET": _PAGE},
     "/experiments/{experiment_id}/files.tar": {"GET": _PAGE},
     "/experiments/{experiment_id}/files/{name:path}": {"GET": _PAGE},
+    "/experiments/{experiment_id}/following": {"GET": _USER},
     "/experiments/{experiment_id}/fork": {"POST": _PAGE},
     "/experiments/{experiment_id}/importance": {"GET": _PAGE},
     "/experiments/{experiment_id}/logs": {"GET": _PAGE},

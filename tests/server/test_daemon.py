@@ -79,6 +79,10 @@ class QuietMaster:
             )
         )
 
+    def describe(self, experiment_id):
+        found = self.status().experiments
+        return next((one for one in found if one.experiment_id == experiment_id), None)
+
     def list_slots(self, **_):
         return []
 
