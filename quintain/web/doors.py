@@ -48,6 +48,7 @@ class Door:
         self._loop = asyncio.get_running_loop()
         self._is_local = listener.family == socket.AF_UNIX
         self._coming: set[asyncio.Task[None]] = set()
+        self._num_uncounted = 0
         self._is_closed = False
         listener.setblocking(False)
         listener.listen(BACKLOG)
@@ -75,7 +76,7 @@ class Door:
         """Takes those that wait, some at a time, so that others are answered in between."""
         for _ in range(_AT_ONCE):
             if not self._ledger.has_room(
-                self._loop.time(), is_local=self._is_local, num_coming=len(self._coming)
+                self._loop.time(), is_local=self._is_local, num_coming=self._num_uncounted
             ):
                 self._pause(_FULL_SECS)
                 return
@@ -90,13 +91,22 @@ class Door:
                 self._pause(_RETRY_SECS)
                 return
             connected.setblocking(False)
+            self._num_uncounted += 1
             task = self._loop.create_task(self._hand_over(connected))
             self._coming.add(task)
             task.add_done_callback(self._coming.discard)
 
     async def _hand_over(self, connected: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._build_protocol, connected)
+            await self._loop.connect_accepted_socket(self._begin, connected)
         except OSError:  # Who has come is gone already.
             with contextlib.suppress(OSError):
                 connected.close()
+
+    def _begin(self) -> asyncio.Protocol:
+        # Right before the ledger counts it: never is one counted twice, which may end another.
+        self._loop.call_soon(self._note_counted)
+        return self._build_protocol()
+
+    def _note_counted(self) -> None:
+        self._num_uncounted -= 1
