@@ -24,8 +24,6 @@ import typing
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from quintain import native_libraries
-
 LEVEL_VARIABLE: Final = "TF_CPP_MIN_LOG_LEVEL"
 _LEVEL: Final = "3"
 _LOG_LINE: Final = re.compile(
@@ -85,7 +83,6 @@ class _Loader(importlib.abc.Loader):
                 stack.enter_context(_without_log_lines())
             stack.enter_context(without_collecting())
             stack.enter_context(_compiling_names_once())
-            stack.enter_context(native_libraries.loading_beside(module))
             self._loader.exec_module(module)
 
 

@@ -27,7 +27,6 @@ LOCAL_ON_PURPOSE = {
     "kernels/library.py": "libraries, which the system loads from local files only",
     "kernels/sealed_files.py": "libraries, which the system loads from local files only",
     "kernels/sources.py": "files of this package",
-    "native_libraries.py": "libraries, which the system loads from local files only",
     "nlp/data/corpora/bundled_corpora.py": "files of this package",
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",

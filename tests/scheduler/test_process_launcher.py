@@ -434,11 +434,11 @@ def test_another_process_with_the_same_number_is_left_alone(harness):
 
 def test_processes_outlive_a_master_that_is_killed(harness, tmp_path):
     script = f"""
-import json, time
+import dataclasses, json, time
 from quintain.scheduler import launcher, process_launcher
 it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
 identity = it.start(launcher.Launch("7-1", 7, 1, (), {{"TINY": "wait"}}, {str(tmp_path)!r}))
-print(json.dumps(vars(identity)), flush=True)
+print(json.dumps(dataclasses.asdict(identity)), flush=True)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as master:
