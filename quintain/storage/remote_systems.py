@@ -70,7 +70,8 @@ def require_bucket(url: str, system: Any, root: str) -> None:
         if not system.exists(root):
             raise retries.NoBucketError(f"there is no {root}")
         return
-    nothing = f"{bucket}/.quintain-{uuid.uuid4().hex}"
+    # Below the root: credentials may be good for that alone.
+    nothing = f"{root.strip('/')}/.quintain-{uuid.uuid4().hex}"
     try:
         system.find(nothing)  # Amazon's and Google's clients say it of a listing,
     except FileNotFoundError as error:
