@@ -119,6 +119,9 @@ class Core:
             del self.runs_of[owner]
         self.ending.discard(trial_id)
         self.unheard.discard(trial_id)
+        if owner in self.entries:
+            # Whoever starts next waits for nothing, and has to be in time.
+            self.entries[owner].note_wait(trial_id, "")
         self.held[owner] -= live.num_counted
         self.used[owner] -= len(live.record.slots)
         for member in live.record.members:

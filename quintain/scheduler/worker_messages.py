@@ -8,7 +8,7 @@ import math
 import pathlib
 from typing import Final
 
-from quintain import errors
+from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, file_listing, run, trial, workload
 from quintain.records import node as node_lib
 from quintain.scheduler import deletions, uploads
@@ -133,6 +133,9 @@ def check_owner(directory: pathlib.Path, experiment_id: int, trial_id: int) -> N
     try:
         found = checkpoint_manifest.read(directory)
     except errors.CheckpointError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not changing_files.is_gone(cause):
+            raise cause from None  # That is the disk's fault, and asked again.
         raise errors.MessageError(
             f"checkpoint.uuid: {directory} is no checkpoint of trial {trial_id}: {error}"
         ) from error

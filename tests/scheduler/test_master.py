@@ -775,6 +775,31 @@ def test_the_time_in_which_a_trial_waits_is_not_counted_against_it(
     assert fake_launcher.killed == [launch_id]
 
 
+def test_what_an_ended_process_waited_for_excuses_no_later_one(
+    make_master, make_workers, config_text, fake_launcher, monkeypatch
+):
+    offset = 0.0
+    clock = time.monotonic
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
+    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
+    master = make_master()
+    create(master, config_text, "single", workload_timeout=60.0, max_restarts=1)
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    trial_id = fake_launcher.alive[launch_id].trial_id
+    make_workers(master).step(launch_id)
+    master.workers.note_wait(trial_id, launch_id, "ckpt/a: No space left on device")
+    fake_launcher.end(launch_id, exit_code=1)
+    master.tick()
+    master.tick()
+    assert master.status().experiments[0].waits_for == ""
+    (second,) = fake_launcher.alive
+
+    offset = 61.0
+    master.tick()
+    assert fake_launcher.killed == [second]
+
+
 def test_a_full_disk_of_a_trials_machine_uses_up_no_restart(
     make_master, make_workers, config_text, fake_launcher, store, monkeypatch
 ):

@@ -1,6 +1,7 @@
 """Trial processes that tell the master what can't be: it is refused, and nobody else notices."""
 
 import dataclasses
+import errno
 
 import pytest
 
@@ -212,3 +213,18 @@ def test_long_messages_are_cut(trials):
     with trials.master.workers._core.store.reading() as session:
         longest = max(len(row.text) for row in session.list_logs(trial_id))
     assert longest < worker_messages.MOST_TEXT + 200
+
+
+def test_a_disk_that_can_not_be_read_is_no_mistake_of_the_trial(
+    tmp_path, write_manifest, monkeypatch
+):
+    directory = tmp_path / "a"
+    write_manifest(directory, experiment_id=1, trial_id=1)
+    worker_messages.check_owner(directory, 1, 1)
+
+    def fail(path):
+        raise OSError(errno.EIO, "no", str(path))
+
+    monkeypatch.setattr(type(directory), "read_bytes", fail)
+    with pytest.raises(OSError, match="no"):
+        worker_messages.check_owner(directory, 1, 1)
