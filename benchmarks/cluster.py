@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     cold, warm, by_tune, ratios = [], [], [], []
     with tempfile.TemporaryDirectory(prefix="ray_", ignore_cleanup_errors=True) as directory:
         cluster = Cluster(options.nodes, directory)

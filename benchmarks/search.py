@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", default="quintain,ray,optuna")
     options = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     secs: dict[str, list[float]] = {name: [] for name in options.peers.split(",")}
     for _ in range(options.rounds):
         for name, measured in secs.items():

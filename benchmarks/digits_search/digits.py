@@ -1,10 +1,7 @@
 """Data and model of the search benchmark: what every peer trains."""
 
-import os
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np

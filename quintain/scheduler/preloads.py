@@ -34,6 +34,12 @@ _SESSION_NAMES: Final = frozenset(
 """For code that uses one of these nothing is computed: sessions of graphs ask the variables for
 their threads, which TensorFlow reads in its first computation only."""
 
+_ENVIRONMENT_NAMES: Final = frozenset({"environ", "environb", "putenv"})
+"""For code that uses one of these nothing is computed either: it may set what TensorFlow reads in
+its first computation, such as `TF_XLA_FLAGS`."""
+
+_COLD_NAMES: Final = _GRAPH_NAMES | _SESSION_NAMES | _ENVIRONMENT_NAMES
+
 _MOST_LOOKED_AT: Final = 20_000
 """Files that are looked through for these names."""
 
@@ -71,8 +77,6 @@ def _look_through(model_dir: str) -> tuple[Set[str], tuple[str, ...]]:
         return frozenset(), ()
     path = pathlib.Path(model_dir)
     with contextlib.suppress(OSError):
-        names = source_names.find_used_below(
-            path, _GRAPH_NAMES | _SESSION_NAMES, most=_MOST_LOOKED_AT
-        )
+        names = source_names.find_used_below(path, _COLD_NAMES, most=_MOST_LOOKED_AT)
         return names, source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
     return frozenset(), ()

@@ -13,6 +13,9 @@ GRAPHS = "quintain.trials.graph_libraries"
         ("class Digits(EstimatorTrial): ...", False, True),
         ("class Digits(KerasTrial):\n    session = tf.compat.v1.Session()", False, False),
         ("config = tf.compat.v1.ConfigProto()", False, False),
+        ("os.environ['TF_XLA_FLAGS'] = '--tf_xla_auto_jit=2'", False, False),
+        ("from os import putenv", False, False),
+        ("# os.environ is not touched", True, False),
     ],
 )
 def test_nothing_is_computed_ahead_for_graphs_and_their_sessions(
