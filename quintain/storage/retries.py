@@ -229,18 +229,21 @@ def call(
     return _repeat(function, doing, patience_secs, is_over)
 
 
-def outlast_full_disks(function: Callable[[], T], *, doing: str) -> T:
+def outlast_full_disks(
+    function: Callable[[], T], *, doing: str, patience_secs: float = math.inf
+) -> T:
     """Returns what a call returns, which is repeated for as long as a disk is full.
 
     Args:
         function: The call; doing it again from its beginning must do no harm.
         doing: What it does on this machine: `saving a checkpoint`.
+        patience_secs: Seconds after which it is given up.
 
     Raises:
         Exception: What the call raised, if that was something else.
     """
     where = f"{socket.gethostname()}: {doing}"
-    return _repeat(function, where, math.inf, lambda error, _: not is_about_room(error))
+    return _repeat(function, where, patience_secs, lambda error, _: not is_about_room(error))
 
 
 def is_about_room(error: BaseException) -> bool:

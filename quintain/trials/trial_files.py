@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 _CHECKPOINTS: Final = "checkpoints"
 _CODE: Final = "code"
+_ROOM_SECS: Final = 600.0
+"""So long is waited for room in the cache of the machine."""
+
 _EVENTS_SECS: Final = 10.0
 """Event files are sent no more often, but at the end."""
 
@@ -207,9 +210,15 @@ class TrialFiles:
         num_bytes: int,
         fill: node_cache.Fill,
     ) -> pathlib.Path:
-        """Returns a directory of the cache; waits for room, which other trials may give back."""
+        """Returns a directory of the cache; waits for room, which other trials may give back.
+
+        Not for ever: what this trial holds already may be what others wait for, or it itself. It
+        ends then, gives that back, and is started again.
+        """
         return retries.outlast_full_disks(
-            lambda: cache.hold(kind, name, num_bytes, fill), doing=f"fetching {kind}"
+            lambda: cache.hold(kind, name, num_bytes, fill),
+            doing=f"fetching {kind}",
+            patience_secs=_ROOM_SECS,
         )
 
     def _mend_code(self, directory: pathlib.Path, listing: file_listing.Listing) -> None:

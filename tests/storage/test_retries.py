@@ -67,6 +67,14 @@ def test_a_full_disk_is_waited_for_and_named_with_its_machine(full, pauses):
     assert told[1:] == [""]
 
 
+def test_a_full_disk_is_given_up_where_the_waiter_may_be_what_fills_it(pauses):
+    def fail():
+        raise errors.NoRoomError("cache/a: full")
+
+    with pytest.raises(errors.NoRoomError):
+        retries.outlast_full_disks(fail, doing="fetching", patience_secs=0.0)
+
+
 def test_nothing_else_is_waited_for_as_a_full_disk_is(pauses):
     def fail():
         raise OSError(errno.EACCES, "no", "a")
