@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import select
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -52,6 +53,8 @@ class Door:
         self._is_closed = False
         listener.setblocking(False)
         listener.listen(BACKLOG)
+        self._waiting = select.poll()
+        self._waiting.register(listener, select.POLLIN)
         self._open()
 
     def close(self) -> None:
@@ -75,6 +78,9 @@ class Door:
     def _take(self) -> None:
         """Takes those that wait, some at a time, so that others are answered in between."""
         for _ in range(_AT_ONCE):
+            # Room is made by ending another's connection: never for nobody.
+            if not self._waiting.poll(0):
+                return
             if not self._ledger.has_room(
                 self._loop.time(), is_local=self._is_local, num_coming=self._num_uncounted
             ):

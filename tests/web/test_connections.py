@@ -218,6 +218,18 @@ def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
         assert all(map(is_open, own))
 
 
+def test_no_connection_is_ended_while_nobody_waits_for_its_room(serve, connect):
+    _, path = serve()
+    own = []
+    for _ in range(2):  # As many as there may be, each at rest before the next one comes.
+        own.append(connect(path, GET % b"/known"))
+        answer = b""
+        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
+            answer += own[-1].recv(1000)
+    time.sleep(0.1)
+    assert all(map(is_open, own))
+
+
 def test_a_crowd_of_trusted_clients_that_rest_connect_anew(serve, connect):
     address, _ = serve(known=12, crowd=2, crowded_secs=0.3)
     few = [connect(address, GET % b"/known") for _ in range(2)]
