@@ -6,6 +6,9 @@ from quintain.records import codec, trial, workload
 _EXTRA_WAIT_SECS = 30.0
 """Time for an answer beyond the time that the master was asked to wait."""
 
+_CHECK_SECS = 1800.0
+"""Seconds that the master may take to read a checkpoint through."""
+
 
 class WorkerClient:
     """The calls of one process, for one start of one trial.
@@ -76,6 +79,7 @@ class WorkerClient:
             "POST",
             f"{self._run_path}/damage",
             body={"checkpoint": uuid, "damage": damage},
+            timeout_secs=_CHECK_SECS,
             is_repeatable=True,
         )
         return codec.from_plain(trial.TrialOrder, answer)

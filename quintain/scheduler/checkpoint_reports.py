@@ -57,6 +57,8 @@ def confirm_damage(core: core_lib.Core, trial_id: int, uuid: str, damage: str) -
     with core.store.reading() as session:
         record = session.get_checkpoint(uuid)
         storage = core.find_storage(session, record.experiment_id)
+    if record.state is checkpoint.CheckpointState.DAMAGED:
+        return  # Hundreds of trials may begin from the same one.
     if storage.find_damage(uuid, record.files) is None:
         raise errors.UnusableCheckpointError(
             f"Trial {trial_id} can't read checkpoint {uuid}, from which it has to begin: {damage}. "

@@ -204,6 +204,11 @@ def test_a_checkpoint_of_another_trial_is_damaged_only_if_the_master_finds_it_so
     with pytest.raises(errors.UnusableCheckpointError, match="is damaged: cut"):
         workers.step(launch_id)
 
+    # What is known is not looked at again, which may take minutes.
+    (directory / "state").write_bytes(bytes(10))
+    with pytest.raises(errors.UnusableCheckpointError, match="is damaged: cut"):
+        workers.step(launch_id)
+
 
 def test_long_messages_are_cut(trials):
     launch_id = next(iter(trials.launcher.alive))

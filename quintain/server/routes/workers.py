@@ -19,6 +19,9 @@ MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""
 
 _MAX_WORKERS: Final = 1024
+_MOST_CHECKS: Final = 2
+"""Checkpoints that are read through at once, because trials say that they are damaged."""
+
 _SLICE_SECS: Final = 1.0
 
 T = TypeVar("T")
@@ -94,6 +97,7 @@ def build_router(
     """
     router = fastapi.APIRouter(prefix="/trials/{trial_id}/runs", tags=["workers"])
     waiting = anyio.CapacityLimiter(_MAX_WORKERS)
+    checks = anyio.CapacityLimiter(_MOST_CHECKS)
 
     @router.post("")
     async def start_run(trial_id: int, request: fastapi.Request) -> fastapi.Response:
@@ -150,9 +154,16 @@ def build_router(
         return responses.to_response(found)
 
     @router.post("/{launch_id}/damage")
-    def report_damage(trial_id: int, launch_id: str, found: Damage) -> fastapi.Response:
+    async def report_damage(
+        trial_id: int, launch_id: str, found: Damage, request: fastapi.Request
+    ) -> fastapi.Response:
         """Marks a checkpoint, and says from which older one to go on."""
-        spec = calls.report_damage(trial_id, launch_id, found.checkpoint, found.damage)
+        worker_gate.leave(request)  # To read a large one takes minutes.
+        spec = await anyio.to_thread.run_sync(
+            calls.report_damage,
+            *(trial_id, launch_id, found.checkpoint, found.damage),
+            limiter=checks,
+        )
         return responses.to_response(spec)
 
     @router.put("/{launch_id}/wait")
