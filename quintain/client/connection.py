@@ -22,13 +22,13 @@ import urllib3
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import tls_pools, unix_sockets
+from quintain.client import keep_alive, tls_pools, unix_sockets
 
 logger = logging.getLogger(__name__)
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504})
-_NUM_OPEN_CONNECTIONS: Final = 8
+_POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": keep_alive.OPTIONS}
 _PIECE_BYTES: Final = 1 << 20
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 _PARTIAL: Final = 206
@@ -96,7 +96,7 @@ class Connection:
         self._retries = retries
         self._timeout_secs = timeout_secs
         self._find_master = find_master
-        self._pool = urllib3.PoolManager(maxsize=_NUM_OPEN_CONNECTIONS, retries=False)
+        self._pool = urllib3.PoolManager(**_POOL)
         self._pools: dict[tuple[str, str], urllib3.HTTPConnectionPool] = {}
 
     @property
@@ -322,9 +322,9 @@ class Connection:
 
 def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
     if address.url.startswith(_TLS):
-        return tls_pools.TlsPool(address.url, address.fingerprint, maxsize=_NUM_OPEN_CONNECTIONS)
+        return tls_pools.TlsPool(address.url, address.fingerprint, **_POOL)
     path = pathlib.Path(address.url.removeprefix(_UNIX))
-    return unix_sockets.SocketPool(path, maxsize=_NUM_OPEN_CONNECTIONS)
+    return unix_sockets.SocketPool(path, maxsize=_POOL["maxsize"])
 
 
 class Attempts:

@@ -8,7 +8,7 @@ so that no request, and no token with it, ever goes to another server.
 import hashlib
 import ssl
 import urllib.parse
-from typing import Final
+from typing import Any, Final
 
 import urllib3
 import urllib3.connection
@@ -26,20 +26,19 @@ class TlsPool(urllib3.HTTPSConnectionPool):
         url: Where it is, as `https://`.
         fingerprint: SHA-256 of its certificate as hexadecimal digits; empty for one that an
             authority has signed.
-        maxsize: Connections to keep.
+        **settings: Further settings of urllib3's pool.
     """
 
-    def __init__(self, url: str, fingerprint: str, *, maxsize: int) -> None:
+    def __init__(self, url: str, fingerprint: str, **settings: Any) -> None:
         parts = urllib.parse.urlsplit(url)
         super().__init__(
             parts.hostname or "",
             parts.port,
-            maxsize=maxsize,
-            retries=False,
             # A pinned certificate needs no name and no authority.
             cert_reqs="CERT_NONE" if fingerprint else "CERT_REQUIRED",
             assert_fingerprint=fingerprint or None,
             ssl_minimum_version=ssl.TLSVersion.TLSv1_2,
+            **settings,
         )
 
 

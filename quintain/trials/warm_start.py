@@ -28,7 +28,7 @@ from tensorflow.python.framework import ops
 
 from quintain.trials import keras_replicas, keras_steps, trial_context
 
-_ACCELERATORS: Final = ("accel", "dri", "dxg", "kfd", "nvidia")
+_ACCELERATORS: Final = ("accel", "dri", "dxg", "kfd", "nvidia", "vfio")
 """How the names of their devices begin."""
 
 _LIBRARY: Final = "libtensorflow_framework.so.2"

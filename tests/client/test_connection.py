@@ -1,6 +1,8 @@
+import socket
 import threading
 
 import pytest
+import urllib3
 
 from quintain import errors
 from quintain.client import address, connection
@@ -40,6 +42,26 @@ def test_requests_share_one_tcp_connection(master):
         for _ in range(3):
             conn.request("GET", "/")
     assert len({request["client"] for request in master.requests}) == 1
+
+
+@pytest.mark.parametrize("url", ["http://{}:{}", "https://{}:{}"])
+def test_a_silent_machine_is_asked_whether_it_is_still_there(monkeypatch, url):
+    connect_to, options = urllib3.util.connection.create_connection, {}
+
+    def note(*args, **kwargs):
+        opened = connect_to(*args, **kwargs)
+        options["alive"] = opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        options["secs"] = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        options["at once"] = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        return opened
+
+    monkeypatch.setattr(urllib3.util.connection, "create_connection", note)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = address.Address(url.format(*listener.getsockname()))
+        silent = connection.Connection(where, retries=NONE, timeout_secs=0.1)
+        with silent, pytest.raises(errors.MasterUnreachableError):
+            silent.request("GET", "/")
+    assert options == {"alive": 1, "secs": 30, "at once": 1}
 
 
 @pytest.mark.parametrize(
