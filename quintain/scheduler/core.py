@@ -121,7 +121,7 @@ class Core:
         self.unheard.discard(trial_id)
         if owner in self.entries:
             # Whoever starts next waits for nothing, and has to be in time.
-            self.entries[owner].note_wait(trial_id, "")
+            self.entries[owner].end_waits(trial_id)
         self.held[owner] -= live.num_counted
         self.used[owner] -= len(live.record.slots)
         for member in live.record.members:

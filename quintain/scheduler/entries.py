@@ -108,8 +108,8 @@ class Entry:
     told_lack: str = ""
     """What its log said last of needs that no machine satisfies."""
 
-    waits: dict[int, str] = dataclasses.field(default_factory=dict)
-    """What processes said that they wait for, by trials. One that has ended may be among them."""
+    waits: dict[int, dict[int, str]] = dataclasses.field(default_factory=dict)
+    """What processes said that they wait for, by trials that run and their ranks."""
 
     _touched: set[int] = dataclasses.field(default_factory=set)
     _delayed: list[tuple[float, int]] = dataclasses.field(default_factory=list)
@@ -132,14 +132,23 @@ class Entry:
         self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
         self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
 
-    def note_wait(self, trial_id: int, text: str) -> None:
-        """Notes what a trial's process waits for; an empty text if it goes on."""
-        had_waits, text = bool(self.waits), text[:_LONGEST_WAIT]
+    def note_wait(self, trial_id: int, rank: int, text: str) -> None:
+        """Notes what one of a trial's processes waits for; an empty text if it goes on."""
+        others = {at: it for at, it in self.waits.get(trial_id, {}).items() if at != rank}
+        self._put_waits(trial_id, {**others, rank: text[:_LONGEST_WAIT]} if text else others)
+
+    def end_waits(self, trial_id: int) -> None:
+        """Notes that a trial's processes have ended, which wait for nothing."""
+        self._put_waits(trial_id, {})
+
+    def _put_waits(self, trial_id: int, waits: dict[int, str]) -> None:
+        had_waits = bool(self.waits)
         self.waits.pop(trial_id, None)
-        if text:
-            self.waits[trial_id] = text
+        if waits:
+            self.waits[trial_id] = waits
         if bool(self.waits) != had_waits:
-            said = f"trial {trial_id} waits for {text}" if text else "trials wait no more"
+            texts = "".join(waits.values())
+            said = f"trial {trial_id} waits for {texts}" if waits else "trials wait no more"
             logger.warning("Experiment %d: %s", self.id, said)
 
     def describe_wait(self, running: Collection[int]) -> str:
@@ -148,7 +157,7 @@ class Entry:
         if not waits:
             return ""
         others = f" (as do {len(waits) - 1} more)" if len(waits) > 1 else ""
-        return f"Trial {waits[0]}{others} waits for {self.waits[waits[0]]}"
+        return f"Trial {waits[0]}{others} waits for {next(iter(self.waits[waits[0]].values()))}"
 
     @property
     def needs(self) -> pools.Needs:

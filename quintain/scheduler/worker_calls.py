@@ -84,9 +84,9 @@ class WorkerCalls:
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
-            entry.note_wait(trial_id, "")
+            _, rank = run.split_member(identity.launch_id)
+            entry.note_wait(trial_id, rank, "")
             if live.record.state is not run.RunState.ENDING:
-                _, rank = run.split_member(identity.launch_id)
                 known = worker_messages.complete(live.record.members[rank], identity)
                 record = live.record.with_identity(rank, known)
                 if rank == 0:
@@ -121,8 +121,9 @@ class WorkerCalls:
         """
         with self._core.condition:
             live = self.find_run(trial_id, launch_id)
-            self._core.entry(live.record.experiment_id).note_wait(trial_id, text)
-            if not text:
+            entry = self._core.entry(live.record.experiment_id)
+            entry.note_wait(trial_id, run.split_member(launch_id)[1], text)
+            if trial_id not in entry.waits:
                 live.since = time.monotonic()  # Its workload may take as long as ever.
 
     def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:

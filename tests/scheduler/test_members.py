@@ -47,6 +47,24 @@ def test_all_processes_start_with_a_slot_each_on_as_few_machines_as_possible(beg
     assert len(set(slots)) == 4
 
 
+def test_a_trial_waits_until_none_of_its_processes_does(begin, fake_launcher):
+    master = begin(name="gang")
+    first, *_, last = (each.launch_id for each in launches_of(fake_launcher))
+
+    def waits_for():
+        return master.status().experiments[0].waits_for
+
+    master.workers.note_wait(1, last, "b: saving a checkpoint: /c is full")
+    master.workers.note_wait(1, first, "a: saving a checkpoint: /d is full")
+    assert waits_for() == "Trial 1 waits for b: saving a checkpoint: /c is full"
+    master.workers.note_wait(1, last, "")
+    assert waits_for() == "Trial 1 waits for a: saving a checkpoint: /d is full"
+    master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, last))
+    assert waits_for()
+    master.workers.note_wait(1, first, "")
+    assert not waits_for()
+
+
 def test_one_that_fails_ends_all_and_counts_once(begin, fake_launcher, store):
     master = begin()
     first, *_, last = (each.launch_id for each in launches_of(fake_launcher))
