@@ -8,6 +8,9 @@ import threading
 
 import pytest
 
+MANY_MS = 60_000
+"""So long is waited for what a busy machine is slow to show."""
+
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 
 
@@ -28,6 +31,7 @@ def browser():
         assert not os.environ.get("CI"), f"CI needs one of {', '.join(BROWSERS)}"
         pytest.skip(f"there is no browser ({', '.join(BROWSERS)}) to look at the page with")
     sync_api = pytest.importorskip("playwright.sync_api")
+    sync_api.expect.set_options(timeout=MANY_MS)
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
@@ -42,7 +46,7 @@ class Visit:
         self.faults = []
         self.expected = []
         self._pictures = pictures
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(MANY_MS)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("dialog", lambda dialog: self.faults.append(dialog.message) or dialog.dismiss())
@@ -109,11 +113,12 @@ def open_page(browser):
     """Opens a view of a server; the test fails if the page complains in the console."""
     contexts, complaints = [], []
 
-    def opened(server, view, *, may_lose_master=False, **settings):
+    def opened(server, view, *, may_lose_master=False, script="", **settings):
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
         contexts.append(context)
+        context.add_init_script(script)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(MANY_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
 
         def note(message):

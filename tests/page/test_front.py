@@ -128,6 +128,19 @@ def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
     expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
 
 
+def test_a_key_counts_as_soon_as_there_are_rows(serve, open_page):
+    slow = """
+        const later = window.setTimeout;
+        window.setTimeout = (call, ms, ...rest) => later(call, (ms || 0) + 5000, ...rest);
+        window.requestAnimationFrame = () => 0;
+    """
+    page = open_page(serve(num_trials=100), "#/experiments/1", script=slow)
+    expect(page.locator(ROWS).first).to_be_visible()
+
+    page.keyboard.type("jjx")
+    expect(page.locator(ROWS + ".selected")).to_have_count(1)
+
+
 def test_keys_walk_select_and_open(serve, open_page):
     page = open_page(serve(num_trials=100), "#/experiments/1")
     expect(page.locator(ROWS).first).to_be_visible()

@@ -1,6 +1,6 @@
 // @ts-check
 // Keys that work wherever nothing is typed in.
-import { html, useEffect, useRef } from "./vendor/preact.js";
+import { html, useLayoutEffect, useRef } from "./vendor/preact.js";
 import { Dialog } from "./widgets.js";
 
 const SEQUENCE_MS = 1200;
@@ -14,7 +14,8 @@ const KEYS = [
 export function useKeys(actions) {
   const latest = useRef(actions);
   latest.current = actions;
-  useEffect(() => {
+  // Whoever sees the rows may press a key: later effects would miss it.
+  useLayoutEffect(() => {
     let before = "";
     let beforeTime = 0;
     const onKey = (/** @type {KeyboardEvent} */ event) => {

@@ -1,6 +1,6 @@
 // @ts-check
 // Small parts that every view uses.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { number, percent } from "./format.js";
 
 /** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
@@ -68,7 +68,7 @@ export function Menu({ label, title, kind = "plain", align = "left", children })
   const [isOpen, setOpen] = useState(false);
   const box = useRef();
   const close = () => setOpen(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     const onPointer = (/** @type {Event} */ event) => !box.current?.contains(event.target) && close();
     const onKey = (/** @type {KeyboardEvent} */ event) => {
@@ -94,7 +94,7 @@ export function Menu({ label, title, kind = "plain", align = "left", children })
 /** A dialog over the page. @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
 export function Dialog({ title, onClose, children, wide = false }) {
   const dialog = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!dialog.current.open) dialog.current.showModal();
   }, []);
   return html`<dialog ref=${dialog} class="dialog ${wide ? "wide" : ""}" aria-label=${title} onClose=${onClose}
@@ -136,7 +136,7 @@ export function toast(text, kind = "good") {
 /** Where messages of `toast` appear; once in the page. */
 export function Toasts() {
   const [shown, setShown] = useState(/** @type {{text: string, kind: string, key: number}[]} */ ([]));
-  useEffect(() => {
+  useLayoutEffect(() => {
     let key = 0;
     const add = (/** @type {{text: string, kind: string}} */ one) => {
       key += 1;
