@@ -9,11 +9,14 @@ These are functions for local files. Directories of runs may lie elsewhere (`gs:
 file appears when it is closed.
 """
 
+import contextlib
 import errno
 import json
 import os
 import pathlib
 import re
+import shutil
+import tempfile
 from typing import Any, Final
 
 from quintain import errors
@@ -33,6 +36,8 @@ _ADVICE: Final = {
     errno.ENOTDIR: "A file is where a directory is needed: move it away",
     errno.EISDIR: "A directory is where a file is needed: move it away",
 }
+_SHARED_MEMORY: Final = "/dev/shm"
+_NO_ROOM_BYTES: Final = 1 << 20
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OF_TARGETS: Final = _FULL | {errno.EROFS}
 _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
@@ -103,8 +108,21 @@ def explain(error: BaseException) -> str | None:
             return None
         where, reason = found["path"], found["reason"]
         code = _CODES[reason]
+    if code == errno.ENOSPC and not where:
+        # A call that writes into an open file does not say which one that is.
+        where = ", ".join(_find_full_places())
     begin = f"{where}: {reason}" if where else str(reason)
     return f"{begin}. {_ADVICE[code]}." if code in _ADVICE else f"{begin}."
+
+
+def _find_full_places() -> list[str]:
+    """Returns which of the places that programs write to without being told have no room."""
+    found: dict[int, str] = {}
+    for place in (os.curdir, tempfile.gettempdir(), _SHARED_MEMORY):
+        with contextlib.suppress(OSError):
+            if shutil.disk_usage(place).free < _NO_ROOM_BYTES:
+                found.setdefault(os.stat(place).st_dev, os.path.abspath(place))
+    return list(found.values())
 
 
 def is_full(error: BaseException) -> bool:

@@ -59,3 +59,14 @@ def test_a_copy_for_which_there_is_no_room_names_its_target():
     assert durable_files.explain(full).startswith("target: No space left on device. Free some")
     denied = OSError(errno.EACCES, "Permission denied", "source", None, "target")
     assert durable_files.explain(denied).startswith("source: Permission denied.")
+
+
+def test_full_disk_of_a_file_that_nobody_names_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    usage = durable_files.shutil.disk_usage("/")
+    monkeypatch.setattr(durable_files.shutil, "disk_usage", lambda _: usage._replace(free=0))
+
+    said = durable_files.explain(OSError(errno.ENOSPC, "No space left on device"))
+
+    assert said.startswith(f"{tmp_path}")
+    assert said.endswith(": No space left on device. Free some space, or choose another directory.")

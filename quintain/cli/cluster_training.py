@@ -86,7 +86,7 @@ def run(
     parsed = experiment_parser.parse(parse_options)
     if ray_address is not None:
         num_ray_slots = _find_ray_slots(
-            ray_address, ray_max_slots, least=num_slots or 1, is_quiet=is_quiet
+            ray_address, ray_max_slots, least=num_slots, is_quiet=is_quiet
         )
         num_slots = num_slots or ray_max_slots or num_ray_slots
     assert num_slots is not None
@@ -122,20 +122,23 @@ def run(
     return code
 
 
-def _find_ray_slots(address: str, max_slots: int | None, *, least: int = 1, is_quiet: bool) -> int:
+def _find_ray_slots(
+    address: str, max_slots: int | None, *, least: int | None = None, is_quiet: bool
+) -> int:
     """Returns how many slots a Ray cluster has, for which a master is started if none runs.
 
     Where that asks for nodes, there may be none yet. Else it is waited for `least` slots, if the
-    master was just started.
+    master was just started. If none are given, it is waited for all nodes that are there: the same
+    command on the same cluster is to train in the same number of processes.
 
     Raises:
         ConfigError: If the master that runs has no other machines.
         MasterUnreachableError: If none can be started for the cluster; with its last words.
     """
     home = home_lib.find_home()
-    deadline_secs = time.monotonic()
-    if home_lib.find_master(home) is None:
-        deadline_secs += _NODES_SECS
+    deadline_secs = time.monotonic() + _NODES_SECS
+    is_new = home_lib.find_master(home) is None
+    if is_new:
         flags = ["--launcher=ray", f"--ray_address={address}"]
         if max_slots is not None:
             flags.append(f"--ray_max_slots={max_slots}")
@@ -143,10 +146,19 @@ def _find_ray_slots(address: str, max_slots: int | None, *, least: int = 1, is_q
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
     with connect.open_client(start=False) as client:
-        while (num_slots := client.get_summary().num_remote_slots) < least:
-            if max_slots is not None or time.monotonic() >= deadline_secs:
+        while True:
+            summary = client.get_summary()
+            num_slots = summary.num_remote_slots
+            awaited = () if least or max_slots is not None else summary.awaited_nodes
+            is_short = is_new and max_slots is None and num_slots < (least or 1)
+            if not (is_short or awaited) or time.monotonic() >= deadline_secs:
                 break
             time.sleep(_POLL_SECS)
+    if awaited:
+        raise errors.ConfigError(
+            f"--ray: nothing is heard of {', '.join(awaited)}, which Ray counts among its nodes. "
+            f"Try again, or say by --cluster_workers={num_slots} that {num_slots} will do."
+        )
     if not num_slots and max_slots is None:
         raise errors.ConfigError(
             f"--ray: the master of {home.path} has no machines beside its own (`quintain node "

@@ -37,7 +37,7 @@ def open_calls() -> Iterator[calls_lib.Calls]:
     home = home_lib.find_home()
     found = home_lib.find_master(home)
     if found is not None:
-        with _connect(home, found) as connected:
+        with connect_to(home, found) as connected:
             yield connected
         return
     with _open_store(home) as calls:
@@ -116,17 +116,35 @@ def open_client(
             "there is nothing to do.",
             err=True,
         )
-    with _connect(home, found) as connected:
+    with connect_to(home, found) as connected:
         yield connected
 
 
-def _connect(
+@contextlib.contextmanager
+def connect_to(
     home: home_lib.Home, found: master_file.MasterFile | logins.Login
-) -> "master_client.MasterClient":
+) -> Iterator["master_client.MasterClient"]:
+    """Gives a client of a master that was found.
+
+    Args:
+        home: The home directory.
+        found: What says where it is.
+
+    Raises:
+        UnauthorizedError: If it does not take the token; with what the token was taken from.
+    """
     # It imports urllib3, which commands that read the store need not wait for.
     from quintain.client import master_client
 
-    return master_client.MasterClient.connect(home, found.address)
+    try:
+        with master_client.MasterClient.connect(home, found.address) as connected:
+            yield connected
+    except errors.UnauthorizedError as error:
+        if not isinstance(found, logins.Login):
+            raise
+        raise errors.UnauthorizedError(
+            f"{found.token_origin}: {found.name} does not take the token: {error}"
+        ) from error
 
 
 def start_in_background(

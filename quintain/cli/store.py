@@ -53,6 +53,7 @@ def copy(source: str, target: str) -> None:
         for database in (origin, goal):
             opened.enter_context(_without_master(database))
         reading = opened.enter_context(contextlib.closing(store_lib.open_store(origin)))
+        reading.hold(lambda _: None)  # Where that is refused, no file is made.
         writing = opened.enter_context(contextlib.closing(store_lib.open_store(goal)))
         counts = copying.copy(reading, writing, _Progress().tell)
     place = home_database.describe(goal)

@@ -372,7 +372,8 @@ def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:
 
 def _explain(cause: Exception, url: str = "") -> str:
     # urllib3 puts its object first: "<...HTTPConnection object at 0x..>: Failed...", for example.
-    text = _OBJECT.sub("", str(cause)) or type(cause).__name__
+    said = cause.args if isinstance(cause, urllib3.exceptions.ProtocolError) else (cause,)
+    text = _OBJECT.sub("", ": ".join(map(str, said)).replace(".: ", ": ")) or type(cause).__name__
     is_plain = url.startswith("http://") and "without response" in text
     return f"{text}; if it speaks TLS, its address begins with https://" if is_plain else text
 

@@ -37,6 +37,11 @@ class Login:
     """What says so: a file or a variable."""
 
     @property
+    def token_origin(self) -> str:
+        """What says where its token is: a file or a variable."""
+        return TOKEN_VARIABLE if self.origin == URL_VARIABLE else self.origin
+
+    @property
     def name(self) -> str:
         """What messages call the master."""
         return self.address.url

@@ -18,6 +18,9 @@ _LOOK_SECS: Final = 5.0
 _OTHER: Final = "Fingerprints did not match"
 """What urllib3 says of another certificate than the one whose fingerprint is known."""
 
+_PLAIN_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+"""What versions of OpenSSL say of an answer that begins as none of TLS does."""
+
 
 class TlsPool(urllib3.HTTPSConnectionPool):
     """HTTPS connections to a master.
@@ -95,5 +98,10 @@ def _explain(error: Exception) -> str:
             "no authority that this system knows vouches for its certificate, so that nothing was "
             f"sent ({error.verify_message}). Give its fingerprint, which `quintain master status` "
             "shows there."
+        )
+    if getattr(error, "reason", None) in _PLAIN_REASONS:
+        return (
+            "it answers in plain text, as a master does that was started with --insecure, or on "
+            f"127.0.0.1 without --tls; nothing was sent ({text})"
         )
     return f"it does not speak TLS as expected, so that nothing was sent ({text})"

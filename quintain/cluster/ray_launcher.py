@@ -79,10 +79,7 @@ class RayLauncher(agent_launcher.AgentLauncher):
 
     def _is_complete(self) -> bool:
         """Returns whether each node has an agent that has called, or a problem."""
-        here = {each.name for each in super().list_nodes()}
-        return self._news is not None and all(
-            each.problem or each.name in here for each in self._news
-        )
+        return self._news is not None and not self.list_awaited()
 
     def _take(self, news: list[ray_messages.NodeNews]) -> None:
         self._news = news
@@ -177,6 +174,16 @@ class RayLauncher(agent_launcher.AgentLauncher):
             node_lib.Node(each.name, state=node_lib.NodeState.LOST, reason=each.problem)
             for each in self._news or []
             if each.is_alive and each.problem and each.name not in here
+        ]
+
+    @override
+    def list_awaited(self) -> list[str]:
+        """Returns the nodes whose agents have not called yet, and have no problem either."""
+        here, left = {each.name for each in super().list_nodes()}, self._idle.released
+        return [
+            each.name
+            for each in self._news or []
+            if each.is_alive and not (each.problem or each.name in here or each.name in left)
         ]
 
     @override

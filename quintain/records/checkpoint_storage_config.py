@@ -25,7 +25,7 @@ ANSWER_SECS: Final = 60.0
 _TIMEOUTS: Final = ("retry_timeout", "answer_timeout")
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "shared_fs": ("host_path", "storage_path", "container_path"),
-    "directory": ("container_path", "host_path", "storage_path"),
+    "directory": ("container_path", "storage_path"),
     "s3": ("bucket", "prefix", "endpoint_url", "options", *_TIMEOUTS),
     "gs": ("bucket", "prefix", "endpoint_url", "options", *_TIMEOUTS),
     "azure": ("container", "prefix", "account_url", "options", *_TIMEOUTS),
@@ -58,10 +58,11 @@ class CheckpointStorageConfig(base_config.Config):
     stores, and `fsspec` is anything that fsspec has a file system for."""
 
     host_path: str | None = None
-    """Directory of the checkpoints. None takes the one in the home directory of the platform."""
+    """Directory of the checkpoints, with `type: shared_fs`. None takes the one in the home
+    directory of the platform."""
 
     storage_path: str | None = None
-    """Directory below `host_path`."""
+    """Directory below `host_path` or `container_path`."""
 
     container_path: str | None = None
     """The directory, with `type: directory`."""
@@ -118,6 +119,8 @@ class CheckpointStorageConfig(base_config.Config):
             path = getattr(self, name)
             if path is not None and not os.path.isabs(path):
                 yield name, f"got {errors.show(path)}, expected an absolute path."
+        if self.type == "shared_fs" and self.container_path and not self.host_path:
+            yield "host_path", "missing; type shared_fs keeps checkpoints there."
         root = os.path.normpath(self._root or "/default")
         inside = os.path.normpath(self.directory("/default"))
         if inside != root and not inside.startswith(root.rstrip("/") + "/"):

@@ -1,6 +1,10 @@
 """What a trial's process returns to say how it ended."""
 
 import enum
+from typing import Final
+
+DISK_IS_FULL: Final = "The disk is full: "
+"""What the last line of a process begins with that ends by `NO_ROOM`; the place follows."""
 
 
 class ExitCode(enum.IntEnum):

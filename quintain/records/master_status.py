@@ -125,6 +125,9 @@ class MasterSummary:
     lost_nodes: tuple[str, ...] = ()
     """Machines of which nothing is heard."""
 
+    awaited_nodes: tuple[str, ...] = ()
+    """Machines that are there, and on which nothing can be started yet."""
+
     experiments: tuple[ExperimentSummary, ...] = ()
     """All experiments that have not ended, by number."""
 

@@ -160,6 +160,10 @@ class Launcher(abc.ABC):
         """Returns the machines, beside that of the master, on which it starts processes now."""
         return []
 
+    def list_awaited(self) -> list[str]:
+        """Returns the names of machines that are there, and on which nothing can be started yet."""
+        return []
+
     def find_slowness(self) -> str:
         """Returns why processes start more slowly than they could, or an empty text."""
         return ""

@@ -261,6 +261,7 @@ class Master:
                 num_remote_slots=nodes.num_usable - nodes.num_own,
                 num_busy_slots=len(nodes.holders),
                 lost_nodes=tuple(sorted(nodes.lost)),
+                awaited_nodes=tuple(sorted(self._launcher.list_awaited())),
                 experiments=self._describe_all(self._summarise),
                 problem=problem,
                 slow_start=self._launcher.find_slowness(),

@@ -1,6 +1,7 @@
 """What it means that a process of a trial has ended."""
 
 import signal
+from collections.abc import Iterable
 from typing import Final
 
 from quintain.records import exit_codes, run, workload
@@ -86,7 +87,7 @@ def explain(ended: launcher_lib.ProcessExit) -> str:
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
     elif ended.exit_code == exit_codes.ExitCode.NO_ROOM:
-        text = "A disk of its machine was full. Free some space there."
+        text = _explain_full(ended.last_lines)
     elif ended.signal is not None:
         text = f"The process was ended by {_name_signal(ended.signal)}."
     elif ended.exit_code == 0:
@@ -95,6 +96,15 @@ def explain(ended: launcher_lib.ProcessExit) -> str:
         text = f"The process ended with code {ended.exit_code}."
     lines = [line[:_LONGEST_LINE] for line in ended.last_lines]
     return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
+
+
+def _explain_full(lines: Iterable[str]) -> str:
+    """Returns that a disk was full: which one, as its last lines say, and what to do."""
+    said = [line for line in lines if line.startswith(exit_codes.DISK_IS_FULL)]
+    if not said:
+        return "A disk of its machine was full. Free some space there."
+    place = said[-1].removeprefix(exit_codes.DISK_IS_FULL).strip()
+    return f"A disk of its machine was full: {place[:_LONGEST_LINE]}"
 
 
 def _name_signal(number: int) -> str:

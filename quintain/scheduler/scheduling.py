@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from quintain import changing_files, errors
-from quintain.records import checkpoint_manifest, deletion, log, run, states
+from quintain.records import checkpoint_manifest, deletion, exit_codes, log, run, states
 from quintain.records import node as node_lib
 from quintain.scheduler import (
     active_time,
@@ -245,6 +245,10 @@ class Scheduling:
                 # What keeps processes from being started, as a full disk, lasts longer each time.
                 further = min(entry.machine_of(trial_id).losses, _MOST_DOUBLED) - 1
                 pause = time.monotonic() + LAUNCH_PAUSE_SECS * 2 ** max(further, 0)
+            if ended.exit_code == exit_codes.ExitCode.NO_ROOM:
+                # It starts again and again until somebody makes room, who has to be told.
+                said = str(event["reason"]).partition("\n")[0]
+                logger.warning("Experiment %d: trial %d starts again: %s", entry.id, trial_id, said)
         core.drop_run(live)
         core.entry(entry.id).enqueue(trial_id, pause)
         core.notify()

@@ -5,7 +5,9 @@ what it can't know, such as the machine that it was put on, is not taken from it
 """
 
 import math
+import os
 import pathlib
+import stat
 from typing import Final
 
 from quintain import changing_files, errors
@@ -126,10 +128,13 @@ def check_owner(directory: pathlib.Path, experiment_id: int, trial_id: int) -> N
     Raises:
         MessageError: If it is something else.
     """
-    if directory.is_symlink():
-        raise errors.MessageError(f"checkpoint.uuid: {directory} is a link.")
-    if not directory.exists():
+    try:
+        # `pathlib` takes some errors for an answer: a directory that can't be looked at is no link.
+        mode = os.lstat(directory).st_mode
+    except FileNotFoundError:
         return
+    if stat.S_ISLNK(mode):
+        raise errors.MessageError(f"checkpoint.uuid: {directory} is a link.")
     try:
         found = checkpoint_manifest.read(directory)
     except errors.CheckpointError as error:

@@ -163,8 +163,9 @@ class TokenCheck:
 
 _NO_TOKEN: Final = responses.to_error(
     "UnauthorizedError",
-    "The request carries no token, or not that of this master; master.json in the home directory "
-    "has it. `quintain ui` signs a browser in.",
+    "The request carries no token, or none that this master knows. On its machine master.json in "
+    "the home directory has one; elsewhere `quintain login` takes what `quintain master token "
+    "--user` writes here. `quintain ui` signs a browser in.",
     responses.UNAUTHORIZED,
     {"WWW-Authenticate": "Bearer"},
 )

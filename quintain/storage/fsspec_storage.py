@@ -55,7 +55,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         patience_secs: float = 20.0,
         answer_secs: float = remote_calls.ANSWER_SECS,
     ) -> None:
-        self._url = url.rstrip("/")
+        self._url = remote_systems.trim(url)
         self._options = dict(options)
         self._writer = writer
         self._scratch = scratch

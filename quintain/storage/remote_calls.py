@@ -71,7 +71,11 @@ class RemoteCalls:
 
     @functools.cached_property
     def _opened(self) -> tuple[Any, str]:
-        return remote_systems.open_system(self._url, self._options)
+        try:
+            return remote_systems.open_system(self._url, self._options)
+        except errors.ConfigError as error:
+            # Who gave the address is elsewhere: here it is a storage that can't be used.
+            raise errors.CheckpointError(str(error)) from error
 
     def find(self, path: str) -> dict[str, Mapping[str, Any]]:
         """Returns what fsspec knows of all files below a path, by their paths; for `call`.
@@ -194,9 +198,7 @@ def read_secs(name: str, default: float) -> float:
 def _explaining(doing: str, *, is_file: bool = False) -> Iterator[None]:
     try:
         yield
-    except errors.QuintainError as error:
-        if isinstance(error, errors.ConfigError):
-            raise errors.CheckpointError(str(error)) from error
+    except errors.QuintainError:
         raise
     except FileNotFoundError as error:
         if is_file:

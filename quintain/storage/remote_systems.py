@@ -24,6 +24,17 @@ _PROBE_SECS: Final = 30.0
 """An empty file that takes longer will never be there."""
 
 
+def trim(url: str) -> str:
+    """Returns a URL without slashes at its end, but with those that belong to its scheme.
+
+    Example:
+        >>> [trim(url) for url in ("s3://bucket/a/", "s3://")]
+        ['s3://bucket/a', 's3://']
+    """
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}{rest.rstrip('/')}" if mark else url.rstrip("/")
+
+
 def is_object_store(url: str) -> bool:
     """Whether a file system has no directories that would have to be made."""
     return _scheme(url) in _OBJECT_STORES
@@ -37,6 +48,8 @@ def open_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
             credentials.
     """
     kind = _scheme(url)
+    if kind in store_clients.EXTRAS and not url.partition("://")[2].partition("/")[0]:
+        raise errors.ConfigError(f"{url}: names no bucket; expected {kind}://BUCKET/...")
     try:
         return store_clients.open_client(url, json.loads(json.dumps(dict(options))))
     except ImportError as error:
@@ -125,6 +138,8 @@ def _explain(url: str, options: Mapping[str, Any], error: Exception) -> str:
         advice = _CREDENTIALS.get(
             store_clients.EXTRAS.get(kind, ""), "check the credentials of its client"
         )
+        if retries.finds_no_credentials(error):
+            return f"{url}: no credentials were found to read and write it ({said}): {advice}."
         return (
             f"{url}: may not be read and written with the credentials that were found ({said}). "
             f"Check that they are right and may do so: {advice}."

@@ -129,6 +129,11 @@ def is_about_credentials(error: BaseException) -> bool:
     )
 
 
+def finds_no_credentials(error: BaseException) -> bool:
+    """Whether a client did not even ask, as it knows nothing to be let in by."""
+    return _is_named(error, _NOBODY_NAMES)
+
+
 def is_refusal(error: BaseException) -> bool:
     """Whether a storage that can be reached refuses what it may allow later on.
 
@@ -137,7 +142,7 @@ def is_refusal(error: BaseException) -> bool:
     """
     if names_no_bucket(error):
         return True
-    return is_about_credentials(error) and not _is_named(error, _NOBODY_NAMES)
+    return is_about_credentials(error) and not finds_no_credentials(error)
 
 
 def names_no_bucket(error: BaseException) -> bool:

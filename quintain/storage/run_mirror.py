@@ -78,7 +78,7 @@ class RunMirror:
     def __init__(
         self, url: str, *, patience_secs: float = 30.0, options: Mapping[str, Any] | None = None
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url = remote_systems.trim(url)
         self.calls = remote_calls.RemoteCalls(self.url, options or {}, patience_secs=patience_secs)
         self._writer = uuid.uuid4().hex
         self._hashes: dict[tuple[int, int, int], str] = {}

@@ -23,10 +23,10 @@ def copy(
 ) -> dict[str, int]:
     """Copies all rows, in one transaction of the target, and returns how many of each table.
 
-    Both are held meanwhile, so that no master changes them where they are databases of servers.
+    The target is held meanwhile, so that no master changes it where it is the database of a server.
 
     Args:
-        source: What to copy, as it is at one moment.
+        source: What to copy, as it is at one moment; its caller holds it.
         target: Where to.
         tell: Is told how far it is.
 
@@ -34,8 +34,7 @@ def copy(
         StateError: If the target is not empty; it stays as it is.
         StoreError: If a database refuses, or a master has it; the target stays as it is.
     """
-    for store in (source, target):
-        store.hold(lambda _: None)
+    target.hold(lambda _: None)
     tables = [
         table for table in schema.METADATA.sorted_tables if table.name not in _KEPT_BY_THE_TARGET
     ]

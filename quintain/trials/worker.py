@@ -101,9 +101,10 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         _fail(error)
         return exit_codes.ExitCode.LOST_MASTER
     except errors.QuintainError as error:
-        _fail(error)
-        full = retries.is_about_room(error)
-        return exit_codes.ExitCode.NO_ROOM if full else exit_codes.ExitCode.ERROR
+        if not retries.is_about_room(error):
+            return _fail(error)
+        sys.stderr.write(f"{exit_codes.DISK_IS_FULL}{error}\n")
+        return exit_codes.ExitCode.NO_ROOM
     finally:
         source.close()
     return exit_codes.ExitCode.LOST_MASTER if source.is_lost else code

@@ -80,7 +80,8 @@ def run(source: workload_source.WorkloadSource) -> int:
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
         if retries.is_about_room(error):
-            _print(f"The disk is full: {describe_error(error, pathlib.Path(spec.model_dir))}")
+            why = describe_error(error, pathlib.Path(spec.model_dir))
+            _print(f"{exit_codes.DISK_IS_FULL}{why}")
             return exit_codes.ExitCode.NO_ROOM
         if spec.peers and _import_gang().is_lost(error):
             _print(f"Another process of this trial can't be reached any more: {error}")

@@ -10,7 +10,7 @@ from quintain import errors
 from quintain.cli import cluster_training
 from quintain.cli.main import cli
 from quintain.core import experiment_parser
-from quintain.records import experiment_spec
+from quintain.records import experiment_spec, master_status
 
 
 def parse(**overrides):
@@ -83,7 +83,10 @@ class Started:
 
     def __init__(self, monkeypatch, *left):
         self.flags = None
-        self.left = [types.SimpleNamespace(num_remote_slots=each) for each in left]
+        self.left = [
+            master_status.MasterSummary(num_remote_slots=each, awaited_nodes=awaited)
+            for each, *awaited in (each if isinstance(each, tuple) else (each,) for each in left)
+        ]
         client = types.SimpleNamespace(get_summary=lambda: self.left.pop(0))
         monkeypatch.setattr(cluster_training.home_lib, "find_master", lambda _: None)
         monkeypatch.setattr(cluster_training.connect, "start_in_background", self.start)
@@ -109,6 +112,23 @@ def test_nodes_that_join_later_are_waited_for(monkeypatch):
 
     assert cluster_training._find_ray_slots("auto", None, least=2, is_quiet=True) == 3
     assert not started.left
+
+
+def test_all_nodes_that_are_there_are_waited_for_if_nobody_says_how_many(monkeypatch):
+    started = Started(monkeypatch, (1, "b", "c"), (2, "c"), 3)
+    monkeypatch.setattr(cluster_training, "_POLL_SECS", 0.0)
+
+    assert cluster_training._find_ray_slots("auto", None, is_quiet=True) == 3
+    assert not started.left
+
+
+def test_a_node_that_does_not_come_is_named_and_not_left_out(monkeypatch):
+    Started(monkeypatch, (1, "b"), (1, "b"))
+    monkeypatch.setattr(cluster_training, "_NODES_SECS", 0.0)
+
+    with pytest.raises(errors.ConfigError, match=r"heard of b, .*--cluster_workers=1"):
+        cluster_training._find_ray_slots("auto", None, is_quiet=True)
+    assert cluster_training._find_ray_slots("auto", None, least=1, is_quiet=True) == 1
 
 
 def test_without_asking_there_have_to_be_nodes(monkeypatch):

@@ -107,8 +107,31 @@ def test_a_token_that_was_renewed_opens_nothing_any_more(quintain, server, there
         assert stdout.strip() != former
         assert quintain("master", "token", "--user")[1] == stdout
         assert quintain("master", "token", "--agent")[1].startswith("agent-")
-    code, _, stderr = quintain("experiment", "list")
-    assert (code, "not that of this master" in stderr) == (2, True)
+    for command in (("experiment", "list"), ("experiment", "pause", "1"), ("node", "list")):
+        code, _, stderr = quintain(*command)
+        assert code == 2
+        place = home_lib.find_home().path / logins.FILE_NAME
+        assert f"{place}: {server.url} does not take the token" in stderr
+        assert "`quintain login` takes what `quintain master token --user`" in stderr
+
+
+def test_plain_text_asked_by_tls_and_the_other_way_round_is_said_in_words(
+    quintain, server, there, tmp_path
+):
+    plain = server.url.replace("https", "http")
+    code, _, stderr = quintain("login", plain, "--token-file", there, "--insecure")
+    assert (code, "Remote end closed connection" in stderr) == (1, True)
+    assert "if it speaks TLS, its address begins with https://" in stderr
+    assert "('" not in stderr
+
+    with daemon.MasterServer(
+        home_lib.Home(tmp_path / "plain"),
+        slots=[slots.Slot(0)],
+        launcher=idle_launcher.IdleLauncher(),
+    ) as other:
+        url = other.url.replace("http", "https")
+        code, _, stderr = quintain("login", url, "--token-file", there)
+    assert (code, "it answers in plain text" in stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

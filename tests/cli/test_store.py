@@ -68,3 +68,18 @@ def test_a_home_with_a_master_and_a_full_target_are_refused(home, tmp_path, caps
     assert "1 trials, expected an empty one" in capsys.readouterr().err.replace("\n", " ")
     assert main.run(["store", "copy", str(tmp_path / "none.db"), str(tmp_path / "y.db")]) == 1
     assert not (tmp_path / "y.db").exists()
+
+
+def test_a_source_whose_user_may_only_read_leaves_no_file_behind(
+    postgres_server, postgres_url, tmp_path, capsys
+):
+    postgres_server.run("CREATE ROLE looker LOGIN")
+    name = postgres_url.rpartition("/")[2]
+    try:
+        postgres_server.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO looker", name)
+        source = postgres_url.replace("postgres@", "looker@")
+        assert main.run(["store", "copy", source, str(tmp_path / "to.db")]) == 2
+        assert "may not read and write the tables" in capsys.readouterr().err
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        postgres_server.run("DROP OWNED BY looker; DROP ROLE looker", name)

@@ -53,6 +53,8 @@ def test_address_names_the_storage(text, url, options):
         ("{type: s3, bucket: runs, prefix: a/../b}", r"prefix: got 'a/../b'"),
         ("{type: s3, bucket: runs, host_path: /a}", r"host_path: has no meaning with type s3"),
         ("{bucket: runs}", r"bucket: has no meaning with type shared_fs"),
+        ("{type: directory, host_path: /a}", r"host_path: has no meaning with type directory"),
+        ("{container_path: /a}", r"host_path: missing; type shared_fs keeps checkpoints there"),
         ("{type: s3, bucket: runs, endpoint_url: h}", r"endpoint_url: got 'h', expected https"),
         ("{type: s3, bucket: runs, endpoint_url: 'https://a:GEHEIM@h'}", r"endpoint_url: has a"),
         (

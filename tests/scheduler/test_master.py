@@ -801,7 +801,7 @@ def test_what_an_ended_process_waited_for_excuses_no_later_one(
 
 
 def test_a_full_disk_of_a_trials_machine_uses_up_no_restart(
-    make_master, make_workers, config_text, fake_launcher, store, monkeypatch
+    make_master, make_workers, config_text, fake_launcher, store, monkeypatch, caplog
 ):
     monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
     master = make_master()
@@ -810,11 +810,11 @@ def test_a_full_disk_of_a_trials_machine_uses_up_no_restart(
     (launch_id,) = fake_launcher.alive
     make_workers(master).step(launch_id)
     no_room = exit_codes.ExitCode.NO_ROOM
-    fake_launcher.end(launch_id, exit_code=no_room, last_lines=["cache/a: full"])
+    fake_launcher.end(launch_id, exit_code=no_room, last_lines=["The disk is full: cache/a", "end"])
     master.tick()
     reason = list_trials(store, experiment_id)[0].reason
-    assert reason.startswith("A disk of its machine was full")
-    assert "cache/a: full" in reason
+    assert reason.startswith("A disk of its machine was full: cache/a\n")
+    assert "trial 1 starts again: A disk of its machine was full: cache/a" in caplog.text
     make_workers(master).run()
     assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
     assert list_trials(store, experiment_id)[0].restarts == 0

@@ -233,3 +233,14 @@ def test_a_disk_that_can_not_be_read_is_no_mistake_of_the_trial(
     monkeypatch.setattr(type(directory), "read_bytes", fail)
     with pytest.raises(OSError, match="no"):
         worker_messages.check_owner(directory, 1, 1)
+
+
+def test_a_directory_that_can_not_be_looked_at_is_not_taken_for_one_that_is_not_there(
+    tmp_path, monkeypatch
+):
+    def refuse(path, **_):
+        raise NotADirectoryError(errno.ENOTDIR, "a file", str(path))
+
+    monkeypatch.setattr(worker_messages.os, "lstat", refuse)
+    with pytest.raises(OSError, match="a file"):
+        worker_messages.check_owner(tmp_path / "a", 1, 1)

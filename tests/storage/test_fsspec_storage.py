@@ -199,6 +199,14 @@ def test_package_that_is_missing_is_named(block_packages, url, package, extra):
 
     with pytest.raises(errors.ConfigError, match=rf'pip install "quintain\[{extra}\]"'):
         storage.check()
+    with pytest.raises(errors.CheckpointError, match=rf'pip install "quintain\[{extra}\]"'):
+        storage.list()
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3:///runs", "gs:///", "az:///runs/a"])
+def test_address_without_a_bucket_is_refused(url):
+    with pytest.raises(errors.ConfigError, match="names no bucket"):
+        fsspec_storage.FsspecStorage(url, {}).check()
 
 
 def test_unknown_scheme_is_named():

@@ -22,12 +22,8 @@ from quintain.cli.display import snapshot as snapshot_lib
 from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
-from quintain.client import master_client
 from quintain.records import experiment as experiment_lib
 from quintain.terminal import screens
-
-if TYPE_CHECKING:
-    from quintain.scheduler import launcher as launcher_lib
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_SECS: Final = 0.5
@@ -38,7 +34,9 @@ _REST_FACTOR: Final = 20.0
 """Looking at an experiment takes at most one part in so many of the time."""
 
 if TYPE_CHECKING:
+    from quintain.client import master_client
     from quintain.scheduler import commands as commands_lib
+    from quintain.scheduler import launcher as launcher_lib
 
     Commands = master_client.MasterClient | commands_lib.Commands
     """Commands to a master elsewhere, or to the one in this process."""
@@ -125,7 +123,7 @@ def run(
             found = connect.wait_for_master(home)
             if found is None:
                 raise
-    with master_client.MasterClient.connect(home, found.address) as client:
+    with connect.connect_to(home, found) as client:
         if num_slots is not None or threads_per_slot is not None:
             click.echo(f"--slots: left aside; the master runs already ({found.name}).", err=True)
         foreground = _Foreground(
