@@ -160,6 +160,7 @@ async def _measure(
     await asyncio.to_thread(asking.request, "POST", "/api/v1/experiments", body=body)
     begin = time.monotonic()
     while pretended.num_trained < 0.99 * num_slots:
+        check(pretended)
         await asyncio.sleep(0.1)
     filled_secs = time.monotonic() - begin
     await asyncio.sleep(SETTLE_SECS)
@@ -183,6 +184,7 @@ async def _measure(
     )
     result["until all slots train, from an empty cluster, s"] = filled_secs
     result |= await _restart(home, master, pretended, num_nodes)
+    check(pretended)
     await pretended.leave()
     return result
 
@@ -208,6 +210,12 @@ async def _restart(
     result["trials that ran twice"] = float(pretended.num_repeated - repeated)
     result["processes that were given up"] = float(pretended.num_unwanted - unwanted)
     return result
+
+
+def check(pretended: cluster.Cluster) -> None:
+    """Ends the benchmark if the master has refused what a process said."""
+    if pretended.refusal:
+        raise SystemExit(pretended.refusal)
 
 
 def connect(home: pathlib.Path) -> connection.Connection:

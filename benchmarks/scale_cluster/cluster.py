@@ -24,6 +24,7 @@ class Cluster:
         num_repeated: Processes of trials that had been started before.
         num_unwanted: Processes that were told that nobody wants them.
         num_sessions: Times that machines have registered.
+        refusal: What the master refused of what a process said; empty if nothing.
     """
 
     def __init__(self, url: str, token: str, *, secs: float, draw: random.Random) -> None:
@@ -36,6 +37,7 @@ class Cluster:
         self.num_ended = 0
         self.pauses: list[float] = []
         self.num_repeated = self.num_unwanted = self.num_sessions = 0
+        self.refusal = ""
         self._seen: set[int] = set()
         self._token = token
         self._tasks: list[asyncio.Task[None]] = []
@@ -173,15 +175,19 @@ class Agent:
         self._started.append(order["launch_id"])
         self._wake.set()
         cluster = self._cluster
-        is_wanted = await processes.run(
-            cluster.url,
-            self._address,
-            launch,
-            secs=cluster.secs,
-            draw=cluster.draw,
-            first=first,
-            note_training=cluster.note_training,
-        )
+        try:
+            is_wanted = await processes.run(
+                cluster.url,
+                self._address,
+                launch,
+                secs=cluster.secs,
+                draw=cluster.draw,
+                first=first,
+                note_training=cluster.note_training,
+            )
+        except processes.RefusedError as error:
+            cluster.refusal = str(error)
+            return
         cluster.note_end(is_wanted=is_wanted)
         self._freed[number] = time.monotonic()
         ended = self._held[order["launch_id"]] = agent_protocol.Exit(order["launch_id"], 0)

@@ -3,10 +3,17 @@
 import asyncio
 import random
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 from scale_cluster import http_pool
+
+_GONE = 410
+
+
+class RefusedError(Exception):
+    """The master does not take what a process says: nothing that is measured means anything."""
 
 
 async def run(
@@ -32,6 +39,9 @@ async def run(
 
     Returns:
         Whether it was wanted until then.
+
+    Raises:
+        RefusedError: If the master does not take what it says.
     """
     environment = launch["environment"]
     trial_id, launch_id = launch["trial_id"], launch["launch_id"]
@@ -59,12 +69,14 @@ async def run(
                 case "VALIDATE":
                     result |= {"metrics": {"loss": draw.random()}, "num_inputs": 32}
                 case _:
-                    uuid = f"{draw.getrandbits(128):032x}"
-                    result |= {"checkpoint": {"uuid": uuid, "files": {"state": 1}}}
+                    name = str(uuid.UUID(int=draw.getrandbits(128), version=4))
+                    result |= {"checkpoint": {"uuid": name, "files": {"state": 1}}}
             path = f"{runs}/{launch_id}/results"
             status, work = await client.ask("POST", path, result)
             while status >= 500:  # As real ones do.
                 await asyncio.sleep(1.0)
                 status, work = await client.ask("POST", path, result)
+            if status >= 400 and status != _GONE:
+                raise RefusedError(f"The master refuses a result: {work}")
     finally:
         client.close()
