@@ -26,7 +26,7 @@ HEAD = 55 * "f" + "0"
 CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
-data: {secs_per_batch: 0.05}
+data: {secs_per_batch: 0.1}
 hyperparameters: {rate: 0.5}
 scheduling_unit: 20
 searcher: {name: random, metric: error, max_length: {batches: 60}, max_trials: 3}
