@@ -53,7 +53,8 @@ def told(request, tmp_path):
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_what_is_told_twice_lets_trials_save_themselves(told, second):
+def test_what_is_told_twice_lets_trials_save_themselves(told, second, monkeypatch):
+    monkeypatch.setattr(told_again, "REPEAT_SECS", 3600.0)
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), second)
 
@@ -68,7 +69,8 @@ def test_a_second_request_ends_at_once(told, monkeypatch):
     assert told.heard == ["save", "at once"]
 
 
-def test_a_search_in_the_foreground_hears_once_what_is_told_twice():
+def test_a_search_in_the_foreground_hears_once_what_is_told_twice(monkeypatch):
+    monkeypatch.setattr(told_again, "REPEAT_SECS", 3600.0)
     with foreground.Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupts.event.is_set()

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 
+from quintain.cli import trial
 from quintain.records import checkpoint
 
 
@@ -58,7 +59,7 @@ def test_logs_are_shown_filtered_and_cut(quintain, calls_fake):
     assert lines("--tail", 1, "-t")[0].endswith("stdout line 5")
 
 
-def test_logs_are_followed_until_the_trial_has_ended(quintain, calls_fake, monkeypatch):
+def test_logs_are_followed_until_the_trial_has_ended(quintain, calls_fake, replace_sleep):
     running = calls_fake.trials[1]
     object.__setattr__(running, "state", type(running.state)("ACTIVE"))
 
@@ -69,7 +70,7 @@ def test_logs_are_followed_until_the_trial_has_ended(quintain, calls_fake, monke
         else:
             object.__setattr__(running, "state", type(running.state)("COMPLETED"))
 
-    monkeypatch.setattr("quintain.cli.trial.time.sleep", pass_time)
+    replace_sleep(trial, pass_time)
 
     _, stdout, _ = quintain("trial", "logs", 1, "--follow", "--tail", 1)
 

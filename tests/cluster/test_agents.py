@@ -36,8 +36,9 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
         "QUINTAIN_NODE": "one",
         "QUINTAIN_SCRATCH": str(scratch),
     }
-    cluster.wait(lambda: not scratch.exists())
-    assert list((cluster.path / "one" / "agent" / "launches").iterdir()) == []
+    # It is forgotten after its files are deleted.
+    cluster.wait(lambda: not list((cluster.path / "one" / "agent" / "launches").iterdir()))
+    assert not scratch.exists()
 
 
 def test_the_list_of_machines_is_the_same_object_until_something_changes(cluster):
@@ -101,7 +102,7 @@ def test_the_next_master_gets_everything_that_the_former_one_did_not_keep(cluste
     cluster.wait(offset_file.exists)
     # This exit is received by a master that is killed before it has kept it.
     machine.end("t8-a", exit_code=3)
-    cluster.wait(lambda: bool(cluster.master._exits))
+    cluster.wait(lambda: bool(cluster.master._exits), ticks=False)
     cluster.restart_master()
     for launch_id, trial_id in (("t7-a", 7), ("t8-a", 8)):
         assert cluster.master.adopt(launch_id, trial_id, None, "", "one")
@@ -238,7 +239,7 @@ def test_an_agent_that_drains_starts_nothing_and_leaves_when_its_trials_have_end
     machine.end("t7-a", exit_code=0)
 
     cluster.wait(lambda: cluster.find_state() is None)
-    cluster.agents["one"].thread.join(20)
+    cluster.agents["one"].thread.join(60)
     assert not cluster.agents["one"].thread.is_alive()
     assert cluster.texts == ["saved"]
     assert len(machine.started) == 1
@@ -263,7 +264,7 @@ def test_an_agent_that_drains_does_not_wait_for_a_master_that_has_ended(cluster)
     cluster.join("one")
     cluster.network.is_down = True
     cluster.agents["one"].drain("the machine is switched off")
-    cluster.agents["one"].thread.join(20)
+    cluster.agents["one"].thread.join(60)
     assert not cluster.agents["one"].thread.is_alive()
 
 
@@ -287,17 +288,17 @@ def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeyp
     cluster.path = cluster.path / "elsewhere"
     former = cluster.agents["one"]
     cluster.join(waits=False)
-    cluster.agents["one"].thread.join(20)
+    cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)
 
     cluster.path = cluster.path.parent
     cluster.join(waits=False)
-    cluster.agents["one"].thread.join(20)
+    cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent runs in" in str(error)
     former.stop()
-    former.thread.join(20)
+    former.thread.join(60)
 
 
 @pytest.mark.parametrize("is_working", [False, True])
@@ -312,7 +313,7 @@ def test_an_agent_ends_at_once_where_waiting_does_not_help(cluster, refusal, is_
     cluster.network.refusal = refusal
 
     agent = cluster.agents["one"]
-    agent.thread.join(20)
+    agent.thread.join(60)
     assert agent.raised == [refusal]
     # The next agent takes it over.
     assert machine.killed == []
@@ -336,12 +337,12 @@ def test_an_agent_without_processes_waits_less_for_its_master(cluster):
     cluster.join("idle", idle_patience_secs=0.5)
     cluster.network.is_down = True
 
-    cluster.agents["idle"].thread.join(20)
+    cluster.agents["idle"].thread.join(60)
     assert isinstance(cluster.agents["idle"].raised[0], errors.MasterUnreachableError)
     assert cluster.agents["busy"].thread.is_alive()
     # What ends meanwhile is told by the next agent.
     machine.end("t7-a", exit_code=0)
-    cluster.agents["busy"].thread.join(20)
+    cluster.agents["busy"].thread.join(60)
     cluster.network.is_down = False
     cluster.join("busy")
     assert cluster.wait_for_exits().exit_code == 0

@@ -26,7 +26,7 @@ HEAD = 55 * "f" + "0"
 CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
-data: {secs_per_batch: 0.05}
+data: {secs_per_batch: 0.5, slow_until: HURRY}
 hyperparameters: {rate: 0.5}
 scheduling_unit: 20
 searcher: {name: random, metric: error, max_length: {batches: 60}, max_trials: 3}
@@ -159,7 +159,7 @@ def read(home, question):
 
 
 def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster, version, tmp_path):
-    home = tmp_path / "home"
+    home, hurry = tmp_path / "home", tmp_path / "hurry"
     home.mkdir()
     environment = {**os.environ, "QUINTAIN_HOME": str(home)}
     quintain = (sys.executable, "-m", "quintain.cli.main")
@@ -186,7 +186,8 @@ def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster,
         wait_for(lambda: (home / "master.json").exists() or master.poll() is not None)
         config = home / "config.yaml"
         # Version 2 knows which labels nodes will have that it may add.
-        config.write_text(CONFIG + (LABEL if version == 2 else ""))
+        text = CONFIG + (LABEL if version == 2 else "")
+        config.write_text(text.replace("HURRY", str(hurry)))
         model_dir = pathlib.Path(__file__).parents[1] / "e2e" / "toy_trial"
         run("experiment", "create", str(config), str(model_dir), "--detach", "--no_check")
         shown = wait_for(lambda: json.loads(run("master", "status", "--json"))["status"])
@@ -194,6 +195,8 @@ def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster,
 
         def is_done():
             used.update(list_nodes())
+            if len(used) == 2:
+                hurry.touch()
             return read(home, lambda session: session.get_experiment(1)).state.is_terminal
 
         wait_for(is_done)

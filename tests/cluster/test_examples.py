@@ -135,12 +135,12 @@ class SlurmScript:
                 **variables,
             },
         )
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 60.0
         while not (self.output.exists() and self.output.read_text()):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         running.send_signal(number)
-        code = running.wait(20)
+        code = running.wait(60)
         called, *told = self.output.read_text().splitlines()
         return parse(called.split()), told, code
 
@@ -215,7 +215,8 @@ def test_a_job_of_submitit_saves_itself_when_a_signal_comes_while_it_waits(submi
     signal.signal(signal.SIGUSR2, lambda *_: again.append(job.checkpoint()))
 
     def tell():
-        while not (tmp_path / "output").exists():
+        # It may have begun before the job knows of it.
+        while job._agent is None or not (tmp_path / "output").exists():
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGUSR2)
 

@@ -23,7 +23,7 @@ MODEL_DIR = ROOT / "tests" / "e2e" / "toy_trial"
 CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
-data: {{secs_per_batch: {secs}}}
+data: {{secs_per_batch: {secs}, slow_until: "{hurry}"}}
 hyperparameters:
   rate: {{type: double, minval: 0.1, maxval: 1.0}}
 scheduling_unit: 5
@@ -97,10 +97,16 @@ def shell(tmp_path):
 
 
 @pytest.fixture
-def write_config(tmp_path):
-    def write(*, secs=0.0, length=20):
+def hurry(tmp_path):
+    """A file that a test makes for slow trials to be slow no longer."""
+    return tmp_path / "hurry"
+
+
+@pytest.fixture
+def write_config(tmp_path, hurry):
+    def write(*, secs=0.0, length=20, hurry=hurry):
         path = tmp_path / "toy.yaml"
-        path.write_text(CONFIG.format(secs=secs, length=length))
+        path.write_text(CONFIG.format(secs=secs, length=length, hurry=hurry))
         return path
 
     return write
@@ -134,8 +140,8 @@ def test_a_search_runs_in_the_foreground_and_its_results_stay(shell, write_confi
     assert json.loads((tmp_path / "best" / "state.json").read_text())["batches"] == 20
 
 
-def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write_config):
-    path = write_config(secs=0.02, length=100)
+def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write_config, hurry):
+    path = write_config(secs=0.2, length=100)
     foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2)
     shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "a master runs")
     shell.wait_for(
@@ -166,6 +172,7 @@ def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write
 
     shell.start("master", "start", "--slots", 2)
     shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "the next master runs")
+    hurry.touch()
     assert "COMPLETED" in shell.run("experiment", "wait", 1)
     results = shell.results()
     assert len(results) == RATES
@@ -178,8 +185,8 @@ def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write
     shell.run("master", "stop")
 
 
-def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_config):
-    path = write_config(secs=0.02, length=60)
+def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_config, hurry):
+    path = write_config(secs=0.2, length=60)
     foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2)
     shell.wait_for(
         lambda: (
@@ -189,12 +196,13 @@ def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_confi
     )
 
     foreground.send_signal(signal.SIGINT)
-    _, stderr = foreground.communicate(timeout=60)
+    _, stderr = foreground.communicate(timeout=120)
 
     assert foreground.returncode == 130
     assert stderr.endswith("To go on:\n  quintain experiment activate 1\n")
     assert home_lib.find_master(shell.home) is None
     assert shell.experiment()["state"] == "PAUSED"
+    hurry.touch()
     shell.run("experiment", "activate", 1)
     shell.run("experiment", "wait", 1)
     assert all(result[0] == "COMPLETED" for result in shell.results().values())
@@ -231,9 +239,9 @@ def drain(descriptor, condition):
 
 
 def test_a_closed_terminal_and_a_lost_reader_leave_the_experiment_to_the_background(
-    shell, write_config
+    shell, write_config, hurry
 ):
-    path = write_config(secs=0.02, length=100)
+    path = write_config(secs=0.2, length=100)
     process, terminal = run_at_a_terminal(
         shell, "experiment", "create", path, MODEL_DIR, "--slots", 2
     )
@@ -255,6 +263,7 @@ def test_a_closed_terminal_and_a_lost_reader_leave_the_experiment_to_the_backgro
     follower = shell.start("experiment", "follow", 1)
     follower.stderr.readline()
     follower.stderr.close()
+    hurry.touch()
     assert "COMPLETED" in shell.run("experiment", "wait", 1)
     assert follower.wait(timeout=60) in (0, 141)
     for rate, result in shell.results().items():
@@ -279,26 +288,31 @@ def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
     }
 
 
-def test_other_experiments_go_on_when_the_command_that_ran_them_ends(shell, write_config):
-    short = write_config(secs=0.02, length=40)
+def test_other_experiments_go_on_when_the_command_that_ran_them_ends(
+    shell, write_config, hurry, tmp_path
+):
+    short = write_config(secs=0.2, length=40)
     foreground = shell.start("experiment", "create", short, MODEL_DIR, "--slots", 2)
     shell.wait_for(lambda: home_lib.find_master(shell.home) is not None, "a master runs")
     shell.wait_for(lambda: shell.read("experiment", "list"), "the first experiment is there")
-    long = write_config(secs=0.02, length=200)
+    later = tmp_path / "hurry as well"
+    long = write_config(secs=0.2, length=200, hurry=later)
     stdout = shell.run("experiment", "create", long, MODEL_DIR, "--detach", "--no-check")
     assert stdout == "Created experiment 2.\n"
     assert shell.read("master", "status")["master"]["is_embedded"]
 
-    _, stderr = foreground.communicate(timeout=60)
+    hurry.touch()
+    _, stderr = foreground.communicate(timeout=120)
     assert foreground.returncode == 0
     assert "Other experiments go on in a master in the background" in stderr
     assert not shell.read("master", "status")["master"]["is_embedded"]
+    later.touch()
     shell.run("experiment", "wait", 2)
     assert all(result[:2] == ("COMPLETED", 200) for result in shell.results(2).values())
 
 
-def test_a_stopped_master_lets_the_next_go_on(shell, write_config):
-    path = write_config(secs=0.02, length=100)
+def test_a_stopped_master_lets_the_next_go_on(shell, write_config, hurry):
+    path = write_config(secs=0.2, length=100)
     shell.run("experiment", "create", path, MODEL_DIR, "--detach", "--slots", 2)
     shell.wait_for(lambda: any(one[1] > 0 for one in shell.results().values()), "a trial trains")
     daemon = home_lib.find_master(shell.home)
@@ -310,6 +324,7 @@ def test_a_stopped_master_lets_the_next_go_on(shell, write_config):
     time.sleep(0.5)
     assert shell.results() == trained
 
+    hurry.touch()
     shell.start("master")
     shell.run("experiment", "wait", 1)
     for rate, result in shell.results().items():

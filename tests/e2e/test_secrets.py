@@ -22,7 +22,7 @@ MODEL_DIR = pathlib.Path(__file__).parents[2] / "tests" / "e2e" / "toy_trial"
 CONFIG = """
 name: toy
 entrypoint: model_def:ToyTrial
-data: {secs_per_batch: 0.05}
+data: {secs_per_batch: 0.2, slow_until: HURRY}
 hyperparameters:
   rate: {type: double, minval: 0.1, maxval: 1.0}
 scheduling_unit: 5
@@ -139,7 +139,8 @@ def test_secrets_are_where_they_belong_and_nowhere_else(shell, tmp_path):
         "--slots", 1, "--name", "other", "--cache", tmp_path / "cache", *known,
     )  # fmt: skip
     shell.run("here", "login", info["url"], "--token_file", tmp_path / "user.token", *known)
-    (tmp_path / "toy.yaml").write_text(CONFIG)
+    hurry = tmp_path / "hurry"
+    (tmp_path / "toy.yaml").write_text(CONFIG.replace("HURRY", str(hurry)))
 
     shell.run("here", "experiment", "create", tmp_path / "toy.yaml", MODEL_DIR, "--detach")
     commands, nodes = {}, set()
@@ -148,7 +149,10 @@ def test_secrets_are_where_they_belong_and_nowhere_else(shell, tmp_path):
         status = json.loads(shell.run("there", "master", "status", "--json"))["status"]
         nodes |= {slot["node"] for slot in status["slots"] if slot["trial_id"] is not None}
         assert status["experiments"], "It has ended too soon."
+    while "trained to" not in shell.run("there", "trial", "logs", 1):
+        pass
     told, cookie = read_page(info["url"], info["fingerprint"], shell)
+    hurry.touch()
     shell.run("here", "experiment", "wait", 1)
     shell.run("here", "experiment", "export-data", 1, tmp_path / "exported", "--logs")
 

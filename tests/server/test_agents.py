@@ -71,7 +71,7 @@ def test_an_agent_is_told_at_once_what_to_do(launcher, client):
     time.sleep(0.2)
     assert found == []
     start(launcher)
-    asking.join(20)
+    asking.join(60)
     (order,) = found[0].orders
     assert order.launch.environment == {"NAME": "värde"}
     assert order.launch.slots == (slot.Slot(5, slot.SlotKind.GPU, "GPU-x", 2, "one"),)
@@ -103,7 +103,7 @@ def test_orders_that_wait_hold_no_thread(launcher, client, http):
         threading.Thread(
             target=client.find_orders,
             args=(session,),
-            kwargs={"after": 0, "kept": 0, "wait_secs": 9},
+            kwargs={"after": 0, "kept": 0, "wait_secs": 60},
         )
         for _ in range(60)
     ]
@@ -115,7 +115,7 @@ def test_orders_that_wait_hold_no_thread(launcher, client, http):
     launcher.release()
     start(launcher)
     for each in waiting:
-        each.join(20)
+        each.join(60)
         assert not each.is_alive()
 
 

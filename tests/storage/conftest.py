@@ -53,7 +53,11 @@ class Road:
         self._left = self._again_secs = self._later = None
         self._refusal = None
         self.num_refused = 0
-        self.port = 0
+        # It never listens: while the road is blocked, nobody else gets its port.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port = self._reserved.getsockname()[1]
         self.open()
 
     @property
@@ -62,7 +66,6 @@ class Road:
 
     def open(self):
         self._listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def refuse(self, answer):
@@ -81,6 +84,10 @@ class Road:
         self.close_after(num_bytes, again_secs=again_secs)
 
     def close(self):
+        self._shut()
+        self._reserved.close()
+
+    def _shut(self):
         self._left = None
         for end in [self._listener, *self._ends]:
             with contextlib.suppress(OSError):  # It is closed already.
@@ -108,12 +115,19 @@ class Road:
         self._left = None
         again = self.open
         if self._later is None:
-            self.close()
+            self._shut()
         else:
             again = functools.partial(self.refuse, None)
             self.refuse(self._later)
         if self._again_secs is not None:
-            threading.Timer(self._again_secs, again).start()
+            threading.Thread(target=self._come_again, args=(again,), daemon=True).start()
+
+    def _come_again(self, again):
+        time.sleep(self._again_secs)
+        # On a busy machine nobody may have asked yet.
+        while self._refusal is not None and self.num_refused < 2:
+            time.sleep(0.02)
+        again()
 
     @staticmethod
     def _answer(near, answer):

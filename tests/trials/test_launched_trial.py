@@ -113,9 +113,8 @@ def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(
     root = pathlib.Path(process_launcher.__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", str(root))
     launcher = process_launcher.ProcessLauncher()
-    start_secs, codes, lines = {}, {}, []
+    servers, codes, lines = set(), {}, []
     for launch_id in ("7-1", "7-2"):
-        start = time.monotonic()
         launcher.start(
             launcher_lib.Launch(
                 launch_id,
@@ -131,12 +130,13 @@ def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(
                 str(tmp_path / "scratch"),
             )
         )
-        start_secs[launch_id] = time.monotonic() - start
-        deadline = time.monotonic() + 120.0
+        servers |= {forker._server._process.pid for forker in launcher._forkers.values()}
+        deadline = time.monotonic() + 300.0
         while launch_id not in codes and time.monotonic() < deadline:
             codes |= {found.launch_id: found.exit_code for found in launcher.poll()}
             lines += [row.text for row in launcher.read_logs()]
             time.sleep(0.01)
+    slowness = launcher.find_slowness()
     launcher.close(kill=True)
     assert exits == []
     assert codes == {"7-1": 0, "7-2": 0}, lines
@@ -147,4 +147,5 @@ def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(
     # The copies share no state: the same seed gives the same numbers.
     assert first[KINDS.TRAIN].batch_metrics == second[KINDS.TRAIN].batch_metrics
     assert first[KINDS.VALIDATE].metrics == second[KINDS.VALIDATE].metrics
-    assert start_secs["7-2"] < 0.3
+    # Nothing was imported anew for the second one.
+    assert (len(servers), slowness) == (1, "")

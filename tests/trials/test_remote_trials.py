@@ -40,7 +40,7 @@ entrypoint: model_def:Digits
 searcher: {name: random, metric: loss, max_length: {batches: 100}, max_trials: 2}
 scheduling_unit: 10
 """
-QUICK = connection.Retries(total_secs=20.0, first_pause_secs=0.01, max_pause_secs=0.05)
+QUICK = connection.Retries(total_secs=60.0, first_pause_secs=0.01, max_pause_secs=0.05)
 NONE = connection.Retries(total_secs=0.0)
 HOSTILE_PATHS = [
     "../escaped", "/etc/escaped", "a/../../escaped", "", ".", "a//b", "./a", "a/", "..", "a\\b",

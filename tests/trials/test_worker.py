@@ -16,7 +16,7 @@ from quintain.client import connection, handed_tokens
 from quintain.records import codec, exit_codes, process_identity, trial, workload
 from quintain.trials import worker
 
-QUICK = connection.Retries(total_secs=10.0, first_pause_secs=0.01, max_pause_secs=0.05)
+QUICK = connection.Retries(total_secs=60.0, first_pause_secs=0.01, max_pause_secs=0.05)
 NONE = connection.Retries(total_secs=0.0)
 TRAIN = workload.Workload(workload.WorkloadKind.TRAIN, 1, 7, number=1, num_batches=2)
 TERMINATE = workload.Workload(workload.WorkloadKind.TERMINATE, 1, 7, number=2, total_batches=2)
@@ -216,11 +216,17 @@ def test_a_workload_is_waited_for(start_master, make_source):
     master = start_master()
     source = make_source(master)
     source.start()
-    timer = threading.Timer(0.1, lambda: master.workloads.append(TRAIN))
-    timer.start()
+
+    def give_at_the_third_time():
+        while master.polls < 3:
+            time.sleep(0.01)
+        master.workloads.append(TRAIN)
+
+    giving = threading.Thread(target=give_at_the_third_time, daemon=True)
+    giving.start()
     assert source.next_workload() == TRAIN
-    timer.join()
-    assert master.polls > 2
+    assert master.polls >= 3
+    giving.join()
 
 
 def test_a_result_waits_for_a_master_that_is_restarted(start_master, make_source):

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import socket
+import threading
 import time
 import weakref
 
@@ -18,10 +19,12 @@ from quintain.client import unix_sockets
 from quintain.server import http_server
 from quintain.web import connection_limits, connections
 
+MANY_SECS = 60.0
 LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
-    head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
+    head_secs=MANY_SECS, body_secs=MANY_SECS, stall_secs=MANY_SECS, stranger_secs=MANY_SECS,
 )  # fmt: skip
+"""Ends nobody whom a busy machine keeps waiting: a test that is about a time shortens that one."""
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 BIG = 64 * 2**20
 
@@ -68,9 +71,9 @@ def connect():
 
         def open_one(address, data=b""):
             if isinstance(address, tuple):
-                opened = socket.create_connection(address, timeout=20)
+                opened = socket.create_connection(address, timeout=MANY_SECS)
             else:
-                opened = unix_sockets.connect(address, 20)
+                opened = unix_sockets.connect(address, MANY_SECS)
             stack.enter_context(opened)
             opened.sendall(data)
             return opened
@@ -88,13 +91,12 @@ def is_open(connected):
     return False
 
 
-def wait_until_closed(connected, secs=10.0):
-    """Returns after how many seconds the other side closes a connection."""
-    start_secs = time.monotonic()
+def wait_until_closed(connected):
+    """Returns once the other side has closed a connection."""
+    deadline_secs = time.monotonic() + MANY_SECS / 2
     while is_open(connected):
-        assert time.monotonic() - start_secs < secs
+        assert time.monotonic() < deadline_secs
         time.sleep(0.01)
-    return time.monotonic() - start_secs
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,10 @@ def wait_until_closed(connected, secs=10.0):
     ids=["nothing", "line", "head", "body", "chunks", "a stranger's", "second head"],
 )
 def test_who_does_not_go_on_is_given_up(serve, connect, begun):
-    address, _ = serve()
-    assert wait_until_closed(connect(address, begun)) >= 0.2
+    address, _ = serve(head_secs=0.3, body_secs=0.3, stranger_secs=0.3)
+    start_secs = time.monotonic()
+    wait_until_closed(connect(address, begun))
+    assert time.monotonic() - start_secs >= 0.3
 
 
 def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again(serve, connect):
@@ -136,7 +140,7 @@ def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again
         while not answer.endswith(b"0\r\n\r\n"):
             answer += asked.recv(2**16)
         assert answer.startswith(b"HTTP/1.1 200")
-        deadline_secs = time.monotonic() + 10
+        deadline_secs = time.monotonic() + MANY_SECS
         while known and time.monotonic() < deadline_secs:
             gc.collect()
             time.sleep(0.01)
@@ -144,10 +148,10 @@ def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again
 
 
 def test_bytes_that_trickle_do_not_win_time(serve, connect):
-    address, _ = serve()
+    address, _ = serve(head_secs=0.3)
     slow = connect(address, b"GET / HTTP/1.1\r\n")
     with contextlib.suppress(OSError):
-        # Five seconds at least, where 0.2 are allowed for the head.
+        # Five seconds at least, where 0.3 are allowed for the head.
         for _ in range(100):
             slow.sendall(b"a: b\r\n")
             time.sleep(0.05)
@@ -157,11 +161,19 @@ def test_bytes_that_trickle_do_not_win_time(serve, connect):
 
 
 def test_who_reads_nothing_is_given_up_and_who_reads_slowly_is_not(serve, connect):
-    address, _ = serve()
-    deaf, slow = connect(address, GET % b"/big"), connect(address, GET % b"/big")
-    start_secs, size = time.monotonic(), 0
-    while time.monotonic() - start_secs < 1.5:
-        size += len(slow.recv(2**20))
+    is_given_up = threading.Event()
+
+    async def noting(scope, receive, send):
+        await app(scope, receive, send)
+        if scope["query_string"] == b"deaf":
+            is_given_up.set()
+
+    address, _ = serve(answer=noting, stall_secs=2.0)
+    slow, deaf = connect(address, GET % b"/big"), connect(address, GET % b"/big?deaf")
+    deadline_secs, size = time.monotonic() + MANY_SECS, 0
+    while not is_given_up.is_set():
+        assert time.monotonic() < deadline_secs
+        size += len(slow.recv(2**18))
         time.sleep(0.05)
     while size < BIG:
         piece = slow.recv(2**22)
@@ -175,7 +187,7 @@ def test_who_reads_nothing_is_given_up_and_who_reads_slowly_is_not(serve, connec
 
 
 def test_answers_may_take_long_and_trusted_clients_stay(serve, connect):
-    address, path = serve()
+    address, path = serve(head_secs=1.0, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3)
     slow, known = connect(address, GET % b"/slow"), connect(path, GET % b"/known")
     answer = b""
     while not answer.endswith(b"hello\r\n0\r\n\r\n"):
@@ -186,7 +198,7 @@ def test_answers_may_take_long_and_trusted_clients_stay(serve, connect):
 
 
 def test_idle_connections_make_room_for_new_ones(serve, connect):
-    address, path = serve(head_secs=30.0)
+    address, path = serve()
     half_open = [connect(address, b"GET /") for _ in range(50)]
     assert b"200 OK" in connect(address, GET % b"/").recv(1000)
     # Those of this machine's own sockets are counted apart.
@@ -197,16 +209,25 @@ def test_idle_connections_make_room_for_new_ones(serve, connect):
 
 
 def test_no_answer_is_given_up_for_a_new_connection(serve, connect):
-    address, _ = serve()
-    slow = [connect(address, GET % b"/slow") for _ in range(4)]
-    time.sleep(0.1)
-    wait_until_closed(connect(address, GET % b"/"), secs=1.0)
-    for each in slow:
+    num_asked, may_answer = threading.Semaphore(0), threading.Event()
+
+    async def wait(scope, receive, send):
+        num_asked.release()
+        while not may_answer.is_set():
+            await asyncio.sleep(0.01)
+        await app(scope, receive, send)
+
+    address, _ = serve(answer=wait)
+    asked = [connect(address, GET % b"/") for _ in range(4)]
+    assert all(num_asked.acquire(timeout=MANY_SECS) for _ in asked)
+    wait_until_closed(connect(address, GET % b"/"))
+    may_answer.set()
+    for each in asked:
         assert b"200 OK" in each.recv(1000)
 
 
 def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
-    address, path = serve(head_secs=30.0)
+    address, path = serve()
     with contextlib.ExitStack() as stack:
         for number in range(2, 30):
             opened = stack.enter_context(socket.socket())
@@ -231,21 +252,20 @@ def test_no_connection_is_ended_while_nobody_waits_for_its_room(serve, connect):
 
 
 def test_a_crowd_of_trusted_clients_that_rest_connect_anew(serve, connect):
-    address, _ = serve(known=12, crowd=2, crowded_secs=0.3)
+    address, _ = serve(known=12, crowd=2, crowded_secs=1.5)
     few = [connect(address, GET % b"/known") for _ in range(2)]
     time.sleep(2.0)
     assert all(map(is_open, few))
     few.append(connect(address, GET % b"/known"))
-    deadline_secs = time.monotonic() + 20.0
-    while all(map(is_open, few)):
-        assert time.monotonic() < deadline_secs
+    for each in few[:2]:
+        wait_until_closed(each)
     # There is no crowd any more.
-    time.sleep(1.0)
+    time.sleep(2.0)
     assert is_open(few[2])
 
 
 def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
-    address, _ = serve(known=12, head_secs=30.0)
+    address, _ = serve(known=12)
     known = []
     for _ in range(12):
         known.append(connect(address, GET % b"/known"))
@@ -258,7 +278,7 @@ def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
 
 
 def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
-    address, _ = serve(head_secs=30.0)
+    address, _ = serve()
     before = len(os.listdir("/proc/self/fd"))
     with caplog.at_level(logging.WARNING), contextlib.ExitStack() as stack:
         for _ in range(300):
@@ -317,7 +337,7 @@ def test_a_body_that_is_none_is_answered_once(serve, connect, caplog, path):
 
 
 def test_who_finds_no_room_is_left_waiting_and_answered_once_there_is_some(serve, connect):
-    address, _ = serve(over_network=2, per_client=6)
+    address, _ = serve(over_network=2, per_client=6, stranger_secs=0.3)
     busy = [connect(address, GET % b"/slow") for _ in range(2)]
     late = [connect(address, GET % b"/") for _ in range(3)]
 

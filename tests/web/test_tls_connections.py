@@ -1,9 +1,11 @@
 """Real sockets that speak TLS, or do not, against a server with small limits."""
 
 import contextlib
+import dataclasses
 import logging
 import socket
 import ssl
+import threading
 import time
 
 import pytest
@@ -11,10 +13,12 @@ import pytest
 from quintain.server import certificates, http_server
 from quintain.web import connection_limits, connections, tls_connections
 
+MANY_SECS = 60.0
 LIMITS = connection_limits.Limits(
     total=8, over_network=6, per_client=4,
-    head_secs=0.3, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3, known_secs=30.0,
+    head_secs=MANY_SECS, body_secs=MANY_SECS, stall_secs=MANY_SECS, stranger_secs=MANY_SECS,
 )  # fmt: skip
+"""Ends nobody whom a busy machine keeps waiting: a test that is about a time shortens that one."""
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -34,13 +38,14 @@ def own(tmp_path_factory):
 
 @pytest.fixture
 def serve(monkeypatch, own):
-    """Returns a function that serves with a limit of seconds, and gives back the address."""
+    """Returns a function that serves with other limits, and gives back the address."""
     monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     with contextlib.ExitStack() as stack:
 
-        def start(limits=LIMITS):
+        def start(answer=app, **changes):
             listener = stack.enter_context(http_server.listen(0, 0))
-            stack.enter_context(http_server.serve(app, listener, limits=limits, tls=own.context))
+            limits = dataclasses.replace(LIMITS, **changes)
+            stack.enter_context(http_server.serve(answer, listener, limits=limits, tls=own.context))
             return listener.getsockname()
 
         yield start
@@ -52,7 +57,7 @@ def connect():
     with contextlib.ExitStack() as stack:
 
         def open_one(address, data=b""):
-            opened = stack.enter_context(socket.create_connection(address, timeout=20))
+            opened = stack.enter_context(socket.create_connection(address, timeout=MANY_SECS))
             opened.sendall(data)
             return opened
 
@@ -66,16 +71,17 @@ def build_client():
 
 
 def wait_until_closed(connected):
-    start_secs = time.monotonic()
     with contextlib.suppress(ConnectionError):
         while connected.recv(2**16):
             pass
-    return time.monotonic() - start_secs
 
 
 @pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "a part"])
 def test_who_does_not_agree_on_a_key_is_given_up(serve, connect, begun):
-    assert 0.2 <= wait_until_closed(connect(serve(), begun)) < 10
+    address = serve(head_secs=0.3)
+    start_secs = time.monotonic()
+    wait_until_closed(connect(address, begun))
+    assert 0.3 <= time.monotonic() - start_secs < MANY_SECS / 2
 
 
 def test_who_speaks_something_else_is_told_nothing(serve, connect, caplog):
@@ -97,7 +103,7 @@ def test_who_speaks_something_else_is_told_nothing(serve, connect, caplog):
 
 
 def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
-    address = serve(connection_limits.Limits(total=8, over_network=6, per_client=4, head_secs=60.0))
+    address = serve()
     with build_client().wrap_socket(connect(address)) as known:
         for _ in range(2):
             known.sendall(GET)
@@ -107,7 +113,7 @@ def test_connections_count_before_they_have_agreed_on_a_key(serve, connect):
             assert b"200 OK" in answer
             # The first one makes room, and not who is trusted.
             silent = [connect(address) for _ in range(4)]
-            assert wait_until_closed(silent[0]) < 10
+            wait_until_closed(silent[0])
 
 
 def test_a_request_may_come_with_the_last_word_on_the_key(serve, connect):
@@ -136,9 +142,15 @@ def test_a_request_may_come_with_the_last_word_on_the_key(serve, connect):
 
 
 def test_who_reads_nothing_is_given_up_over_tls_too(serve, connect):
-    with build_client().wrap_socket(connect(serve())) as deaf:
+    is_given_up = threading.Event()
+
+    async def noting(scope, receive, send):
+        await app(scope, receive, send)
+        is_given_up.set()
+
+    with build_client().wrap_socket(connect(serve(noting, stall_secs=0.3))) as deaf:
         deaf.sendall(GET.replace(b"/ ", b"/big "))
-        time.sleep(1.0)
+        assert is_given_up.wait(MANY_SECS)
         size = 0
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while piece := deaf.recv(2**20):

@@ -53,6 +53,13 @@ def fast(monkeypatch):
     monkeypatch.setattr(foreground, "_POLL_SECS", 0.01)
 
 
+@pytest.fixture(autouse=True)
+def _hang_ups_are_put_back():
+    former = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, former)
+
+
 def run(fake, *, is_embedded=True):
     front = foreground._Foreground(fake, is_embedded=is_embedded, is_quiet=False)
     code, found = front.run(lambda calls: calls.get_experiment(4), fake)
@@ -166,7 +173,6 @@ def test_a_closed_terminal_leaves_the_experiment_running(calls_fake, capsys, is_
     assert "quintain experiment follow 4" in capsys.readouterr().err
     # What is done next is not ended by the next one.
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def test_a_lost_reader_leaves_the_experiment_running(calls_fake, monkeypatch):
@@ -188,7 +194,6 @@ def test_a_terminal_that_is_closed_at_the_question_kills_nothing(calls_fake, mon
     monkeypatch.setattr("click.termui.visible_prompt_func", ask)
 
     assert run(calls_fake) == (129, "ACTIVE", False)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def test_a_terminal_that_is_closed_while_trials_save_themselves_ends_nothing(calls_fake):
@@ -197,17 +202,13 @@ def test_a_terminal_that_is_closed_while_trials_save_themselves_ends_nothing(cal
 
     assert run(calls_fake)[1:] == ("PAUSED", False)
     assert search.looks == []
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def test_what_was_started_with_nohup_does_not_hear_of_its_terminal(calls_fake):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        Search(calls_fake, "ACTIVE", lambda: press(signal.SIGHUP), "COMPLETED")
+    Search(calls_fake, "ACTIVE", lambda: press(signal.SIGHUP), "COMPLETED")
 
-        assert run(calls_fake) == (0, "COMPLETED", False)
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert run(calls_fake) == (0, "COMPLETED", False)
 
 
 def test_whoever_only_watches_leaves_without_pausing(calls_fake):

@@ -14,7 +14,10 @@ class ToyTrial(base_trial.Trial):
 
 
 class ToyController(base_trial.TrialController):
-    """Counts batches; `data.secs_per_batch` makes it slow."""
+    """Counts batches; `data.secs_per_batch` makes it slow, until there is `data.slow_until`.
+
+    A search that is slow for as long as a test looks at it ends too soon on no busy machine.
+    """
 
     def __init__(self, trial, context):
         super().__init__(trial, context)
@@ -22,6 +25,7 @@ class ToyController(base_trial.TrialController):
         self.batches = 0
         self.rate = context.get_hparam("rate")
         self.secs = context.get_data_config().get("secs_per_batch", 0.0)
+        self.slow_until = context.get_data_config().get("slow_until")
         print(f"hello from trial {context.get_trial_id()}")
         if context.get_data_config().get("fails") and self.rate > 0.5:
             raise ValueError("the rate is too high for me")
@@ -29,7 +33,8 @@ class ToyController(base_trial.TrialController):
     def train(self, num_batches):
         losses = []
         for _ in range(num_batches):
-            time.sleep(self.secs)
+            if self.slow_until is None or not pathlib.Path(self.slow_until).exists():
+                time.sleep(self.secs)
             self.loss *= 1 - 0.01 * self.rate
             self.batches += 1
             losses.append({"loss": self.loss})
