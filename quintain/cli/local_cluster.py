@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 import click
 
-from quintain import told_again
+from quintain import held_ports, told_again
 
 SUPERVISOR_VARIABLE: Final = "QUINTAIN_SUPERVISOR_PID"
 """Environment variable that tells a process of the cluster who started it."""
@@ -30,6 +29,7 @@ INTERRUPTED_EXITS: Final = (128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + sign
 STOP_SECS: Final = 5.0
 """How long a process that is no longer needed has to end on SIGTERM before it gets SIGKILL."""
 
+_LOOPBACK: Final = "127.0.0.1"
 _POLL_SECS: Final = 0.1
 _SETTLE_SECS: Final = 2.0
 _IN_ORDER_SECS: Final = 300.0
@@ -48,30 +48,6 @@ class ClusterTask:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.index}"
-
-
-def pick_addresses(num_tasks: Mapping[str, int]) -> dict[str, list[str]]:
-    """Returns an address with a free port of the loopback interface for every task.
-
-    Args:
-        num_tasks: Number of tasks by their kind.
-
-    Returns:
-        `127.0.0.1:port` by kind and index, as `TF_CONFIG` has them under `cluster`.
-    """
-    with contextlib.ExitStack() as stack:
-        # All are held until the last is found, so that no port is given twice.
-        held = {
-            kind: [stack.enter_context(socket.socket()) for _ in range(count)]
-            for kind, count in num_tasks.items()
-        }
-        for sockets in held.values():
-            for one in sockets:
-                one.bind(("127.0.0.1", 0))
-        return {
-            kind: [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-            for kind, sockets in held.items()
-        }
 
 
 def tf_config(addresses: Mapping[str, Sequence[str]], task: ClusterTask) -> str:
@@ -151,6 +127,7 @@ class LocalCluster:
         self._environment = dict(environment or {})
         self._tell = tell or (lambda text: click.echo(text, err=True))
         self._addresses: dict[str, list[str]] = {}
+        self._ports = contextlib.ExitStack()
         self._processes: dict[ClusterTask, subprocess.Popen[bytes]] = {}
         self._signal: signal.Signals | None = None
         self._is_signal_repeated = False
@@ -195,9 +172,18 @@ class LocalCluster:
                     self._stop(self._processes)
             finally:
                 self._stop(self._processes)
+                self._ports.close()
 
     def _start_all(self) -> None:
-        self._addresses = pick_addresses(self._num_tasks)
+        """Starts all tasks, each with a port that is kept for it, also while it starts again."""
+        self._ports.close()
+        self._addresses = {
+            kind: [
+                "{}:{}".format(*self._ports.enter_context(held_ports.hold(_LOOPBACK)).getsockname())
+                for _ in range(count)
+            ]
+            for kind, count in self._num_tasks.items()
+        }
         for task in self.tasks:
             self._start(task)
 

@@ -18,15 +18,6 @@ _ELSEWHERE: Final = "192.0.2.1"
 """An address of no machine (RFC 5737): nothing is sent to it."""
 
 
-def hold_port() -> socket.socket:
-    """Returns a socket that keeps a free port from others until TensorFlow listens on it."""
-    held = socket.socket()
-    # Both have it: so TensorFlow may take the port, and nobody is given it as a free one.
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("", 0))
-    return held
-
-
 def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Peer:
     """Returns where this process is reached.
 

@@ -32,7 +32,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from quintain import durable_files, errors, process_end
+from quintain import durable_files, errors, held_ports, process_end
 from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.client import file_calls, handed_tokens, worker_client
@@ -297,7 +297,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     def _meet(self) -> None:
         """Waits until all processes of the trial are there, and notes where."""
         settings = self._settings
-        self._port = members.hold_port()
+        self._port = held_ports.hold()
         port = self._port.getsockname()[1]
         own = members.find_own(settings.address.url, port, os.environ)
         while (

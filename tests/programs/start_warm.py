@@ -12,8 +12,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
+from quintain import held_ports
 from quintain.scheduler import fork_server
-from quintain.trials import keras_trial, members, trial_context, warm_start
+from quintain.trials import keras_trial, trial_context, warm_start
 
 
 def list_threads():
@@ -90,7 +91,7 @@ def configure():
 
 def join_cluster():
     """Returns the devices of values in a cluster that code makes for itself."""
-    held = members.hold_port()
+    held = held_ports.hold()
     cluster = {"worker": [f"127.0.0.1:{held.getsockname()[1]}"]}
     task = {"type": "worker", "index": 0}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})

@@ -1,5 +1,4 @@
 import json
-import socket
 
 import pytest
 
@@ -49,11 +48,3 @@ def test_the_own_address_is_that_by_which_the_master_is_reached():
         assert found.host.startswith("127.")
     given = members.find_own("http://127.0.0.1:1", 7, environment | {"QUINTAIN_HOST": "10.1.1.1"})
     assert (given.host, given.outside) == ("10.1.1.1", "10.1.1.1")
-
-
-def test_a_held_port_is_free_for_one_that_listens():
-    with members.hold_port() as held, socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-        listener.bind(("", held.getsockname()[1]))
-        listener.listen()
