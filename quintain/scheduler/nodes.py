@@ -51,6 +51,7 @@ class NodeTable:
         self.lost: dict[str, node_lib.Node] = {}
         self._known: dict[str, node_lib.KnownNode] = {}
         self._listed: list[node_lib.Node] = []
+        self._listed_names: set[str] = set()
         self._pools: dict[pools.Needs, pools.Pool] = {}
         self._next_number = 0
         self.most_slots: int | None = None
@@ -87,6 +88,7 @@ class NodeTable:
             return
         former = {each.name: each for each in self._listed}
         self._listed = list(listed)
+        self._listed_names = {each.name for each in listed}
         for each in listed:
             last = former.pop(each.name, None)
             if last is not each and last != each:
@@ -193,7 +195,7 @@ class NodeTable:
         return self._numbers
 
     def _is_listed(self, name: str) -> bool:
-        return not name or any(each.name == name for each in self._listed)
+        return not name or name in self._listed_names
 
     # Who holds what.
 
