@@ -104,6 +104,8 @@ def main() -> None:
     parser.add_argument("--peers", default="quintain,ray,optuna")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Otherwise Ray leaves a token in the home directory, which other clusters then ask for.
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     secs: dict[str, list[float]] = {name: [] for name in options.peers.split(",")}
     for _ in range(options.rounds):
         for name, measured in secs.items():

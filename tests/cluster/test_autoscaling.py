@@ -117,6 +117,8 @@ def cluster(version):
         own = {
             "RAY_FAKE_CLUSTER": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
+            # Whatever other clusters have left in the home directory.
+            "RAY_AUTH_MODE": "disabled",
             "AUTOSCALER_UPDATE_INTERVAL_S": "1",
             "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD,
             "RAY_enable_autoscaler_v2": str(version - 1),
