@@ -4,6 +4,7 @@ import importlib
 import os
 import secrets
 import socket
+import traceback
 from typing import Any, Final
 from urllib import parse
 
@@ -76,6 +77,12 @@ def _check_address(address: str) -> None:
 
 def _explain_connection(address: str, error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
+    if "InvalidAuthToken" in "".join(traceback.format_exception(error)):  # Of its cause.
+        return (
+            f"The Ray cluster at {address!r} asks for a token, and got none or another one: set "
+            "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH, a file that has it; "
+            "`ray get-auth-token` prints that of the cluster's own machine)."
+        )
     if "ersion mismatch" in text:
         return (
             f"The Ray cluster at {address!r} has another version of Ray or Python: {text} "

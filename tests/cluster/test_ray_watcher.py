@@ -269,3 +269,13 @@ def test_a_missing_package_is_told(monkeypatch):
 )
 def test_what_ray_says_of_a_connection_becomes_advice(text, message):
     assert message in ray_connection._explain_connection("auto", RuntimeError(text))
+
+
+def test_a_cluster_that_asks_for_a_token_is_told_as_such():
+    error = ConnectionError("Failed to connect to Ray cluster at 127.0.0.1:6379")
+    error.__cause__ = RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing.")
+
+    told = ray_connection._explain_connection("127.0.0.1:6379", error)
+
+    assert told.startswith("The Ray cluster at '127.0.0.1:6379' asks for a token")
+    assert "RAY_AUTH_TOKEN" in told
