@@ -65,8 +65,8 @@ class AgentLauncher(launcher.Launcher):
         self._exits: collections.deque[launcher.ProcessExit] = collections.deque()
         self._lines = line_queue.LineQueue()
         self._usage: collections.deque[tuple[str, dict[str, float]]] = collections.deque()
-        self._nodes: list[node_lib.Node] = []
-        self._change = self._shown_change = object()
+        self._change = object()
+        self._shown: tuple[object, list[node_lib.Node]] = (self._change, [])
         self._last_poll_secs = self._last_check_secs = clock()
 
     # What the scheduler asks.
@@ -158,12 +158,12 @@ class AgentLauncher(launcher.Launcher):
     @override
     def list_nodes(self) -> list[node_lib.Node]:
         """Returns the machines; the same list as before if nothing has changed."""
-        change = self._change
-        if change is not self._shown_change:
+        change, shown = self._change, self._shown
+        if change is not shown[0]:
             found = [member.to_node() for member in list(self._members.values())]
-            self._nodes = [each for each in found if each is not None]
-            self._shown_change = change
-        return self._nodes
+            # At once: another thread that asks as well may know of less.
+            shown = self._shown = change, [each for each in found if each is not None]
+        return shown[1]
 
     @override
     def find_slowness(self) -> str:

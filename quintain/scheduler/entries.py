@@ -5,7 +5,7 @@ import heapq
 import logging
 import pathlib
 import time
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from quintain.records import (
@@ -151,13 +151,13 @@ class Entry:
             said = f"trial {trial_id} waits for {texts}" if waits else "trials wait no more"
             logger.warning("Experiment %d: %s", self.id, said)
 
-    def describe_wait(self, running: Collection[int]) -> str:
-        """Returns what trials wait for that hold slots; empty if they go on."""
-        waits = [trial_id for trial_id in self.waits if trial_id in running]
-        if not waits:
+    def describe_wait(self) -> str:
+        """Returns what trials wait for; empty if they go on."""
+        if not self.waits:
             return ""
-        others = f" (as do {len(waits) - 1} more)" if len(waits) > 1 else ""
-        return f"Trial {waits[0]}{others} waits for {next(iter(self.waits[waits[0]].values()))}"
+        trial_id, texts = next(iter(self.waits.items()))
+        others = f" (as do {len(self.waits) - 1} more)" if len(self.waits) > 1 else ""
+        return f"Trial {trial_id}{others} waits for {next(iter(texts.values()))}"
 
     @property
     def needs(self) -> pools.Needs:

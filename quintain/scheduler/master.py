@@ -375,7 +375,7 @@ class Master:
             running_trials=running,
             waiting_trials=waiting,
             lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
-            waits_for=entry.describe_wait(running),
+            waits_for=entry.describe_wait(),
         )
 
     def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
@@ -393,5 +393,5 @@ class Master:
             num_slots=core.used[experiment_id],
             num_waiting=num_waiting,
             lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
-            waits_for=entry.describe_wait(core.runs_of.get(experiment_id, ())),
+            waits_for=entry.describe_wait(),
         )

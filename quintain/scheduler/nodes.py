@@ -50,8 +50,7 @@ class NodeTable:
         self.trials: dict[str, set[int]] = {}
         self.lost: dict[str, node_lib.Node] = {}
         self._known: dict[str, node_lib.KnownNode] = {}
-        self._listed: list[node_lib.Node] = []
-        self._listed_names: set[str] = set()
+        self._listed: dict[str, node_lib.Node] = {}
         self._pools: dict[pools.Needs, pools.Pool] = {}
         self._next_number = 0
         self.most_slots: int | None = None
@@ -84,11 +83,9 @@ class NodeTable:
         Args:
             listed: The machines that are there now, beside the master's own.
         """
-        if listed == self._listed:
+        if listed == list(self._listed.values()):
             return
-        former = {each.name: each for each in self._listed}
-        self._listed = list(listed)
-        self._listed_names = {each.name for each in listed}
+        former, self._listed = self._listed, {each.name: each for each in listed}
         for each in listed:
             last = former.pop(each.name, None)
             if last is not each and last != each:
@@ -113,10 +110,9 @@ class NodeTable:
         self._known[name] = known
         if name == node_lib.OWN:
             self._place(self._judge(node_lib.Node(name, self.nodes[name].slots)))
-        for each in self._listed:
-            if each.name == name:
-                slots = known.slots[: len(each.slots)]
-                self._place(self._judge(dataclasses.replace(each, slots=slots)))
+        if (listed := self._listed.get(name)) is not None:
+            slots = known.slots[: len(listed.slots)]
+            self._place(self._judge(dataclasses.replace(listed, slots=slots)))
         return known
 
     def _number(self, node: node_lib.Node) -> node_lib.KnownNode:
@@ -195,7 +191,7 @@ class NodeTable:
         return self._numbers
 
     def _is_listed(self, name: str) -> bool:
-        return not name or name in self._listed_names
+        return not name or name in self._listed
 
     # Who holds what.
 

@@ -16,6 +16,8 @@ import tempfile
 import time
 from typing import Final, Self
 
+from quintain import held_ports
+
 ACCESS_KEY: Final = "AKIAEXAMPLE"
 SECRET_KEY: Final = "not-to-be-seen"
 ENVIRONMENT: Final = {
@@ -58,7 +60,11 @@ class ObjectServer:
         """Stores where its program is."""
         self._process: subprocess.Popen[bytes] | None = None
         with contextlib.ExitStack() as held:
-            ports = [(_hold_port(held), _hold_port(held)) for _ in _SERVICES]
+            sockets = [
+                [held.enter_context(held_ports.hold("127.0.0.1")) for _ in range(2)]
+                for _ in _SERVICES
+            ]
+            ports = [[one.getsockname()[1] for one in pair] for pair in sockets]
         self.port = ports[-1][0]
         self._command = [program, "server", *_SETTINGS]
         for name, (plain, other) in zip(_SERVICES, ports, strict=True):
@@ -115,11 +121,3 @@ class ObjectServer:
             socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
             return True
         return False
-
-
-def _hold_port(held: contextlib.ExitStack) -> int:
-    """Returns a port that is free, and stays so until it is no longer held."""
-    listener = held.enter_context(socket.socket())
-    listener.bind(("127.0.0.1", 0))
-    port: int = listener.getsockname()[1]
-    return port

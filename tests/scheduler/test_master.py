@@ -730,72 +730,83 @@ def test_a_workload_that_takes_too_long_is_a_failure(
     assert "workload_timeout: the trial took more than 0.001 s to do workload 1" in record.reason
 
 
+class Clock:
+    """The time of the master, which may be set forward."""
+
+    def __init__(self, monkeypatch):
+        now = time.monotonic
+        self.offset = 0.0
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(scheduling.time, "monotonic", lambda: now() + self.offset)
+
+    def count_stops(self):
+        """Counts the time in which the master was stopped as well."""
+        self._monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def begin_waiting(make_master, make_workers, config_text, fake_launcher, clock):
+    """Returns a function that starts a trial with a limit of a minute, which waits for a disk."""
+
+    def begin(**fields):
+        clock.count_stops()
+        master = make_master()
+        create(master, config_text, "single", workload_timeout=60.0, **fields)
+        master.tick()
+        (launch_id,) = fake_launcher.alive
+        trial_id = fake_launcher.alive[launch_id].trial_id
+        make_workers(master).step(launch_id)
+        master.workers.note_wait(trial_id, launch_id, "ckpt/a: No space left on device")
+        return master, trial_id, launch_id
+
+    return begin
+
+
 def test_the_time_in_which_the_master_was_stopped_is_not_counted_against_trials(
-    make_master, make_workers, config_text, fake_launcher, monkeypatch
+    make_master, config_text, fake_launcher, clock
 ):
-    offset = 0.0
-    clock = time.monotonic
-    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
     master = make_master()
     create(master, config_text, "single", workload_timeout=60.0, max_restarts=0)
     master.tick()
 
-    offset = 3600.0
+    clock.offset = 3600.0
     master.tick()
     assert fake_launcher.killed == []
 
-    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
-    offset += 61.0
+    clock.count_stops()
+    clock.offset += 61.0
     master.tick()
     assert len(fake_launcher.killed) == 1
 
 
 def test_the_time_in_which_a_trial_waits_is_not_counted_against_it(
-    make_master, make_workers, config_text, fake_launcher, monkeypatch
+    begin_waiting, fake_launcher, clock
 ):
-    offset = 0.0
-    clock = time.monotonic
-    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
-    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
-    master = make_master()
-    create(master, config_text, "single", workload_timeout=60.0, max_restarts=0)
-    master.tick()
-    (launch_id,) = fake_launcher.alive
-    trial_id = fake_launcher.alive[launch_id].trial_id
-    make_workers(master).step(launch_id)
-
-    master.workers.note_wait(trial_id, launch_id, "ckpt/a: No space left on device")
-    offset = 3600.0
+    master, trial_id, launch_id = begin_waiting(max_restarts=0)
+    clock.offset = 3600.0
     master.tick()
     master.workers.note_wait(trial_id, launch_id, "")
     master.tick()
     assert fake_launcher.killed == []
-    offset += 61.0
+    clock.offset += 61.0
     master.tick()
     assert fake_launcher.killed == [launch_id]
 
 
-def test_what_an_ended_process_waited_for_excuses_no_later_one(
-    make_master, make_workers, config_text, fake_launcher, monkeypatch
-):
-    offset = 0.0
-    clock = time.monotonic
-    monkeypatch.setattr(scheduling.time, "monotonic", lambda: clock() + offset)
-    monkeypatch.setattr(scheduling, "_STOPPED_SECS", 1e9)
-    master = make_master()
-    create(master, config_text, "single", workload_timeout=60.0, max_restarts=1)
-    master.tick()
-    (launch_id,) = fake_launcher.alive
-    trial_id = fake_launcher.alive[launch_id].trial_id
-    make_workers(master).step(launch_id)
-    master.workers.note_wait(trial_id, launch_id, "ckpt/a: No space left on device")
+def test_what_an_ended_process_waited_for_excuses_no_later_one(begin_waiting, fake_launcher, clock):
+    master, _, launch_id = begin_waiting(max_restarts=1)
     fake_launcher.end(launch_id, exit_code=1)
     master.tick()
     master.tick()
     assert master.status().experiments[0].waits_for == ""
     (second,) = fake_launcher.alive
 
-    offset = 61.0
+    clock.offset = 61.0
     master.tick()
     assert fake_launcher.killed == [second]
 
