@@ -19,12 +19,12 @@ from quintain.kernels import dropout, library, selection
 def can_attend(queries: tf.Tensor) -> bool:
     """Returns whether `attend` is to be used for queries.
 
-    Not for bfloat16 where the processor multiplies whole tiles of it (AMX): TensorFlow's products
-    do that, ours do not.
+    Not for bfloat16 where TensorFlow's products use the processor's units for whole tiles (AMX),
+    and ours do not.
     """
     if not selection.is_native() or queries.dtype not in (tf.float32, tf.bfloat16):
         return False
-    return queries.dtype == tf.float32 or not library.load().functions.quintain_has_amx()
+    return queries.dtype == tf.float32 or not library.load().functions.quintain_leaves_amx()
 
 
 def attend(

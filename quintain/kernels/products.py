@@ -1,7 +1,7 @@
 """Products of matrices in bfloat16, where ours are quicker than TensorFlow's.
 
-Those are processors that multiply pairs of bfloat16 numbers but have no units for whole tiles
-(AMX), which TensorFlow's products use.
+Those are processors that multiply pairs of bfloat16 numbers, or whole tiles of them (AMX), if the
+compiler and the operating system know of these.
 
 Shapes:
     N  rows

@@ -8,23 +8,29 @@ from typing import Final
 
 DIRECTORY: Final = pathlib.Path(__file__).parent / "csrc"
 
+_AVX2: Final = ("-mavx2", "-mfma", "-mf16c")
+_AVX512: Final = (
+    *(*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+    "-mprefer-vector-width=512",
+)
+_AVX512_BF16: Final = (*_AVX512, "-mavx512bf16", "-mavx512vnni")
+
 INSTRUCTION_SETS: Final = {
-    "avx2": ("-mavx2", "-mfma", "-mf16c"),
-    "avx512": (
-        *("-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
-        "-mprefer-vector-width=512",
-    ),
-    "avx512_bf16": (
-        *("-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
-        *("-mprefer-vector-width=512", "-mavx512bf16", "-mavx512vnni"),
-    ),
+    "avx2": _AVX2,
+    "avx512": _AVX512,
+    "avx512_bf16": _AVX512_BF16,
+    "amx_bf16": _AVX512_BF16,
 }
-"""Compiler flags by the names of instruction sets, in the order of `Isa` in `csrc/isa.h`."""
+"""Compiler flags by the names of instruction sets, in the order of `Isa` in `csrc/isa.h`.
+
+Functions that use AMX ask for it themselves, so that older compilers need not know the flag.
+"""
 
 _FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
 _MATH: Final = ("-fno-math-errno", "-fno-trapping-math")
 _PORTABLE: Final = ("isa.cc", "translation.cc")
 _OPERATIONS: Final = "ops.cc"
+_FOR_AMX: Final = "amx_"  # What such files are called; others are compiled for all other sets.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +63,8 @@ def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
         if path.name in (_OPERATIONS, *_PORTABLE):
             continue
         for name, flags in INSTRUCTION_SETS.items():
+            if path.name.startswith(_FOR_AMX) != (name == "amx_bf16"):
+                continue
             output = f"{path.stem}.{name}.o"
             # `exp` and the like may be vectorised without `errno`; NaN and infinity stay.
             own = ("-O3", "-fno-exceptions", *_MATH, f"-DQUINTAIN_ISA={name}", *flags)

@@ -113,7 +113,7 @@ def test_is_off_on_processors_that_have_no_instruction_set_of_them(monkeypatch):
 def test_names_the_instruction_sets_that_there_are(monkeypatch):
     monkeypatch.setenv("QUINTAIN_INSTRUCTION_SET", "avx1024")
 
-    expected = "got 'avx1024', expected one of avx2, avx512, avx512_bf16"
+    expected = "got 'avx1024', expected one of avx2, avx512, avx512_bf16, amx_bf16"
     assert library.find_reason() == f"$QUINTAIN_INSTRUCTION_SET: {expected}"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.kernels import library, modes, products, selection
+from quintain.kernels import library, modes, products, selection, sources
 from quintain.nlp.modeling.layers import projection
 
 pytestmark = pytest.mark.skipif(
@@ -18,14 +18,14 @@ BOUND = 2**-8
 """Largest difference, as a share of the largest number: of one rounding to bfloat16."""
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["avx2", "avx512", "avx512_bf16"])
+@pytest.fixture(params=enumerate(sources.INSTRUCTION_SETS, 1), ids=lambda one: one[1])
 def functions(request):
     found = library.load().functions
-    if found.quintain_limit_isa(request.param) != request.param:
-        found.quintain_limit_isa(3)
+    if found.quintain_limit_isa(request.param[0]) != request.param[0]:
+        found.quintain_limit_isa(len(sources.INSTRUCTION_SETS))
         pytest.skip("The processor is older.")
     yield found
-    found.quintain_limit_isa(3)
+    found.quintain_limit_isa(len(sources.INSTRUCTION_SETS))
 
 
 @pytest.fixture

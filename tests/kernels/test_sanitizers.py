@@ -1,7 +1,8 @@
 """Runs `drivers/NAME.cc` with the arithmetic of `csrc/NAME.cc` under the compiler's sanitizers.
 
-All instruction sets of this machine are run. Without optimisation they are compiled in a third of
-the time, and nothing that is undefined has gone before it is looked at.
+All instruction sets of this machine are run, and what is for AMX with tiles in software. Without
+optimisation they are compiled in a third of the time, and nothing that is undefined has gone before
+it is looked at.
 """
 
 import pathlib
@@ -13,6 +14,9 @@ from quintain.kernels import building, sources
 
 _DRIVERS = sorted((pathlib.Path(__file__).parent / "drivers").glob("*.cc"))
 _FLAGS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+_ALSO_USED = {"amx_products.cc": ["products.cc"]}
+_TILES = [f"-I{_DRIVERS[0].parent}", "-DQUINTAIN_SOFTWARE_TILES"]
+_NEWER = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512vnni"]
 
 
 def test_every_kernel_has_a_driver():
@@ -25,11 +29,14 @@ def test_every_kernel_has_a_driver():
 @pytest.mark.parametrize("driver", _DRIVERS, ids=lambda path: path.stem)
 def test_addresses_and_behaviour_are_defined(driver, tmp_path):
     compiler = building.find_compiler()
-    units = [unit for unit in sources.list_units(()) if unit.source in ("isa.cc", driver.name)]
+    used = {"isa.cc", driver.name, *_ALSO_USED.get(driver.name, ())}
+    units = [unit for unit in sources.list_units(()) if unit.source in used]
     objects = []
     for unit in units:
         objects.append(tmp_path / unit.output)
         command = [*unit.flags, *_FLAGS, "-O0", "-c", sources.DIRECTORY / unit.source]
+        if unit.instruction_set == "amx_bf16":
+            command += [*_TILES, *(f"-mno-{name}" for name in _NEWER)]
         subprocess.run([*compiler, *command, "-o", objects[-1]], check=True)
     program = tmp_path / "driver"
     # The driver has the inline functions of the oldest set, which run everywhere.

@@ -3,13 +3,32 @@
 #include "isa.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
 namespace quintain {
 namespace {
 
-std::atomic<int> limit{static_cast<int>(Isa::kAvx512Bf16)};
+std::atomic<int> limit{static_cast<int>(Isa::kAmxBf16)};
+
+// Returns whether the processor has units for whole tiles of bfloat16.
+bool HasTiles() {
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
+}
+
+// Returns whether the compiler knew them, and Linux lets this process use them: it has to be asked.
+bool MayUseTiles() {
+#ifdef QUINTAIN_KNOWS_AMX
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
@@ -22,7 +41,8 @@ Isa FindIsa() {
   }
   const bool is_newest =
       __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
-  return is_newest ? Isa::kAvx512Bf16 : Isa::kAvx512;
+  if (!is_newest) return Isa::kAvx512;
+  return HasTiles() && MayUseTiles() ? Isa::kAmxBf16 : Isa::kAvx512Bf16;
 }
 
 Isa UsedIsa() {
@@ -34,17 +54,16 @@ Isa UsedIsa() {
 }  // namespace quintain
 
 extern "C" int quintain_limit_isa(int isa) {
-  const int newest = static_cast<int>(quintain::Isa::kAvx512Bf16);
+  const int newest = static_cast<int>(quintain::Isa::kAmxBf16);
   quintain::limit.store(isa < 1 ? 1 : isa > newest ? newest : isa, std::memory_order_relaxed);
   return static_cast<int>(quintain::UsedIsa());
 }
 
-extern "C" int quintain_has_amx() {
-  constexpr unsigned kAmxBf16 = 1u << 22;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+extern "C" int quintain_leaves_amx() {
+  return quintain::HasTiles() && quintain::UsedIsa() != quintain::Isa::kAmxBf16;
 }
 
 extern "C" int quintain_has_fast_products() {
-  return quintain::FindIsa() == quintain::Isa::kAvx512Bf16 && !quintain_has_amx();
+  static const bool is_newest = quintain::FindIsa() >= quintain::Isa::kAvx512Bf16;
+  return is_newest && !quintain_leaves_amx();
 }

@@ -7,6 +7,9 @@
 // What several files share, such as `bfloat16.h`, is `static inline` and below QUINTAIN_ISA as well:
 // of an inline function that two objects have, the linker keeps one, which may be that of a newer
 // processor. For the same reason `NAME.cc` uses no templates of the standard library.
+//
+// The units for whole tiles of bfloat16 (AMX) come beside AVX512-BF16: what is written for them is in
+// `amx_NAME.cc`, and QUINTAIN_DISPATCH_AMX calls it where there are such units.
 
 #ifndef QUINTAIN_KERNELS_ISA_H_
 #define QUINTAIN_KERNELS_ISA_H_
@@ -18,9 +21,19 @@
   namespace avx512_bf16 { __VA_ARGS__ }              \
   }
 
+#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>)
+#define QUINTAIN_KNOWS_AMX  // The compiler does.
+#define QUINTAIN_FOR_AMX(...)                        \
+  namespace quintain {                               \
+  namespace amx_bf16 { __VA_ARGS__ }                 \
+  }
+#else
+#define QUINTAIN_FOR_AMX(...)
+#endif
+
 namespace quintain {
 
-enum class Isa { kNone = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
+enum class Isa { kNone = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmxBf16 = 4 };
 
 // Returns the newest set that this processor, and its operating system, can run.
 Isa FindIsa();
@@ -33,17 +46,26 @@ Isa UsedIsa();
 // Makes the kernels use no newer set than this, for tests. Returns the one that is used.
 extern "C" __attribute__((visibility("default"))) int quintain_limit_isa(int isa);
 
-// Returns whether this processor multiplies tiles of bfloat16 (AMX), as TensorFlow's products do.
-extern "C" __attribute__((visibility("default"))) int quintain_has_amx();
+// Returns whether this processor multiplies tiles of bfloat16 (AMX) that TensorFlow uses, and we do not.
+extern "C" __attribute__((visibility("default"))) int quintain_leaves_amx();
 
 // Returns whether `products.h` is quicker here than TensorFlow's own products of bfloat16.
 extern "C" __attribute__((visibility("default"))) int quintain_has_fast_products();
 
 #define QUINTAIN_DISPATCH(function, ...)                                        \
-  (::quintain::UsedIsa() == ::quintain::Isa::kAvx512Bf16                        \
+  (::quintain::UsedIsa() >= ::quintain::Isa::kAvx512Bf16                        \
        ? ::quintain::avx512_bf16::function(__VA_ARGS__)                         \
    : ::quintain::UsedIsa() == ::quintain::Isa::kAvx512                          \
        ? ::quintain::avx512::function(__VA_ARGS__)                              \
        : ::quintain::avx2::function(__VA_ARGS__))
+
+#ifdef QUINTAIN_KNOWS_AMX
+#define QUINTAIN_DISPATCH_AMX(function, ...)                                    \
+  (::quintain::UsedIsa() == ::quintain::Isa::kAmxBf16                           \
+       ? ::quintain::amx_bf16::function(__VA_ARGS__)                            \
+       : QUINTAIN_DISPATCH(function, __VA_ARGS__))
+#else
+#define QUINTAIN_DISPATCH_AMX QUINTAIN_DISPATCH
+#endif
 
 #endif  // QUINTAIN_KERNELS_ISA_H_

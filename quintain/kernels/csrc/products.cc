@@ -132,6 +132,10 @@ void pack(const Product& product, const T* right, uint32_t* packed, float* sums,
                 packed + n * PanelPairs(product), sums);
     }
   }
+  const int64_t written = (inputs + 1) / 2 * kPanel, rest = PanelPairs(product) - written;
+  for (int64_t n = begin; rest > 0 && n < end; ++n) {
+    memset(packed + n * PanelPairs(product) + written, 0, rest * sizeof(*packed));
+  }
 }
 
 // Numbers from one tile of packed rows to the next.
@@ -242,6 +246,7 @@ void plan_product(Product* product) {
   const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
   const bool is_packed = product->is_left_transposed || is_copied;
   product->packed_rows = is_packed ? tiles * count_tile(*product) : 0;
+  product->panel_inputs = (inputs + 1) / 2 * 2;
 }
 
 void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {

@@ -4,6 +4,9 @@
 // The right matrix is packed into panels first, and the left one into tiles of rows where it can't be
 // read as it is; then each unit of work multiplies a block of rows by one panel. An output is summed in
 // the order of the inputs by one thread, so that it depends on its row and column only.
+//
+// Processors that multiply whole tiles (AMX) have their own way to read rows and to multiply, in
+// `amx_products.cc`, with the same panels.
 
 #ifndef QUINTAIN_KERNELS_PRODUCTS_H_
 #define QUINTAIN_KERNELS_PRODUCTS_H_
@@ -24,14 +27,15 @@ struct Product {
   bool is_left_transposed;   // kept as [inputs, rows]
   bool is_right_transposed;  // kept as [outputs, inputs]
   int64_t block_rows;        // rows that share a panel, and
-  int64_t packed_rows;       // numbers of the packed left matrix, 0 for none: see `plan_product`
+  int64_t packed_rows;       // numbers of the packed left matrix, 0 for none,
+  int64_t panel_inputs;      // and inputs of a panel, zeros from `inputs` on: see `plan_product`
   const bf16* left;
   const bf16* bias;  // null for none
   bf16* product;
 };
 
 // Numbers of a packed panel, in pairs of two inputs.
-static inline int64_t PanelPairs(const Product& product) { return (product.inputs + 1) / 2 * kPanel; }
+static inline int64_t PanelPairs(const Product& product) { return product.panel_inputs / 2 * kPanel; }
 
 static inline int64_t NumPanels(const Product& product) {
   return (product.outputs + kPanel - 1) / kPanel;
@@ -60,7 +64,8 @@ QUINTAIN_DECLARE_PACK(float)
 QUINTAIN_DECLARE_PACK(bf16)
 #undef QUINTAIN_DECLARE_PACK
 
-QUINTAIN_EACH_ISA(
+#define QUINTAIN_MULTIPLY(...) QUINTAIN_EACH_ISA(__VA_ARGS__) QUINTAIN_FOR_AMX(__VA_ARGS__)
+QUINTAIN_MULTIPLY(
     // Chooses blocks of one size, of as many rows as stay in the processor's caches; and whether the
     // left matrix is packed: where it is transposed, and where its rows share their places there.
     void plan_product(Product* product);
@@ -69,5 +74,6 @@ QUINTAIN_EACH_ISA(
     // Computes the units from `begin` to `end`.
     void multiply_units(const Product& product, const uint16_t* packed_rows,
                         const uint32_t* packed, int64_t begin, int64_t end);)
+#undef QUINTAIN_MULTIPLY
 
 #endif  // QUINTAIN_KERNELS_PRODUCTS_H_

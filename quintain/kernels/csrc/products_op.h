@@ -82,11 +82,13 @@ class ProductOp : public tensorflow::OpKernel {
     auto* rows = MutableData<tensorflow::uint16>(&packed_rows);
     ForRows(context, NumGroups(given), 1 + kGroupRows * given.inputs / 8,
             [&](int64_t begin, int64_t end) {
-              QUINTAIN_DISPATCH(pack_left, given, rows, begin, end);
+              QUINTAIN_DISPATCH_AMX(pack_left, given, rows, begin, end);
             });
-    const int64_t cost = 1 + given.block_rows * panel_pairs / 256;  // 250 products a nanosecond
+    // 250 products a nanosecond, or 1,000.
+    const int64_t speed = UsedIsa() == Isa::kAmxBf16 ? 1024 : 256;
+    const int64_t cost = 1 + given.block_rows * panel_pairs / speed;
     ForRows(context, NumUnits(given), cost, [&](int64_t begin, int64_t end) {
-      QUINTAIN_DISPATCH(multiply_units, given, rows, panels, begin, end);
+      QUINTAIN_DISPATCH_AMX(multiply_units, given, rows, panels, begin, end);
     });
   }
 
@@ -111,7 +113,7 @@ class ProductOp : public tensorflow::OpKernel {
     }
     given->is_left_transposed = is_left_transposed_;
     given->is_right_transposed = is_right_transposed_;
-    QUINTAIN_DISPATCH(plan_product, given);
+    QUINTAIN_DISPATCH_AMX(plan_product, given);
     if (bias.NumElements() == 0 || bias.NumElements() == given->outputs) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("bias: got ", bias.NumElements(),
                                                    " numbers, expected ", given->outputs, "."));

@@ -137,8 +137,10 @@ void pack_inputs(const T* x, int64_t step, int64_t inputs, int64_t columns, Inpu
   }
 }
 
-// Writes rows of at most 16 words, `step` bytes apart, as columns; zeros for those that are missing.
-inline void turn(const char* x, int64_t step, int64_t rows, int64_t bytes, uint32_t* out) {
+// Writes rows of at most 16 words, `step` bytes apart, as columns, `out_step` words apart; zeros for
+// those that are missing.
+inline void turn(const char* x, int64_t step, int64_t rows, int64_t bytes, uint32_t* out,
+                 int64_t out_step = kPanel) {
 #ifdef __AVX512F__
   const __mmask64 wanted = bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0};
   __m512i words[16];
@@ -150,7 +152,7 @@ inline void turn(const char* x, int64_t step, int64_t rows, int64_t bytes, uint3
   uint32_t words[16][16] = {};
   for (int64_t i = 0; i < rows && i < 16; ++i) memcpy(words[i], x + i * step, bytes);
 #endif
-  transpose(words, out);
+  transpose(words, out, out_step);
 }
 
 // Packs a matrix whose rows, `step` numbers apart, are columns of the product.

@@ -1,0 +1,183 @@
+// The products of `products.h` by the processor's units for whole tiles (AMX).
+//
+// A tile has up to 16 rows of 64 bytes. 32 rows of the left matrix times a panel are added up in four
+// tiles; two more hold 32 inputs of the rows, and two 16 pairs of inputs of the panel. Tiles take
+// denormal numbers for zero, and add a pair's products after those of the other pairs of 32 inputs.
+
+#include "products.h"
+
+#ifdef QUINTAIN_KNOWS_AMX
+
+#include <string.h>
+
+#include "amx.h"
+#include "strips.h"
+
+namespace quintain {
+namespace QUINTAIN_ISA {
+namespace {
+
+constexpr int64_t kDepth = 32;              // inputs of a tile's row
+constexpr int64_t kHeight = 16;             // rows of a tile
+constexpr int64_t kGroup = 2 * kHeight;     // rows that are multiplied together
+constexpr int64_t kBlockBytes = 640 << 10;  // of rows: they stay in the second cache beside a panel
+constexpr int64_t kBlockRows = 192;         // at most
+
+// The tiles of this thread, which are given back with the shapes that they had.
+class Tiles {
+ public:
+  Tiles() { keep_shapes(&others_); }
+
+  ~Tiles() {
+    if (others_.palette == 0) {
+      release_tiles();
+    } else {
+      load_shapes(others_);
+    }
+  }
+
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  // Shapes them for so many rows of the left matrix, at most a group's.
+  void shape(int64_t rows) {
+    if (rows == rows_) return;
+    rows_ = rows;
+    const int64_t upper = rows < kHeight ? rows : kHeight, lower = rows - upper;
+    TileShapes shapes = {};
+    shapes.palette = 1;
+    const int64_t heights[8] = {upper, upper, lower, lower, upper, lower, kHeight, kHeight};
+    for (int tile = 0; tile < 8; ++tile) {
+      if (heights[tile] == 0) continue;
+      shapes.row_bytes[tile] = 64;
+      shapes.rows[tile] = static_cast<uint8_t>(heights[tile]);
+    }
+    load_shapes(shapes);
+  }
+
+ private:
+  TileShapes others_;
+  int64_t rows_ = 0;
+};
+
+// Multiplies a group of rows, `step` numbers apart, by one panel.
+template <bool kHasLower>
+void multiply_group(const uint16_t* x, int64_t step, const uint32_t* panel, int64_t inputs,
+                    float* strip, Ahead ahead) {
+  zero_tile<0>();
+  zero_tile<1>();
+  if (kHasLower) {
+    zero_tile<2>();
+    zero_tile<3>();
+  }
+  for (int64_t k = 0; k < inputs; k += kDepth, panel += kDepth / 2 * kPanel) {
+    for (int64_t i = 0; i < ahead.step; i += 64) _mm_prefetch(ahead.next + i, _MM_HINT_T1);
+    ahead.next += ahead.step;
+    load_tile<6>(panel, kPanel * 4);
+    load_tile<7>(panel + kPanel / 2, kPanel * 4);
+    load_tile<4>(x + k, step * 2);
+    multiply_tiles<0, 4, 6>();
+    multiply_tiles<1, 4, 7>();
+    if (kHasLower) {
+      load_tile<5>(x + kHeight * step + k, step * 2);
+      multiply_tiles<2, 5, 6>();
+      multiply_tiles<3, 5, 7>();
+    }
+  }
+  store_tile<0>(strip, kPanel * 4);
+  store_tile<1>(strip + kPanel / 2, kPanel * 4);
+  if (kHasLower) {
+    store_tile<2>(strip + kHeight * kPanel, kPanel * 4);
+    store_tile<3>(strip + kHeight * kPanel + kPanel / 2, kPanel * 4);
+  }
+}
+
+// Packs columns, of a group of rows after the other.
+void pack_turned(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
+  const int64_t inputs = product.inputs, step = product.panel_inputs / 2;
+  uint32_t* words = reinterpret_cast<uint32_t*>(packed);
+  alignas(64) uint32_t pairs[kDepth / 2][kPanel];
+  for (int64_t k = 0; k < inputs; k += kDepth) {
+    const int64_t taken = inputs - k < kDepth ? inputs - k : kDepth;
+    if (taken < kDepth) memset(pairs, 0, sizeof(pairs));
+    for (int64_t row = begin; row < end; row += kPanel) {
+      const int64_t rows = end - row < kPanel ? end - row : kPanel;
+      pack_inputs(product.left + k * product.rows + row, product.rows, taken, rows,
+                  reinterpret_cast<uint16_t*>(pairs));
+      for (int64_t r = 0; r < rows; r += kHeight) {
+        turn(reinterpret_cast<const char*>(pairs[0] + r), sizeof(pairs[0]), kDepth / 2, 64,
+             words + (row + r) * step + k / 2, step);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void plan_product(Product* product) {
+  const int64_t rows = product->rows, inputs = product->inputs;
+  const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
+  const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kGroup;
+  const int64_t most = wanted > 1 ? wanted : 1, groups = (rows + kGroup - 1) / kGroup;
+  const int64_t blocks = (groups + most - 1) / most;
+  product->block_rows = (blocks > 0 ? (groups + blocks - 1) / blocks : 1) * kGroup;
+  product->panel_inputs = (inputs + kDepth - 1) / kDepth * kDepth;
+  const bool is_packed = product->is_left_transposed || inputs % kDepth != 0;
+  product->packed_rows = is_packed ? groups * kGroup * product->panel_inputs : 0;
+}
+
+void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
+  const int64_t first = begin * kGroupRows, last = end * kGroupRows;
+  const int64_t stop = last < product.rows ? last : product.rows;
+  if (product.is_left_transposed) {
+    pack_turned(product, packed, first, stop);
+    return;
+  }
+  const int64_t inputs = product.inputs, step = product.panel_inputs;
+  for (int64_t row = first; row < stop; ++row) {
+    memcpy(packed + row * step, product.left + row * inputs, inputs * 2);
+    memset(packed + row * step + inputs, 0, (step - inputs) * 2);
+  }
+}
+
+void multiply_units(const Product& product, const uint16_t* packed_rows, const uint32_t* packed,
+                    int64_t begin, int64_t end) {
+  const int64_t num_panels = NumPanels(product), block_rows = product.block_rows;
+  const int64_t inputs = product.panel_inputs;
+  const uint16_t* left = product.packed_rows > 0
+                             ? packed_rows
+                             : reinterpret_cast<const uint16_t*>(product.left);
+  alignas(64) float strip[kGroup * kPanel];
+  Tiles tiles;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t block = unit / num_panels, number = unit % num_panels, column = number * kPanel;
+    const int64_t first = block * block_rows, rest = product.rows - first;
+    const int64_t rows = rest < block_rows ? rest : block_rows;
+    const int64_t columns = product.outputs - column < kPanel ? product.outputs - column : kPanel;
+    float bias[kPanel] = {};
+    for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
+      bias[c] = to_float(product.bias[column + c]);
+    }
+    const uint32_t* panel = packed + number * PanelPairs(product);
+    const uint32_t* next = packed + (number + 1) % num_panels * PanelPairs(product);
+    const int64_t num_groups = (rows + kGroup - 1) / kGroup, lines = kDepth * kPanel * 2 / 64;
+    Ahead ahead = {reinterpret_cast<const char*>(next), (lines + num_groups - 1) / num_groups * 64};
+    for (int64_t row = first; row < first + rows; row += kGroup) {
+      const int64_t above = first + rows - row, count = above < kGroup ? above : kGroup;
+      tiles.shape(count);
+      (count > kHeight ? multiply_group<true> : multiply_group<false>)(
+          left + row * inputs, inputs, panel, inputs, strip, ahead);
+      ahead.next += inputs / kDepth * ahead.step;
+      for (int64_t r = 0; r < count; ++r) {
+        for (int c = 0; c < kPanel; ++c) strip[r * kPanel + c] += bias[c];
+      }
+      write_strip(strip, count, columns, product.product + row * product.outputs + column,
+                  product.outputs);
+    }
+  }
+}
+
+}  // namespace QUINTAIN_ISA
+}  // namespace quintain
+
+#endif  // QUINTAIN_KNOWS_AMX
