@@ -11,24 +11,23 @@
 namespace quintain {
 namespace {
 
-std::atomic<int> limit{static_cast<int>(Isa::kAmxBf16)};
-
-// Returns whether the processor has units for whole tiles of bfloat16.
+// Returns whether the processor has units for whole tiles of bfloat16, and Linux lets this process use
+// them: it has to be asked.
 bool HasTiles() {
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 &&
+         (d & kAmxTile) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// Returns whether the compiler knew them, and Linux lets this process use them: it has to be asked.
-bool MayUseTiles() {
 #ifdef QUINTAIN_KNOWS_AMX
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+constexpr Isa kNewest = Isa::kAmxBf16;
 #else
-  return false;
+constexpr Isa kNewest = Isa::kAvx512Bf16;
 #endif
-}
+
+std::atomic<int> limit{static_cast<int>(kNewest)};
 
 }  // namespace
 
@@ -42,7 +41,7 @@ Isa FindIsa() {
   const bool is_newest =
       __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
   if (!is_newest) return Isa::kAvx512;
-  return HasTiles() && MayUseTiles() ? Isa::kAmxBf16 : Isa::kAvx512Bf16;
+  return HasTiles() ? kNewest : Isa::kAvx512Bf16;
 }
 
 Isa UsedIsa() {
@@ -54,13 +53,14 @@ Isa UsedIsa() {
 }  // namespace quintain
 
 extern "C" int quintain_limit_isa(int isa) {
-  const int newest = static_cast<int>(quintain::Isa::kAmxBf16);
+  const int newest = static_cast<int>(quintain::kNewest);
   quintain::limit.store(isa < 1 ? 1 : isa > newest ? newest : isa, std::memory_order_relaxed);
   return static_cast<int>(quintain::UsedIsa());
 }
 
 extern "C" int quintain_leaves_amx() {
-  return quintain::HasTiles() && quintain::UsedIsa() != quintain::Isa::kAmxBf16;
+  static const bool has_tiles = quintain::HasTiles();
+  return has_tiles && quintain::UsedIsa() != quintain::Isa::kAmxBf16;
 }
 
 extern "C" int quintain_has_fast_products() {
