@@ -25,7 +25,6 @@ It ends when the launcher closes the socket, also by dying. The trials go on.
 import argparse
 import contextlib
 import faulthandler
-import gc
 import importlib
 import json
 import os
@@ -38,7 +37,7 @@ import types
 from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
-from quintain import process_end
+from quintain import process_end, quiet_tensorflow
 from quintain.records import exit_codes, source_imports
 from quintain.scheduler import supervisor
 
@@ -68,9 +67,6 @@ def main() -> None:
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         with _quiet_libraries():
             missing = _import_all(arguments.modules, threads, messages)
-        # The copies share the pages of what is there now, and never look for garbage among it.
-        gc.collect()
-        gc.freeze()
         fault = find_fork_fault(threads)
         module = threads.find_module() if fault else ""
         _send(messages, {"fault": fault, "module": module, "missing": missing})
@@ -207,10 +203,12 @@ def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> lis
             threads.begin(name)
             module, _, function = name.partition(":")
             try:
-                with source_imports.importing_ahead(module):
-                    imported = importlib.import_module(module)
-                if function:
-                    getattr(imported, function)()
+                # Nobody looks for garbage among it, so that the copies share its pages.
+                with quiet_tensorflow.without_collecting(is_kept=True):
+                    with source_imports.importing_ahead(module):
+                        imported = importlib.import_module(module)
+                    if function:
+                        getattr(imported, function)()
             except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
                 traceback.print_exc()
                 missing.append(name)

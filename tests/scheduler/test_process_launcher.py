@@ -174,6 +174,14 @@ def test_processes_are_forked_from_one_that_has_imported_the_modules(harness):
     assert [line.split()[1] for line in lines] == ["True", "True"]
 
 
+def test_processes_look_for_garbage_but_not_among_what_was_imported_ahead(harness):
+    launcher = harness.make(preloaded=("colorsys",))
+    harness.start(launcher, "garbage")
+    harness.wait_for_exit(launcher)
+    rows = [row.text for row in read_all(launcher)]
+    assert "looked for True among False" in rows
+
+
 def test_variables_that_tensorflow_reads_early_get_a_server_of_their_own(harness):
     launcher = harness.make()
     harness.start(launcher, "environment", variables={"TF_USE_LEGACY_KERAS": "1"})

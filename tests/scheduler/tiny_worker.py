@@ -1,5 +1,6 @@
 """A trial process without TensorFlow, which does what `TINY` in its environment says."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -43,6 +44,9 @@ def main():
         os.abort()
     if what == "modules":
         print("preloaded", "colorsys" in sys.modules, __name__, os.getppid())
+    if what == "garbage":
+        names = vars(sys.modules["colorsys"])
+        print("looked for", gc.isenabled(), "among", any(it is names for it in gc.get_objects()))
     return 0
 
 
