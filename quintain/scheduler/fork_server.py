@@ -39,7 +39,7 @@ from typing import IO, Final, NoReturn, TextIO
 
 from quintain import process_end, quiet_tensorflow
 from quintain.records import exit_codes, source_imports
-from quintain.scheduler import supervisor
+from quintain.scheduler import huge_pages, supervisor
 
 _DEVICE_PREFIXES: Final = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="*")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    huge_pages.forget()
     threads = NewThreads()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         with _quiet_libraries():

@@ -351,6 +351,21 @@ def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, laun
     assert "OPENBLAS_NUM_THREADS" not in text
 
 
+@pytest.mark.parametrize(
+    "own",
+    [None, "", "glibc.malloc.check=0", "glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=0:"],
+)
+def test_no_process_sees_that_it_is_copied_from_one_with_huge_pages(harness, own, monkeypatch):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if own is not None:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+    launcher = harness.make()
+    harness.start(launcher, "environment")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    rows = [row.text for row in read_all(launcher) if row.text.startswith("GLIBC_TUNABLES")]
+    assert rows == ([f"GLIBC_TUNABLES={own}"] if own else [])
+
+
 def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog):
     launcher = harness.make(preloaded=("no_such_module",))
     harness.start(launcher, "")
