@@ -37,7 +37,7 @@ import types
 from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
-from quintain import process_end, quiet_tensorflow
+from quintain import frame_memory, process_end, quiet_tensorflow
 from quintain.records import exit_codes, source_imports
 from quintain.scheduler import huge_pages, supervisor
 
@@ -277,4 +277,4 @@ def _call(entry_point: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    frame_memory.call_with_room(main)
