@@ -2,7 +2,8 @@
 
 Each trial process has a supervisor as its parent, a small process without threads. It outlives the
 master and the fork server, so that no line and no exit code is lost when they die. It dies only
-after its process; if it is killed, the kernel kills the process as well.
+after its process; if it is killed, the kernel kills the process as well. When its process has ended
+it takes the next, as long as there is a fork server to give it one.
 
 `python -m quintain.scheduler.supervisor` reads a `StartRequest` from standard input, starts a
 fresh interpreter for it, and answers with the identity on standard output.
