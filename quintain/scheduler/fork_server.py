@@ -24,8 +24,8 @@ It ends when the launcher closes the socket, also by dying. The trials go on.
 
 import argparse
 import contextlib
+import dataclasses
 import faulthandler
-import gc
 import importlib
 import json
 import os
@@ -38,9 +38,9 @@ import types
 from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
-from quintain import process_end
+from quintain import frame_memory, process_end, quiet_tensorflow
 from quintain.records import exit_codes, source_imports
-from quintain.scheduler import supervisor
+from quintain.scheduler import huge_pages, supervisor
 
 _DEVICE_PREFIXES: Final = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
@@ -64,22 +64,21 @@ def main() -> None:
     parser.add_argument("modules", nargs="*")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    huge_pages.forget()
     threads = NewThreads()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         with _quiet_libraries():
             missing = _import_all(arguments.modules, threads, messages)
-        # The copies share the pages of what is there now, and never look for garbage among it.
-        gc.collect()
-        gc.freeze()
         fault = find_fork_fault(threads)
         module = threads.find_module() if fault else ""
         _send(messages, {"fault": fault, "module": module, "missing": missing})
         # Nobody waits for the supervisors; the kernel collects them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        supervisors = _Supervisors(control)
         for line in messages:
             content = json.loads(line)
             request = supervisor.StartRequest(**{**content, "command": ()})
-            _send(messages, _fork(request, control))
+            _send(messages, supervisors.start(request))
 
 
 class NewThreads:
@@ -207,10 +206,12 @@ def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> lis
             threads.begin(name)
             module, _, function = name.partition(":")
             try:
-                with source_imports.importing_ahead(module):
-                    imported = importlib.import_module(module)
-                if function:
-                    getattr(imported, function)()
+                # Nobody looks for garbage among it, so that the copies share its pages.
+                with quiet_tensorflow.without_collecting(is_kept=True):
+                    with source_imports.importing_ahead(module):
+                        imported = importlib.import_module(module)
+                    if function:
+                        getattr(imported, function)()
             except Exception:  # noqa: BLE001 - a trial that needs the module says so itself.
                 traceback.print_exc()
                 missing.append(name)
@@ -222,27 +223,86 @@ def _send(messages: TextIO | IO[str], content: dict[str, object]) -> None:
     messages.flush()
 
 
-def _fork(request: supervisor.StartRequest, control: socket.socket) -> dict[str, object]:
-    told, telling_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+class _Supervisors:
+    """Copies of this process that watch over trial processes, each over one after the other.
+
+    To make one and to end it takes as long as to make and end a trial process, so that one that has
+    nothing left to watch over is given the next. All end when this process does.
+
+    Args:
+        control: Connection to the launcher, which must notice when this process dies: the copies
+            have none of it.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._idle: list[socket.socket] = []
+        self._watching: list[socket.socket] = []
+
+    def start(self, request: supervisor.StartRequest) -> dict[str, object]:
+        """Starts a process; returns its identity, or an error."""
+        for each in [each for each in self._watching if _has_ended(each)]:
+            self._watching.remove(each)
+            self._idle.append(each)
+        line = (json.dumps(dataclasses.asdict(request)) + "\n").encode()
+        answer = b""
+        while self._idle and not answer:
+            answer = self._ask(self._idle.pop(), line)
+        answer = answer or self._ask(self._fork(), line)
+        if not answer.strip():
+            return {"error": f"The process of launch {request.launch_id} could not be started."}
+        content: dict[str, object] = json.loads(answer)
+        return content
+
+    def _ask(self, chosen: socket.socket, line: bytes) -> bytes:
+        """Returns the answer of a supervisor, or nothing if it is gone."""
         try:
-            os.setsid()
-            os.close(told)
-            # The launcher must notice when the fork server dies, whatever becomes of its copies.
-            os.close(control.detach())
-            supervisor.supervise(request, telling_end, lambda: run_entry_point(request.entry_point))
-        except BaseException:  # noqa: BLE001 - a copy must not go on as the server.
-            traceback.print_exc()
-        finally:
-            os._exit(0)
-    os.close(telling_end)
-    with os.fdopen(told, encoding="utf-8") as file:
-        answer = file.read()
-    if not answer:
-        return {"error": f"The process of launch {request.launch_id} could not be started."}
-    content: dict[str, object] = json.loads(answer)
-    return content
+            chosen.sendall(line)
+            answer = _read_line(chosen)
+        except OSError:
+            answer = b""
+        if answer.strip():
+            self._watching.append(chosen)
+        elif answer:
+            self._idle.append(chosen)
+        else:
+            chosen.close()
+        return answer
+
+    def _fork(self) -> socket.socket:
+        own, end = socket.socketpair()
+        if os.fork() == 0:
+            try:
+                os.setsid()
+                for each in (self._control, own, *self._idle, *self._watching):
+                    os.close(each.detach())
+                supervisor.serve(end, run_entry_point)
+            except BaseException:  # noqa: BLE001 - a copy must not go on as the server.
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        end.close()
+        return own
+
+
+def _has_ended(chosen: socket.socket) -> bool:
+    """Whether what a supervisor watched over has ended; or itself, which shows when it is asked."""
+    try:
+        return chosen.recv(1, socket.MSG_DONTWAIT) in (b"\n", b"")
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _read_line(chosen: socket.socket) -> bytes:
+    """Returns a line, and nothing that comes after it; or nothing if there is no whole one."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (byte := chosen.recv(1)):
+            return b""
+        line += byte
+    return line
 
 
 def run_entry_point(entry_point: str) -> NoReturn:
@@ -278,4 +338,4 @@ def _call(entry_point: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    frame_memory.call_with_room(main)

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from quintain import errors
 from quintain.records import trial
-from quintain.scheduler import launch_environment, supervisor
+from quintain.scheduler import huge_pages, launch_environment, supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class _Server:
                 stderr=self._stderr,
                 pass_fds=[server_end.fileno()],
                 start_new_session=True,
-                env={**launch_environment.of_children(), **environment},
+                env=huge_pages.ask({**launch_environment.of_children(), **environment}),
             )
         self._messages = self._control.makefile("rw")
         self._is_ready = False

@@ -1,8 +1,9 @@
-"""Watches over one trial process: keeps what it writes, and how it ends, in files.
+"""Watches over a trial process: keeps what it writes, and how it ends, in files.
 
 Each trial process has a supervisor as its parent, a small process without threads. It outlives the
 master and the fork server, so that no line and no exit code is lost when they die. It dies only
-after its process; if it is killed, the kernel kills the process as well.
+after its process; if it is killed, the kernel kills the process as well. When its process has ended
+it takes the next, as long as there is a fork server to give it one.
 
 `python -m quintain.scheduler.supervisor` reads a `StartRequest` from standard input, starts a
 fresh interpreter for it, and answers with the identity on standard output.
@@ -16,6 +17,7 @@ import json
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -56,6 +58,30 @@ class StartRequest:
 
     command: tuple[str, ...] = ()
     """Program and arguments, where a fresh process is to be started instead."""
+
+
+def serve(control: socket.socket, become: Callable[[str], NoReturn]) -> None:
+    """Starts one process after the other and watches over it, until nobody can ask for more.
+
+    The caller must be a process of its own with nothing else to do. Each line that comes is a
+    `StartRequest`. Its answer is the identity of the process, as a line of JSON; an empty line
+    follows when the process has ended, or comes instead if it could not be started.
+
+    Args:
+        control: Connection to who asks.
+        become: Becomes the process with the given entry point; does not return.
+    """
+    with control.makefile("r", encoding="utf-8") as requests:
+        for line in requests:
+            request = StartRequest(**{**json.loads(line), "command": ()})
+
+            def run(entry_point: str = request.entry_point) -> NoReturn:
+                os.close(control.detach())
+                become(entry_point)
+
+            supervise(request, os.dup(control.fileno()), run)
+            with contextlib.suppress(OSError):  # Who asked may be gone.
+                control.sendall(b"\n")
 
 
 def supervise(
@@ -105,7 +131,11 @@ def supervise(
     with open(os.devnull, "r+b", buffering=0) as null:
         for descriptor in (0, 1, 2):
             os.dup2(null.fileno(), descriptor)
-    _watch(files, pid, (stdout, stderr), num_kills)
+    try:
+        _watch(files, pid, (stdout, stderr), num_kills)
+    finally:
+        os.close(stdout)
+        os.close(stderr)
 
 
 def _become_worker(
@@ -167,20 +197,40 @@ def _watch(
     files: process_files.ProcessFiles, pid: int, outputs: tuple[int, int], num_kills: int
 ) -> None:
     last_lines: collections.deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
-    log_file = LogFile(files.log_path)
-    selector = selectors.DefaultSelector()
-    for source, descriptor in zip(
-        (log.LogSource.STDOUT, log.LogSource.STDERR), outputs, strict=True
-    ):
-        selector.register(descriptor, selectors.EVENT_READ, _LineSplitter(source))
-    end_event = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-    if end_event is not None:
-        selector.register(end_event, selectors.EVENT_READ, None)
+    with contextlib.ExitStack() as stack:
+        log_file = stack.enter_context(contextlib.closing(LogFile(files.log_path)))
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for source, descriptor in zip(
+            (log.LogSource.STDOUT, log.LogSource.STDERR), outputs, strict=True
+        ):
+            selector.register(descriptor, selectors.EVENT_READ, _LineSplitter(source))
+        if hasattr(os, "pidfd_open"):
+            end_event = os.pidfd_open(pid)
+            stack.callback(os.close, end_event)
+            selector.register(end_event, selectors.EVENT_READ, None)
+        ended = _follow(selector, pid, log_file, last_lines)
+    exit_code, number = ended or (None, None)
+    is_short = number == signal.SIGKILL and count_oom_kills() > num_kills
+    is_short = is_short or exit_code == exit_codes.ExitCode.OUT_OF_MEMORY
+    # Without room for it, the process counts as lost, which is held against nobody.
+    with contextlib.suppress(OSError):
+        files.write_exit(process_files.Exit(exit_code, number, tuple(last_lines), is_short))
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _follow(
+    selector: selectors.BaseSelector,
+    pid: int,
+    log_file: "LogFile",
+    last_lines: collections.deque[str],
+) -> tuple[int | None, int | None] | None:
+    """Keeps lines until the process has ended and nobody can write more, and returns its end."""
     ended: tuple[int | None, int | None] | None = None
     deadline = float("inf")
+    is_told = any(key.data is None for key in selector.get_map().values())
     while time.monotonic() < deadline and (ended is None or len(selector.get_map()) > 0):
-        is_quick = ended is not None or end_event is None
-        for key, _ in selector.select(_POLL_SECS if is_quick else None):
+        for key, _ in selector.select(None if is_told and ended is None else _POLL_SECS):
             if key.data is None:
                 selector.unregister(key.fd)
                 continue
@@ -195,14 +245,7 @@ def _watch(
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
             deadline = time.monotonic() + _DRAIN_SECS
-    exit_code, number = ended or (None, None)
-    is_short = number == signal.SIGKILL and count_oom_kills() > num_kills
-    is_short = is_short or exit_code == exit_codes.ExitCode.OUT_OF_MEMORY
-    # Without room for it, the process counts as lost, which is held against nobody.
-    with contextlib.suppress(OSError):
-        files.write_exit(process_files.Exit(exit_code, number, tuple(last_lines), is_short))
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+    return ended
 
 
 class LogFile:
@@ -229,6 +272,10 @@ class LogFile:
         if len(self._rest) < _MOST_KEPT_BYTES:
             self._rest += text.encode()
             self._write()
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
 
     def _write(self) -> None:
         # A full disk must not end a training.

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.orbit import iterators
-from quintain.trials import keras_data, keras_replicas, repeatable_random
+from quintain.trials import keras_building, keras_data, keras_replicas, repeatable_random
 
 _FEW_BATCHES: Final = 8
 """So many calls of a step take less time than tracing and preparing a loop around it, once."""
@@ -70,7 +70,7 @@ class Steps:
             )
             # What is wrong with the model shows when it is traced, and better.
             with contextlib.suppress(Exception):
-                self._model._symbolic_build(data_batch=batch)
+                keras_building.create_variables(self._model, batch)
 
     def train(self, batch: Any) -> dict[str, Any]:
         """Trains on one batch and returns its metrics."""

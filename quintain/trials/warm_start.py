@@ -2,7 +2,7 @@
 
 Much of a short trial's processor time is such work: TensorFlow looks through all its kernels for
 each kind of operation, oneDNN writes its machine code, Python finds out which types its
-instructions meet. `warm_up` trains a tiny model for two steps, and takes apart what a copy must not
+instructions meet. `warm_up` trains and saves a tiny model, and takes apart what a copy must not
 have: the threads, which it would miss, and whatever a program could notice. A copy begins with a
 TensorFlow that has computed nothing: it can still be told its threads and devices, and it computes
 the same bits.
@@ -26,10 +26,20 @@ from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework import ops
 
-from quintain.trials import keras_replicas, keras_steps, trial_context
+from quintain.core.input import pipeline_inspection
+from quintain.trials import (
+    keras_data,
+    keras_replicas,
+    keras_steps,
+    keras_variables,
+    trial_context,
+)
 
 _ACCELERATORS: Final = ("accel", "dri", "dxg", "kfd", "nvidia", "vfio")
 """How the names of their devices begin."""
+
+_MEMORY: Final = "ram://quintain"
+"""A directory of TensorFlow's file system in memory: nothing is left if the process is killed."""
 
 _LIBRARY: Final = "libtensorflow_framework.so.2"
 _SHARES_THREADS: Final = "_ZN10tensorflow11LocalDevice22use_global_threadpool_E"
@@ -51,7 +61,8 @@ def warm_up() -> None:
         return
     if keras.backend.backend() == "tensorflow":
         with _passing_context(), _unchanged():
-            _train()
+            _make_data()
+            _save(*_train())
 
 
 @contextlib.contextmanager
@@ -136,7 +147,15 @@ class _Batches:
         """Does nothing."""
 
 
-def _train() -> None:
+def _make_data() -> None:
+    """Makes a dataset and looks into it, as trials do; an iterator would start a thread."""
+    examples = np.zeros((11, 5), "float32"), np.zeros((11,), "int64")
+    data = tf.data.Dataset.from_tensor_slices(examples).shuffle(11, seed=1).batch(3)
+    keras_data.as_batches(data, lambda: 3, trial_context.TrialContext.from_config({}), "training")
+    pipeline_inspection.inspect(data.repeat())
+
+
+def _train() -> tuple[keras.Model, keras_steps.Steps]:
     """Trains and validates as a small trial does, in shapes that hardly any has."""
     keras.utils.set_random_seed(1)
     seed_generator.global_seed_generator()
@@ -161,3 +180,12 @@ def _train() -> None:
     steps.train_loop(data, 2)
     steps.train(batch)
     steps.evaluate(data)
+    return model, steps
+
+
+def _save(model: keras.Model, steps: keras_steps.Steps) -> None:
+    """Writes what a trial's checkpoint has of a model, into memory."""
+    weights = [variable.value for variable in (*model.variables, *model.optimizer.variables)]
+    keras_variables.write(f"{_MEMORY}/variables", {"model": weights, "random": [steps.step]})
+    model.save(f"{_MEMORY}/model.keras")
+    tf.io.gfile.rmtree(_MEMORY)

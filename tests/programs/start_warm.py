@@ -4,7 +4,11 @@ import gc
 import hashlib
 import json
 import os
+import pathlib
+import re
 import sys
+import tempfile
+import zipfile
 
 import keras
 import numpy as np
@@ -50,13 +54,18 @@ class Line(keras_trial.KerasTrial):
 
 
 def train():
-    """Returns all weights after a training, by their names, and the metrics."""
+    """Returns all weights after a training, by their names, the metrics, and what is saved."""
     spec = trial_context.TrialContext.from_config({"reproducibility": {"experiment_seed": 3}}).spec
     controller = keras_trial.build_controller(Line, trial_context.TrialContext(spec))
     logs = controller.train(20)
     values = [value.numpy().tobytes() for value in controller.trial.model.weights]
     names = [value.path for value in controller.trial.model.weights]
-    return [names, hashlib.sha256(b"".join(values)).hexdigest(), repr(logs)]
+    with tempfile.TemporaryDirectory() as directory:
+        controller.save(directory)
+        saved = sorted(path.name for path in pathlib.Path(directory).iterdir())
+        with zipfile.ZipFile(pathlib.Path(directory, "model.keras")) as file:
+            config = re.sub(r'"shared_object_id": \d+', "", file.read("config.json").decode())
+    return [names, hashlib.sha256(b"".join(values)).hexdigest(), repr(logs), saved, config]
 
 
 def train_in_graph():

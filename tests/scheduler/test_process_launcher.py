@@ -36,6 +36,17 @@ def is_running(pid):
     return process_identity.find(pid) is not None
 
 
+def find_parent(identity):
+    return int(pathlib.Path(f"/proc/{identity.pid}/stat").read_text().split()[3])
+
+
+def wait_until_none_runs(pids):
+    deadline = time.monotonic() + 20.0
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def wait_until_gone(identity):
     deadline = time.monotonic() + 20.0
     while process_identity.is_alive(identity):
@@ -174,6 +185,14 @@ def test_processes_are_forked_from_one_that_has_imported_the_modules(harness):
     assert [line.split()[1] for line in lines] == ["True", "True"]
 
 
+def test_processes_look_for_garbage_but_not_among_what_was_imported_ahead(harness):
+    launcher = harness.make(preloaded=("colorsys",))
+    harness.start(launcher, "garbage")
+    harness.wait_for_exit(launcher)
+    rows = [row.text for row in read_all(launcher)]
+    assert "looked for True among False" in rows
+
+
 def test_variables_that_tensorflow_reads_early_get_a_server_of_their_own(harness):
     launcher = harness.make()
     harness.start(launcher, "environment", variables={"TF_USE_LEGACY_KERAS": "1"})
@@ -247,6 +266,47 @@ def test_a_fork_server_that_died_is_started_again_and_its_processes_go_on(harnes
     assert "started again" in caplog.text
     launcher.kill("7-1")
     assert harness.wait_for_exit(launcher).signal == signal.SIGTERM
+
+
+def list_supervisors(harness, launcher, count):
+    """Starts processes one after the other, and returns their parents."""
+    rows = []
+    for number in range(count):
+        harness.start(launcher, "descriptors", launch_id=f"7-{number}")
+        assert harness.wait_for_exit(launcher).exit_code == 0
+        time.sleep(0.05)  # The supervisor says afterwards that it is free.
+        rows += [row.text for row in read_all(launcher) if row.text.startswith("sockets")]
+    assert [row.split()[1] for row in rows] == ["0"] * count
+    return [int(row.split()[3]) for row in rows]
+
+
+def test_a_supervisor_watches_over_one_process_after_the_other(harness):
+    launcher = harness.make()
+    waiting = [harness.start(launcher, "wait", launch_id=f"8-{number}") for number in range(2)]
+    parents = list_supervisors(harness, launcher, 6)
+    assert len(set(parents)) < 6
+    assert not set(parents) & set(map(find_parent, waiting))
+    assert all(map(process_identity.is_alive, waiting))
+
+
+def test_a_supervisor_that_died_without_a_process_is_replaced(harness):
+    launcher = harness.make()
+    for parent in set(list_supervisors(harness, launcher, 3)):
+        os.kill(parent, signal.SIGKILL)
+    assert len(list_supervisors(harness, launcher, 2)) == 2
+
+
+def test_supervisors_end_with_the_fork_server_those_at_work_after_their_process(harness):
+    launcher = harness.make()
+    parents = list_supervisors(harness, launcher, 2)
+    waiting = harness.start(launcher, "wait", launch_id="8-1")
+    busy = find_parent(waiting)
+    launcher.close(kill=False)
+    wait_until_none_runs({*parents} - {busy})
+    assert process_identity.is_alive(waiting)
+    launcher.kill("8-1")
+    assert harness.wait_for_exit(launcher).signal == signal.SIGTERM
+    wait_until_none_runs({busy})
 
 
 def test_modules_that_start_threads_are_not_forked(harness, tmp_path, caplog, monkeypatch):
@@ -343,6 +403,21 @@ def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, laun
     assert "OPENBLAS_NUM_THREADS" not in text
 
 
+@pytest.mark.parametrize(
+    "own",
+    [None, "", "glibc.malloc.check=0", "glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=0:"],
+)
+def test_no_process_sees_that_it_is_copied_from_one_with_huge_pages(harness, own, monkeypatch):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if own is not None:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+    launcher = harness.make()
+    harness.start(launcher, "environment")
+    assert harness.wait_for_exit(launcher).exit_code == 0
+    rows = [row.text for row in read_all(launcher) if row.text.startswith("GLIBC_TUNABLES")]
+    assert rows == ([f"GLIBC_TUNABLES={own}"] if own else [])
+
+
 def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog):
     launcher = harness.make(preloaded=("no_such_module",))
     harness.start(launcher, "")
@@ -379,8 +454,7 @@ def test_a_process_that_vanished_is_not_adopted_but_its_lines_are_read(harness, 
     launcher = harness.make()
     identity = harness.start(launcher, "wait")
     harness.wait_for_line(launcher, "ready")
-    supervisor = int(pathlib.Path(f"/proc/{identity.pid}/stat").read_text().split()[3])
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(find_parent(identity), signal.SIGKILL)
     wait_until_gone(identity)
     other = harness.make()
     assert not other.adopt("7-1", 7, identity, str(harness.scratch_dir))
@@ -394,8 +468,7 @@ def test_a_process_that_vanished_while_it_was_watched_is_reported(harness, monke
     launcher = harness.make()
     identity = harness.start(launcher, "wait")
     harness.wait_for_line(launcher, "ready")
-    supervisor = int(pathlib.Path(f"/proc/{identity.pid}/stat").read_text().split()[3])
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(find_parent(identity), signal.SIGKILL)
     found = harness.wait_for_exit(launcher)
     assert (found.exit_code, found.signal) == (None, None)
     assert found.last_lines == ("what wait", "ready")

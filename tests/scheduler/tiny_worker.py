@@ -1,6 +1,8 @@
 """A trial process without TensorFlow, which does what `TINY` in its environment says."""
 
+import gc
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -43,6 +45,8 @@ def main():
         os.abort()
     if what == "modules":
         print("preloaded", "colorsys" in sys.modules, __name__, os.getppid())
+    if what in SHOWN:
+        SHOWN[what]()
     return 0
 
 
@@ -51,6 +55,20 @@ def wait():
     print("ready", flush=True)
     time.sleep(30.0)
 
+
+def show_descriptors():
+    """Tells which process started this one, and how many sockets this one has."""
+    kinds = [os.path.realpath(each) for each in pathlib.Path("/proc/self/fd").iterdir()]
+    print("sockets", sum("socket:" in kind for kind in kinds), "parent", os.getppid())
+
+
+def show_garbage():
+    """Tells whether garbage is looked for, and whether among what a module has."""
+    names = vars(sys.modules["colorsys"])
+    print("looked for", gc.isenabled(), "among", any(it is names for it in gc.get_objects()))
+
+
+SHOWN = {"descriptors": show_descriptors, "garbage": show_garbage}
 
 if __name__ == "__main__":
     sys.exit(main())
