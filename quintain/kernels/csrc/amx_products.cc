@@ -1,8 +1,8 @@
 // The products of `products.h` by the processor's units for whole tiles (AMX).
 //
-// A tile has up to 16 rows of 64 bytes. 32 rows of the left matrix times a panel are added up in four
-// tiles; two more hold 32 inputs of the rows, and two 16 pairs of inputs of the panel. Tiles take
-// denormal numbers for zero, and add a pair's products after those of the other pairs of 32 inputs.
+// A tile has up to 16 rows of 64 bytes. 32 rows of the left matrix times a panel are added up in
+// four tiles; two more hold 32 inputs of the rows, and two the same inputs of the panel, in pairs.
+// Tiles take denormal numbers for zero, and sum the first and the second numbers of 16 pairs apart.
 
 #include "products.h"
 
@@ -11,17 +11,16 @@
 #include <string.h>
 
 #include "amx.h"
+#include "product_units.h"
 #include "strips.h"
 
 namespace quintain {
 namespace QUINTAIN_ISA {
 namespace {
 
-constexpr int64_t kDepth = 32;              // inputs of a tile's row
-constexpr int64_t kHeight = 16;             // rows of a tile
-constexpr int64_t kGroup = 2 * kHeight;     // rows that are multiplied together
-constexpr int64_t kBlockBytes = 640 << 10;  // of rows: they stay in the second cache beside a panel
-constexpr int64_t kBlockRows = 192;         // at most
+constexpr int64_t kDepth = 32;           // inputs of a tile's row
+constexpr int64_t kHeight = 16;          // rows of a tile
+constexpr int64_t kGroup = 2 * kHeight;  // rows that are multiplied together
 
 // The tiles of this thread, which are given back with the shapes that they had.
 class Tiles {
@@ -60,10 +59,10 @@ class Tiles {
   int64_t rows_ = 0;
 };
 
-// Multiplies a group of rows, `step` numbers apart, by one panel.
+// Multiplies a group of rows by one panel.
 template <bool kHasLower>
-void multiply_group(const uint16_t* x, int64_t step, const uint32_t* panel, int64_t inputs,
-                    float* strip, Ahead ahead) {
+void multiply_group(const uint16_t* x, const uint32_t* panel, int64_t inputs, float* strip,
+                    Ahead ahead) {
   zero_tile<0>();
   zero_tile<1>();
   if (kHasLower) {
@@ -75,11 +74,11 @@ void multiply_group(const uint16_t* x, int64_t step, const uint32_t* panel, int6
     ahead.next += ahead.step;
     load_tile<6>(panel, kPanel * 4);
     load_tile<7>(panel + kPanel / 2, kPanel * 4);
-    load_tile<4>(x + k, step * 2);
+    load_tile<4>(x + k, inputs * 2);
     multiply_tiles<0, 4, 6>();
     multiply_tiles<1, 4, 7>();
     if (kHasLower) {
-      load_tile<5>(x + kHeight * step + k, step * 2);
+      load_tile<5>(x + kHeight * inputs + k, inputs * 2);
       multiply_tiles<2, 5, 6>();
       multiply_tiles<3, 5, 7>();
     }
@@ -115,12 +114,7 @@ void pack_turned(const Product& product, uint16_t* packed, int64_t begin, int64_
 }  // namespace
 
 void plan_product(Product* product) {
-  const int64_t rows = product->rows, inputs = product->inputs;
-  const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
-  const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kGroup;
-  const int64_t most = wanted > 1 ? wanted : 1, groups = (rows + kGroup - 1) / kGroup;
-  const int64_t blocks = (groups + most - 1) / most;
-  product->block_rows = (blocks > 0 ? (groups + blocks - 1) / blocks : 1) * kGroup;
+  const int64_t inputs = product->inputs, groups = plan_blocks(product, kGroup);
   product->panel_inputs = (inputs + kDepth - 1) / kDepth * kDepth;
   const bool is_packed = product->is_left_transposed || inputs % kDepth != 0;
   product->packed_rows = is_packed ? groups * kGroup * product->panel_inputs : 0;
@@ -142,37 +136,29 @@ void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t 
 
 void multiply_units(const Product& product, const uint16_t* packed_rows, const uint32_t* packed,
                     int64_t begin, int64_t end) {
-  const int64_t num_panels = NumPanels(product), block_rows = product.block_rows;
   const int64_t inputs = product.panel_inputs;
   const uint16_t* left = product.packed_rows > 0
                              ? packed_rows
                              : reinterpret_cast<const uint16_t*>(product.left);
+  constexpr int64_t kLines = kDepth * kPanel * 2 / 64;  // of the cache, in 32 inputs of a panel
   alignas(64) float strip[kGroup * kPanel];
   Tiles tiles;
-  for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t block = unit / num_panels, number = unit % num_panels, column = number * kPanel;
-    const int64_t first = block * block_rows, rest = product.rows - first;
-    const int64_t rows = rest < block_rows ? rest : block_rows;
-    const int64_t columns = product.outputs - column < kPanel ? product.outputs - column : kPanel;
-    float bias[kPanel] = {};
-    for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
-      bias[c] = to_float(product.bias[column + c]);
-    }
-    const uint32_t* panel = packed + number * PanelPairs(product);
-    const uint32_t* next = packed + (number + 1) % num_panels * PanelPairs(product);
-    const int64_t num_groups = (rows + kGroup - 1) / kGroup, lines = kDepth * kPanel * 2 / 64;
-    Ahead ahead = {reinterpret_cast<const char*>(next), (lines + num_groups - 1) / num_groups * 64};
-    for (int64_t row = first; row < first + rows; row += kGroup) {
-      const int64_t above = first + rows - row, count = above < kGroup ? above : kGroup;
+  for (int64_t number = begin; number < end; ++number) {
+    const Unit unit(product, packed, number);
+    const int64_t num_groups = (unit.rows + kGroup - 1) / kGroup;
+    Ahead ahead = {reinterpret_cast<const char*>(unit.next),
+                   (kLines + num_groups - 1) / num_groups * 64};
+    for (int64_t row = unit.first; row < unit.first + unit.rows; row += kGroup) {
+      const int64_t above = unit.first + unit.rows - row, count = above < kGroup ? above : kGroup;
       tiles.shape(count);
       (count > kHeight ? multiply_group<true> : multiply_group<false>)(
-          left + row * inputs, inputs, panel, inputs, strip, ahead);
+          left + row * inputs, unit.panel, inputs, strip, ahead);
       ahead.next += inputs / kDepth * ahead.step;
       for (int64_t r = 0; r < count; ++r) {
-        for (int c = 0; c < kPanel; ++c) strip[r * kPanel + c] += bias[c];
+        for (int c = 0; c < kPanel; ++c) strip[r * kPanel + c] += unit.bias[c];
       }
-      write_strip(strip, count, columns, product.product + row * product.outputs + column,
-                  product.outputs);
+      write_strip(strip, count, unit.columns,
+                  product.product + row * product.outputs + unit.column, product.outputs);
     }
   }
 }

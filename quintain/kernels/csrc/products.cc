@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "product_units.h"
 #include "tiles.h"
 #include "transpose.h"
 
@@ -9,8 +10,6 @@ namespace quintain {
 namespace QUINTAIN_ISA {
 namespace {
 
-constexpr int64_t kBlockBytes = 640 << 10;  // of rows: they stay in the second cache beside a panel
-constexpr int64_t kBlockRows = 192;         // at most; whole tiles of each instruction set
 constexpr int64_t kCollision = 2048;        // inputs: such rows share their place in the first cache
 constexpr int64_t kRowChunk = 32;           // inputs of columns that are packed at a time
 constexpr int64_t kPadding = 32;            // numbers of a cache line
@@ -105,12 +104,6 @@ void pack_columns(const Product& product, const T* right, int64_t column, int64_
   uint32_t* out = panel + begin / 2 * kPanel;
   for (int c = 0; c < kPanel; c += 16) transpose(words + c, (is_whole ? out : turned[0]) + c);
   if (!is_whole) memcpy(out, turned, (count + 1) / 2 * kPanel * 4);
-}
-
-// Returns how many columns a panel has.
-inline int64_t count_columns(const Product& product, int64_t number) {
-  const int64_t left = product.outputs - number * kPanel;
-  return left < kPanel ? left : kPanel;
 }
 
 // In both cases memory is read in its order where rows are long: columns panel by panel, and rows by
@@ -237,12 +230,7 @@ void pack_panels(const Product& product, const bf16* right, uint32_t* packed, fl
 }
 
 void plan_product(Product* product) {
-  const int64_t rows = product->rows, inputs = product->inputs;
-  const int64_t fitting = kBlockBytes / 2 / (inputs > 0 ? inputs : 1);
-  const int64_t wanted = (fitting < kBlockRows ? fitting : kBlockRows) / kTileRows;
-  const int64_t most = wanted > 1 ? wanted : 1, tiles = (rows + kTileRows - 1) / kTileRows;
-  const int64_t blocks = (tiles + most - 1) / most;
-  product->block_rows = (blocks > 0 ? (tiles + blocks - 1) / blocks : 1) * kTileRows;
+  const int64_t inputs = product->inputs, tiles = plan_blocks(product, kTileRows);
   const bool is_copied = inputs > 0 && (inputs % 2 == 1 || inputs % kCollision == 0);
   const bool is_packed = product->is_left_transposed || is_copied;
   product->packed_rows = is_packed ? tiles * count_tile(*product) : 0;
@@ -261,29 +249,20 @@ void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t 
 
 void multiply_units(const Product& product, const uint16_t* packed_rows, const uint32_t* packed,
                     int64_t begin, int64_t end) {
-  const int64_t num_panels = NumPanels(product), block_rows = product.block_rows;
-  const int64_t pairs = (product.inputs + 1) / 2;
+  const int64_t pairs = product.panel_inputs / 2;
   const Rows left = find_rows(product, packed_rows);
-  for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t block = unit / num_panels, number = unit % num_panels, column = number * kPanel;
-    const int64_t first = block * block_rows, rest = product.rows - first;
-    const int64_t rows = rest < block_rows ? rest : block_rows;
-    const int64_t num_tiles = (rows + kTileRows - 1) / kTileRows;
-    const int64_t columns = count_columns(product, number);
-    float bias[kPanel] = {};
-    for (int64_t c = 0; product.bias != nullptr && c < columns; ++c) {
-      bias[c] = to_float(product.bias[column + c]);
-    }
-    const uint32_t* panel = packed + number * PanelPairs(product);
-    const uint32_t* next = packed + (number + 1) % num_panels * PanelPairs(product);
-    Ahead ahead = {reinterpret_cast<const char*>(next), (kPanel * 4 + num_tiles - 1) / num_tiles};
-    for (int64_t start = first; start < first + rows; start += kTileRows) {
-      const int64_t above = first + rows - start;
+  for (int64_t number = begin; number < end; ++number) {
+    const Unit unit(product, packed, number);
+    const int64_t num_tiles = (unit.rows + kTileRows - 1) / kTileRows;
+    Ahead ahead = {reinterpret_cast<const char*>(unit.next),
+                   (kPanel * 4 + num_tiles - 1) / num_tiles};
+    for (int64_t start = unit.first; start < unit.first + unit.rows; start += kTileRows) {
+      const int64_t above = unit.first + unit.rows - start;
       const int count = static_cast<int>(above < kTileRows ? above : kTileRows);
-      const Outputs out = {product.product + start * product.outputs + column, product.outputs,
-                           columns, bias};
+      const Outputs out = {product.product + start * product.outputs + unit.column, product.outputs,
+                           unit.columns, unit.bias};
       run_tile<Bfloat16, kTileRows>(count, left.x + start / kTileRows * left.tile, left.steps,
-                                    panel, 2 * pairs, out, ahead);
+                                    unit.panel, product.panel_inputs, out, ahead);
       ahead.next += pairs * ahead.step;
     }
   }
