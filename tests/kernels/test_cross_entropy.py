@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.kernels import cross_entropy, library, modes, second_derivatives, selection
+from quintain.kernels import (
+    cross_entropy,
+    library,
+    modes,
+    second_derivatives,
+    selection,
+    sources,
+)
 from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.modeling.losses import padded_cross_entropy
 
@@ -133,10 +140,10 @@ def test_every_instruction_set_and_every_split_gives_the_same_bits(dtype):
     logits = tf.cast(logits, dtype)
     limit = library.load().functions.quintain_limit_isa
     results = []
-    for isa in (1, 2, 3):
+    for isa in range(1, 1 + len(sources.INSTRUCTION_SETS)):
         limit(isa)
         results.append(_compute(modes.KernelMode.NATIVE, logits, labels))
-    limit(3)
+    limit(len(sources.INSTRUCTION_SETS))
     rows = [
         _compute(modes.KernelMode.NATIVE, logits[row : row + 1], labels[row : row + 1])
         for row in range(0, 97, 12)

@@ -16,6 +16,7 @@ from quintain.kernels import (
     modes,
     residual_norm,
     selection,
+    sources,
 )
 from quintain.kernels import dropout as dropout_kernel
 from quintain.nlp.modeling import activations, layers
@@ -324,7 +325,7 @@ def test_older_instruction_sets_give_the_same_within_rounding(isa: int) -> None:
     try:
         assert_close(compute(), newest, 1e-6)
     finally:
-        limit(3)
+        limit(len(sources.INSTRUCTION_SETS))
 
 
 def train_blocks(
