@@ -245,22 +245,27 @@ class _Supervisors:
             self._watching.remove(each)
             self._idle.append(each)
         line = (json.dumps(dataclasses.asdict(request)) + "\n").encode()
-        answer = b""
-        while self._idle and not answer:
+        answer = None
+        while self._idle and answer is None:
             answer = self._ask(self._idle.pop(), line)
-        answer = answer or self._ask(self._fork(), line)
-        if not answer.strip():
+        if answer is None:
+            answer = self._ask(self._fork(), line)
+        if not answer or not answer.strip():
             return {"error": f"The process of launch {request.launch_id} could not be started."}
         content: dict[str, object] = json.loads(answer)
         return content
 
-    def _ask(self, chosen: socket.socket, line: bytes) -> bytes:
-        """Returns the answer of a supervisor, or nothing if it is gone."""
+    def _ask(self, chosen: socket.socket, line: bytes) -> bytes | None:
+        """Returns the answer of a supervisor; nothing if that ended over the request.
+
+        Only one that was gone before it read the request is None: another may be asked.
+        """
         try:
             chosen.sendall(line)
             answer = _read_line(chosen)
-        except OSError:
-            answer = b""
+        except OSError:  # The system tells of what nobody has read.
+            chosen.close()
+            return None
         if answer.strip():
             self._watching.append(chosen)
         elif answer:

@@ -4,15 +4,17 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from quintain import errors
 from quintain.records import exit_codes, log, process_identity
-from quintain.scheduler import process_launcher, slots, starters
+from quintain.scheduler import fork_server, process_launcher, slots, starters
 
 pytestmark = pytest.mark.slow
 
@@ -294,6 +296,41 @@ def test_a_supervisor_that_died_without_a_process_is_replaced(harness):
     for parent in set(list_supervisors(harness, launcher, 3)):
         os.kill(parent, signal.SIGKILL)
     assert len(list_supervisors(harness, launcher, 2)) == 2
+
+
+def test_a_process_that_could_not_be_started_costs_no_supervisor(harness):
+    launcher = harness.make()
+    waiting = [harness.start(launcher, "wait", launch_id=f"8-{number}") for number in range(3)]
+    parents = set(map(find_parent, waiting))
+    for number in range(3):
+        launcher.kill(f"8-{number}")
+        harness.wait_for_exit(launcher)
+
+    with pytest.raises(errors.QuintainError, match=r"launch 9-1 could not be started"):
+        harness.start(launcher, "write", launch_id="9-1", variables={"A=B": "no such name"})
+
+    assert all(map(is_running, parents))
+    harness.start(launcher, "write", launch_id="9-2")
+    assert harness.wait_for_exit(launcher).exit_code == 3
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_another_supervisor_is_asked_only_if_one_was_gone_before_it_read_the_request(has_read):
+    own, end = socket.socketpair()
+    other, kept = socket.socketpair()
+    supervisors = fork_server._Supervisors(kept)
+    if has_read:
+        reader = threading.Thread(target=lambda: (end.recv(99), end.close()))
+        reader.start()
+    else:
+        end.close()
+
+    answer = supervisors._ask(own, b"request")
+
+    assert answer == (b"" if has_read else None)
+    assert own.fileno() == -1
+    for each in (other, kept):
+        each.close()
 
 
 def test_supervisors_end_with_the_fork_server_those_at_work_after_their_process(harness):
