@@ -28,13 +28,13 @@ def create_variables(model: keras.Model, batch: Any) -> None:
     Raises:
         Exception: Whatever the code of the model raises that can't take the batch.
     """
-    if not _build_untraced(model, *keras.utils.unpack_x_y_sample_weight(batch)):
+    inputs, labels, _ = keras.utils.unpack_x_y_sample_weight(batch)  # Nothing depends on weights.
+    if not _build_untraced(model, inputs, labels):
         model._symbolic_build(data_batch=batch)
 
 
-def _build_untraced(model: keras.Model, inputs: Any, labels: Any, weights: Any) -> bool:
+def _build_untraced(model: keras.Model, inputs: Any, labels: Any) -> bool:
     """Builds what Keras would, in its order, unless it would call code that is not its own."""
-    del weights  # Nothing depends on them.
     loss, metrics = model._compile_loss, model._compile_metrics
     if loss is None or loss.built or (metrics is not None and metrics.built):
         return False
