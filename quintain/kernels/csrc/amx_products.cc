@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kDepth = 32;           // inputs of a tile's row
 constexpr int64_t kHeight = 16;          // rows of a tile
 constexpr int64_t kGroup = 2 * kHeight;  // rows that are multiplied together
+constexpr int64_t kSpan = 384;           // rows that are turned before the next inputs of any
 
 // The tiles of this thread, which are given back with the shapes that they had.
 class Tiles {
@@ -91,7 +92,8 @@ void multiply_group(const uint16_t* x, const uint32_t* panel, int64_t inputs, fl
   }
 }
 
-// Packs columns, of a group of rows after the other.
+// Packs columns as rows, of some inputs after the others, which are fetched into the second cache
+// meanwhile.
 void pack_turned(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
   const int64_t inputs = product.inputs, step = product.panel_inputs / 2;
   uint32_t* words = reinterpret_cast<uint32_t*>(packed);
@@ -101,6 +103,8 @@ void pack_turned(const Product& product, uint16_t* packed, int64_t begin, int64_
     if (taken < kDepth) memset(pairs, 0, sizeof(pairs));
     for (int64_t row = begin; row < end; row += kPanel) {
       const int64_t rows = end - row < kPanel ? end - row : kPanel;
+      const bf16* next = product.left + (k + kDepth) * product.rows + row;
+      for (int64_t i = 0; i < kDepth; ++i) _mm_prefetch(next + i * product.rows, _MM_HINT_T1);
       pack_inputs(product.left + k * product.rows + row, product.rows, taken, rows,
                   reinterpret_cast<uint16_t*>(pairs));
       for (int64_t r = 0; r < rows; r += kHeight) {
@@ -123,10 +127,10 @@ void plan_product(Product* product) {
 void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
   const int64_t first = begin * kGroupRows, last = end * kGroupRows;
   const int64_t stop = last < product.rows ? last : product.rows;
-  if (product.is_left_transposed) {
-    pack_turned(product, packed, first, stop);
-    return;
+  for (int64_t row = first; product.is_left_transposed && row < stop; row += kSpan) {
+    pack_turned(product, packed, row, row + kSpan < stop ? row + kSpan : stop);
   }
+  if (product.is_left_transposed) return;
   const int64_t inputs = product.inputs, step = product.panel_inputs;
   for (int64_t row = first; row < stop; ++row) {
     memcpy(packed + row * step, product.left + row * inputs, inputs * 2);

@@ -11,10 +11,9 @@ namespace QUINTAIN_ISA {
 namespace {
 
 constexpr int64_t kCollision = 2048;        // inputs: such rows share their place in the first cache
-constexpr int64_t kRowChunk = 32;           // inputs of columns that are packed at a time
 constexpr int64_t kPadding = 32;            // numbers of a cache line
-constexpr int kChunk = 32;                  // inputs of a column that are packed at a time
-constexpr int kAhead = 4;                   // panels that rows are fetched ahead of their packing
+constexpr int64_t kStreams = 16;            // rows in memory that are read beside each other
+constexpr int kWords = 16;                  // pairs of inputs, and columns, that are turned at a time
 
 inline void round_row(const bf16* x, int64_t count, uint16_t* y) { memcpy(y, x, count * 2); }
 
@@ -51,11 +50,11 @@ inline const uint16_t* take_row(const float* x, int64_t count, uint16_t* buffer)
   return buffer;
 }
 
-// Fetches a panel's width of numbers.
+// Fetches numbers of a row into the second cache, for the next ones that are read beside each other.
 template <typename T>
-inline void prefetch(const T* x) {
-  for (int i = 0; i < kPanel * static_cast<int>(sizeof(T)); i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(x) + i, _MM_HINT_T0);
+inline void prefetch(const T* x, int count) {
+  for (int i = 0; i < count * static_cast<int>(sizeof(T)); i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(x) + i, _MM_HINT_T1);
   }
 }
 
@@ -70,8 +69,8 @@ void pack_rows(const Product& product, const T* right, int64_t column, int64_t c
   for (int64_t c = 0; sums != nullptr && c < columns; ++c) totals[c] = sums[column + c];
   for (int64_t k = begin; k < end; k += 2) {
     const T* row = right + k * product.outputs + column;
-    prefetch(row + kAhead * kPanel);
-    prefetch(row + product.outputs + kAhead * kPanel);
+    prefetch(row + kStreams * product.outputs, kPanel);
+    prefetch(row + (kStreams + 1) * product.outputs, kPanel);
     const bool is_last = k + 1 == product.inputs;
     const uint16_t* first = take_row(row, columns, buffers[0]);
     const uint16_t* second = take_row(is_last ? row : row + product.outputs, is_last ? 0 : columns,
@@ -86,40 +85,47 @@ void pack_rows(const Product& product, const T* right, int64_t column, int64_t c
   for (int64_t c = 0; sums != nullptr && c < columns; ++c) sums[column + c] = totals[c];
 }
 
-// Packs the inputs from `begin` to `end`, at most kChunk, of columns that lie in memory as rows.
+// Packs the inputs from `begin` to `end`, at most 2 * kWords, of at most kWords columns that lie in
+// memory as rows; of columns that are missing, zeros.
 template <typename T>
 void pack_columns(const Product& product, const T* right, int64_t column, int64_t columns,
                   int64_t begin, int64_t end, uint32_t* panel) {
-  alignas(64) uint32_t words[kPanel][kChunk / 2];
-  alignas(64) uint32_t turned[kChunk / 2][kPanel];
-  const int64_t count = end - begin;
-  const bool is_whole = count == kChunk;
-  if (!is_whole || columns < kPanel) memset(words, 0, sizeof(words));
-  for (int64_t c = 0; c < columns; ++c) {
+  alignas(64) uint32_t words[kWords][kWords];
+  alignas(64) uint32_t turned[kWords][kWords];
+  const int64_t count = end - begin, pairs = (count + 1) / 2;
+  if (count < 2 * kWords || columns < kWords) memset(words, 0, sizeof(words));
+  for (int64_t c = 0; c < columns && c < kWords; ++c) {
     const T* x = right + (column + c) * product.inputs + begin;
-    prefetch(x + kChunk * 2);
-    round_row(x, count,
-              reinterpret_cast<uint16_t*>(words[c]));
+    prefetch(x + kWords * product.inputs, 2 * kWords);
+    round_row(x, count, reinterpret_cast<uint16_t*>(words[c]));
   }
   uint32_t* out = panel + begin / 2 * kPanel;
-  for (int c = 0; c < kPanel; c += 16) transpose(words + c, (is_whole ? out : turned[0]) + c);
-  if (!is_whole) memcpy(out, turned, (count + 1) / 2 * kPanel * 4);
+  if (pairs == kWords) {
+    transpose(words, out);
+    return;
+  }
+  transpose(words, turned[0], kWords);
+  for (int64_t i = 0; i < pairs; ++i) memcpy(out + i * kPanel, turned[i], sizeof(turned[i]));
 }
 
-// In both cases memory is read in its order where rows are long: columns panel by panel, and rows by
-// chunks of inputs.
+// In both cases few rows of memory are read beside each other, and those after them fetched meanwhile:
+// of so many the processor fetches none ahead by itself.
 template <typename T>
 void pack(const Product& product, const T* right, uint32_t* packed, float* sums, int64_t begin,
           int64_t end) {
   const int64_t inputs = product.inputs;
   for (int64_t n = begin; product.is_right_transposed && n < end; ++n) {
-    for (int64_t k = 0; k < inputs; k += kChunk) {
-      pack_columns(product, right, n * kPanel, count_columns(product, n), k,
-                   k + kChunk < inputs ? k + kChunk : inputs, packed + n * PanelPairs(product));
+    const int64_t columns = count_columns(product, n);
+    for (int64_t c = 0; c < kPanel; c += kWords) {
+      for (int64_t k = 0; k < inputs; k += 2 * kWords) {
+        const int64_t stop = k + 2 * kWords < inputs ? k + 2 * kWords : inputs;
+        pack_columns(product, right, n * kPanel + c, columns - c, k, stop,
+                     packed + n * PanelPairs(product) + c);
+      }
     }
   }
-  for (int64_t k = 0; !product.is_right_transposed && k < inputs; k += kChunk) {
-    const int64_t stop = k + kChunk < inputs ? k + kChunk : inputs;
+  for (int64_t k = 0; !product.is_right_transposed && k < inputs; k += kStreams) {
+    const int64_t stop = k + kStreams < inputs ? k + kStreams : inputs;
     for (int64_t n = begin; n < end; ++n) {
       pack_rows(product, right, n * kPanel, count_columns(product, n), k, stop,
                 packed + n * PanelPairs(product), sums);
@@ -168,8 +174,8 @@ void copy_rows(const Product& product, uint16_t* packed, int64_t begin, int64_t 
 void pack_tiles(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
   const int64_t inputs = product.inputs, rows = product.rows, tile = count_tile(product);
   const uint16_t* x = reinterpret_cast<const uint16_t*>(product.left);
-  for (int64_t chunk = 0; chunk < inputs; chunk += kRowChunk) {
-    const int64_t stop = chunk + kRowChunk < inputs ? chunk + kRowChunk : inputs;
+  for (int64_t chunk = 0; chunk < inputs; chunk += kStreams) {
+    const int64_t stop = chunk + kStreams < inputs ? chunk + kStreams : inputs;
     for (int64_t start = begin; start < end; start += kTileRows) {
       const int64_t rest = rows - start;
       uint16_t* out = packed + start / kTileRows * tile + chunk * kTileRows;
@@ -177,10 +183,8 @@ void pack_tiles(const Product& product, uint16_t* packed, int64_t begin, int64_t
         const uint16_t* low = x + k * rows + start;
         const bool is_last = k + 1 == inputs;
         const uint16_t* high = is_last ? low : low + rows;
-        if (stop < inputs) {
-          _mm_prefetch(low + kRowChunk * rows, _MM_HINT_T0);
-          _mm_prefetch(high + kRowChunk * rows, _MM_HINT_T0);
-        }
+        prefetch(low + kStreams * rows, 1);
+        prefetch(high + kStreams * rows, 1);
 #ifdef __AVX512F__
         // What is written beyond the tile is written again by the next pair, or is padding.
         const __mmask16 wanted = rest < 16 ? (1u << rest) - 1 : 0xffff;
