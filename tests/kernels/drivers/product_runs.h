@@ -71,6 +71,7 @@ void RunOnce() {
       }
     }
   }
+  Run<bf16>(900, 66, 33, true, false);  // more rows than are packed before the next inputs of any
 }
 
 #endif  // QUINTAIN_TESTS_KERNELS_PRODUCT_RUNS_H_
