@@ -127,10 +127,12 @@ void plan_product(Product* product) {
 void pack_left(const Product& product, uint16_t* packed, int64_t begin, int64_t end) {
   const int64_t first = begin * kGroupRows, last = end * kGroupRows;
   const int64_t stop = last < product.rows ? last : product.rows;
-  for (int64_t row = first; product.is_left_transposed && row < stop; row += kSpan) {
-    pack_turned(product, packed, row, row + kSpan < stop ? row + kSpan : stop);
+  if (product.is_left_transposed) {
+    for (int64_t row = first; row < stop; row += kSpan) {
+      pack_turned(product, packed, row, row + kSpan < stop ? row + kSpan : stop);
+    }
+    return;
   }
-  if (product.is_left_transposed) return;
   const int64_t inputs = product.inputs, step = product.panel_inputs;
   for (int64_t row = first; row < stop; ++row) {
     memcpy(packed + row * step, product.left + row * inputs, inputs * 2);

@@ -108,8 +108,8 @@ void pack_columns(const Product& product, const T* right, int64_t column, int64_
   for (int64_t i = 0; i < pairs; ++i) memcpy(out + i * kPanel, turned[i], sizeof(turned[i]));
 }
 
-// In both cases few rows of memory are read beside each other, and those after them fetched meanwhile:
-// of so many the processor fetches none ahead by itself.
+// In both cases some rows of memory are read beside each other, and those after them fetched meanwhile:
+// processors fetch ahead only few by themselves.
 template <typename T>
 void pack(const Product& product, const T* right, uint32_t* packed, float* sums, int64_t begin,
           int64_t end) {
