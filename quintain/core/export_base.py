@@ -106,7 +106,8 @@ class ExportModule(tf.Module, metaclass=abc.ABCMeta):
             function_keys: The names of signatures by the names of this module's functions.
 
         Returns:
-            Concrete functions by the names of their signatures.
+            By the names of their signatures, concrete functions, or functions with an
+            `input_signature`.
         """
 
     def find_function(self, name: str) -> Any:

@@ -85,6 +85,8 @@ class SignatureModel:
         signatures = module.get_inference_signatures(keys)
         # A concrete function as an export has it: all inputs by name.
         function = signatures[_DEFAULT]
+        if isinstance(function, tf.types.experimental.PolymorphicFunction):
+            function = function.get_concrete_function()
         positional, named = function.structured_input_signature
         if not positional:
             return cls(function, module)

@@ -76,7 +76,7 @@ class TextTranslation(export_base.ExportModule):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="inputs")])
     def serve_tokens(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Translates ids `[B, S]`, padded with 0: `outputs` `[B, N, L]` and `scores` `[B, N]`."""
-        return self._decode(inputs)
+        return self.model.decode(inputs, self.options, weights=self.weights)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="inputs")])
     def serve_n_best(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -92,7 +92,7 @@ class TextTranslation(export_base.ExportModule):
         )
         check = tf.debugging.Assert(longest <= self.max_source_length, [message, longest])
         with tf.control_dependencies([check]):
-            found = self._decode(ids.to_tensor())
+            found = self.serve_tokens(ids.to_tensor())
         shape = tf.shape(found["outputs"])  # [B, N, L]
         texts = self.detokenize(tf.reshape(found["outputs"], [shape[0] * shape[1], shape[2]]))
         is_blank = tf.strings.length(tf.strings.strip(inputs))[:, tf.newaxis] == 0
@@ -112,9 +112,6 @@ class TextTranslation(export_base.ExportModule):
         """Translates one string: `outputs`, a string, and `scores`, a number."""
         return {name: value[0] for name, value in self.serve(inputs[tf.newaxis]).items()}
 
-    def _decode(self, ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.model.decode(ids, self.options, weights=self.weights)
-
     @override
     def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
         if self.options.precision == "int8":
@@ -123,10 +120,8 @@ class TextTranslation(export_base.ExportModule):
             model = self.model
             del self.model
             object.__setattr__(self, "model", model)
-        return {
-            signature: self.find_function(name).get_concrete_function()
-            for name, signature in function_keys.items()
-        }
+        # They say their inputs themselves. Concrete ones would be traced again while saving.
+        return {signature: self.find_function(name) for name, signature in function_keys.items()}
 
     @override
     def describe(self) -> dict[str, Any]:

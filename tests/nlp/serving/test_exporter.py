@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.kernels import modes
+from quintain.nlp.modeling.models import seq2seq_transformer
 from quintain.nlp.serving import exporter, served_model, translator
 
 SENTENCES = ["red house", "green tree", "", "  ", "日本 😀"]
@@ -183,37 +184,29 @@ def test_a_damaged_description_is_an_error(export, tmp_path, content):
 
 
 @pytest.mark.slow
-def test_an_export_is_replaced_as_a_whole(model_dir, export, tmp_path):
-    directory = shutil.copytree(export, tmp_path / "model")
+def test_a_damaged_export_is_replaced_as_a_whole_but_for_what_somebody_has_put_there(
+    model_dir, export, tmp_path, monkeypatch
+):
+    directory = pathlib.Path(shutil.copytree(export, tmp_path / "a [1] ü"))
+    (directory / "saved_model.pb").unlink()
+    (directory / "notes.txt").write_text("mine")
+    (directory / "variables" / "more.txt").write_text("mine")
+    traced = []
+    decode = seq2seq_transformer.Seq2SeqTransformer.decode
+    monkeypatch.setattr(
+        seq2seq_transformer.Seq2SeqTransformer,
+        "decode",
+        lambda *args, **kwargs: traced.append(args) or decode(*args, **kwargs),
+    )
 
     exporter.export_run(model_dir, str(directory), overwrite=True, max_source_length=7)
 
+    assert len(traced) == 1  # It takes most of the time, whatever the number of signatures.
     assert exporter.Description.read(str(directory)).max_source_length == 7
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-@pytest.mark.slow
-def test_what_somebody_has_put_into_an_export_is_kept_when_it_is_replaced(
-    model_dir, export, tmp_path
-):
-    directory = shutil.copytree(export, tmp_path / "a [1] ü")
-    (directory / "notes.txt").write_text("mine")
-    (directory / "variables" / "more.txt").write_text("mine")
-
-    exporter.export_run(model_dir, str(directory), overwrite=True)
-
     assert (directory / "notes.txt").read_text() == "mine"
     assert (directory / "variables" / "more.txt").read_text() == "mine"
     assert translator.Translator.load(str(directory)).translate(["red"]) != []
-
-
-@pytest.mark.slow
-def test_a_damaged_export_can_be_replaced(model_dir, export, tmp_path):
-    directory = damage(export, tmp_path, "saved_model.pb", None)
-
-    exporter.export_run(model_dir, directory, overwrite=True)
-
-    assert translator.Translator.load(directory).translate(["red"]) != []
+    assert [path.name for path in tmp_path.iterdir()] == ["a [1] ü"]
 
 
 def test_a_model_of_others_is_left_as_it_is(model_dir, tmp_path):
