@@ -260,7 +260,7 @@ class MasterServer:
         )
         self._place = store.place
         launcher = self._launcher or launchers_lib.build(
-            self._launchers, self._home, has_slots=bool(self._slots)
+            self._launchers, self._home, store, has_slots=bool(self._slots)
         )
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())

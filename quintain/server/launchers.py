@@ -8,8 +8,10 @@ from quintain.client import address as address_lib
 from quintain.client import home as home_lib
 from quintain.client import token_files
 from quintain.cluster import agent_launcher, ray_launcher, ray_messages
+from quintain.records import states
 from quintain.scheduler import home_identity, process_launcher
 from quintain.scheduler import launcher as launcher_lib
+from quintain.store import store as store_lib
 
 
 class LauncherKind(enum.StrEnum):
@@ -43,13 +45,15 @@ class LauncherSettings:
 
 
 def build(
-    settings: LauncherSettings, home: home_lib.Home, *, has_slots: bool
+    settings: LauncherSettings, home: home_lib.Home, store: store_lib.Store, *, has_slots: bool
 ) -> launcher_lib.Launcher:
     """Returns a launcher.
 
     Args:
         settings: Which one.
         home: The home directory of the master.
+        store: What the master before has left. If an experiment goes on, it is its code that
+            processes are kept ready for: another one would import TensorFlow for nothing.
         has_slots: Whether trials are started on this machine: then what they import is imported
             once, at once.
 
@@ -58,7 +62,9 @@ def build(
     """
     local = process_launcher.ProcessLauncher()
     if has_slots:
-        local.warm_up()
+        with store.reading() as session:
+            active = session.list_experiments(states=[states.ExperimentState.ACTIVE])
+        local.warm_up(active[0].model_dir if active else "")
     if settings.kind is LauncherKind.LOCAL:
         return local
     timeout_secs = settings.node_timeout_secs
