@@ -97,7 +97,6 @@ class ClusterHome(homes.Home):
         self.server = server
         self.objects = objects
         self.store_wire = store_wire
-        self._kinds = []
         self.place = " + ".join(
             ["PostgreSQL" if server else "SQLite", "Ray", "S3" if store_wire else "a directory"]
         )

@@ -77,6 +77,7 @@ class Home:
         }
         self.master = None
         self.clock_offset_secs = 0.0
+        self._kinds = []
         self.database = path / "quintain.db"
 
     def start_master(self):
@@ -195,8 +196,12 @@ class Home:
 
     def kill_something(self, choice):
         """Kills the master or another process, and returns what it was."""
+        if not self._kinds:
+            # Each of them has its turn before any comes again.
+            self._kinds = ["master", "master", "other", "other", "other"]
+            choice.shuffle(self._kinds)
         others = self.find_processes()
-        if choice.random() < 0.4 or not others:
+        if self._kinds.pop() == "master" or not others:
             self.master.kill()
             self.master.wait()
             self.start_master()
