@@ -18,6 +18,7 @@ OVERRIDES = {
     "trainer.train_steps": 120,
     "trainer.validation_interval": 120,
 }
+NO_DROPOUT = {"task.dropout_rate": 0.0, "trainer.train_steps": 40}
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -90,49 +91,48 @@ def undisturbed(tmp_path_factory):
     return model_dir
 
 
-def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    no_dropout = {"task.dropout_rate": 0.0, "trainer.train_steps": 40}
+@pytest.fixture(scope="module")
+def one_worker(tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp("one")
+    finish(start(model_dir, **NO_DROPOUT))
+    return model_dir
 
-    finish(start(one, **no_dropout))
-    finish(start(two, "--local_workers=2", **no_dropout))
 
-    first, second = read_weights(one), read_weights(two)
+def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worker):
+    finish(start(tmp_path, "--local_workers=2", **NO_DROPOUT))
+
+    first, second = read_weights(one_worker), read_weights(tmp_path)
     assert first.keys() == second.keys()
     for name, weight in first.items():
         np.testing.assert_allclose(second[name], weight, rtol=1e-4, atol=1e-6, err_msg=name)
-    metrics = read_evaluations(two)[-1]["metrics"]
+    metrics = read_evaluations(tmp_path)[-1]["metrics"]
     assert metrics["num_seen"] == metrics["num_distinct"] == 61
-    expected = read_evaluations(one)[-1]["metrics"]["absolute_error"]
+    expected = read_evaluations(one_worker)[-1]["metrics"]["absolute_error"]
     assert metrics["absolute_error"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
+def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path, undisturbed):
     process = start(tmp_path, "--local_workers=2")
-    wait_for_step(process, tmp_path, 40)
-    os.kill(workers_of(process)[1], signal.SIGKILL)
-    stderr = finish(process)
+    wait_for_step(process, tmp_path, 20)
+    former = workers_of(process)
+    os.kill(former[1], signal.SIGKILL)
+    while set(former) & set(workers_of(process)) or len(workers_of(process)) < 2:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    wait_for_step(process, tmp_path, newest_step(tmp_path) + 1)
+    os.kill(workers_of(process)[1], signal.SIGTERM)
+    stderr = finish(process, code=143)
 
     assert "was killed by SIGKILL" in stderr
     assert "started again from the last checkpoint (restart 1 of 3)" in stderr
+    assert "All workers have stopped. To go on:\n  quintain train --import" in stderr
+    assert 20 < newest_step(tmp_path) < OVERRIDES["trainer.train_steps"]
+    finish(start(tmp_path, "--local_workers=2"))
     first, second = read_weights(undisturbed), read_weights(tmp_path)
     assert first.keys() == second.keys()
     for name, weight in first.items():
         np.testing.assert_array_equal(second[name], weight, err_msg=name)
     assert read_evaluations(tmp_path) == read_evaluations(undisturbed)
-
-
-def test_a_signal_to_one_worker_stops_all_with_a_checkpoint_to_go_on_from(tmp_path, undisturbed):
-    process = start(tmp_path, "--local_workers=2")
-    wait_for_step(process, tmp_path, 20)
-    os.kill(workers_of(process)[1], signal.SIGTERM)
-    stderr = finish(process, code=143)
-
-    assert "All workers have stopped. To go on:\n  quintain train --import" in stderr
-    assert 0 < newest_step(tmp_path) < OVERRIDES["trainer.train_steps"]
-    finish(start(tmp_path, "--local_workers=2"))
-    for name, weight in read_weights(undisturbed).items():
-        np.testing.assert_array_equal(read_weights(tmp_path)[name], weight, err_msg=name)
 
 
 def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_path):
@@ -144,10 +144,8 @@ def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_pat
     assert not model_dir.exists()
 
 
-def test_the_chief_refuses_other_settings_for_all_workers(tmp_path):
+def test_the_chief_refuses_other_settings_for_all_workers(tmp_path, one_worker):
     """Workers started by hand, of which the second sees another directory than the chief."""
-    steps = {"trainer.train_steps": 10}
-    finish(start(tmp_path / "chief", **steps))
     with contextlib.ExitStack() as sockets:
         opened = [sockets.enter_context(socket.socket()) for _ in range(2)]
         for one in opened:
@@ -155,10 +153,10 @@ def test_the_chief_refuses_other_settings_for_all_workers(tmp_path):
         hosts = [f"localhost:{one.getsockname()[1]}" for one in opened]
     strategy = "--set=runtime.distribution_strategy=multi_worker_mirrored"
     workers = []
-    for index, name in enumerate(("chief", "other")):
+    for index, model_dir in enumerate((one_worker, tmp_path / "other")):
         config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
         variables = {"TF_CONFIG": json.dumps(config)}
-        workers.append(start(tmp_path / name, strategy, variables=variables, **steps))
+        workers.append(start(model_dir, strategy, variables=variables, **NO_DROPOUT))
 
     errors = [finish(worker, code=2) for worker in workers]
 
