@@ -96,23 +96,33 @@ def explain(error: BaseException) -> str | None:
         >>> print(explain(PermissionError(13, "Permission denied", "runs/a/x")))
         runs/a/x: Permission denied. Check the owner and the permissions of file and directory.
     """
-    if isinstance(error, OSError):
-        if error.filename is None and error.errno not in _ADVICE:
-            return None
-        # Where a copy fails for want of room, it is its target that has none.
-        file = error.filename2 if error.errno in _OF_TARGETS and error.filename2 else error.filename
-        where, reason, code = os.fsdecode(file or ""), error.strerror, error.errno
-    else:
-        found = _IN_TENSORFLOW.match(str(getattr(error, "message", "")))
-        if found is None:
-            return None
-        where, reason = found["path"], found["reason"]
-        code = _CODES[reason]
+    found = _find_refusal(error)
+    if found is None:
+        return None
+    where, reason, code = found
     if code == errno.ENOSPC and not where:
         # A call that writes into an open file does not say which one that is.
         where = ", ".join(_find_full_places())
     begin = f"{where}: {reason}" if where else str(reason)
     return f"{begin}. {_ADVICE[code]}." if code in _ADVICE else f"{begin}."
+
+
+def is_mendable(error: BaseException) -> bool:
+    """Whether it is known what to do about an error, so that the same may go well then."""
+    found = _find_refusal(error)
+    return found is not None and found[-1] in _ADVICE
+
+
+def _find_refusal(error: BaseException) -> tuple[str, str, int] | None:
+    """Returns which file the system refuses, if it is said, why, and the number of that."""
+    if isinstance(error, OSError):
+        if error.errno is None or (error.filename is None and error.errno not in _ADVICE):
+            return None
+        # Where a copy fails for want of room, it is its target that has none.
+        file = error.filename2 if error.errno in _OF_TARGETS and error.filename2 else error.filename
+        return os.fsdecode(file or ""), str(error.strerror), error.errno
+    found = _IN_TENSORFLOW.match(str(getattr(error, "message", "")))
+    return None if found is None else (found["path"], found["reason"], _CODES[found["reason"]])
 
 
 def _find_full_places() -> list[str]:
