@@ -33,12 +33,15 @@ _ADVICE: Final = {
     errno.EDQUOT: "Free some space or get a larger quota, or choose another directory",
     errno.ENAMETOOLONG: "Choose a shorter name",
     errno.EIO: "The disk or the network fails: look at the log of the system",
+    errno.ESTALE: "The disk is gone: see whether it is mounted",
     errno.ENOTDIR: "A file is where a directory is needed: move it away",
     errno.EISDIR: "A directory is where a file is needed: move it away",
 }
 _SHARED_MEMORY: Final = "/dev/shm"
 _NO_ROOM_BYTES: Final = 1 << 20
+_PROBE_BYTES: Final = 1 << 16
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_LOST: Final = frozenset({errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.ENXIO})
 _OF_TARGETS: Final = _FULL | {errno.EROFS}
 _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
 _IN_TENSORFLOW: Final = re.compile(
@@ -142,6 +145,30 @@ def is_full(error: BaseException) -> bool:
     # TensorFlow, HDF5 and others say in their errors what the system has said.
     text = str(error)
     return any(os.strerror(code) in text for code in _FULL)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error says that a disk is broken, gone, or read-only, whichever file it names."""
+    if not isinstance(error, OSError):
+        return False
+    # What a file system in a process says that has ended; of a socket it means something else.
+    return error.errno in _LOST or (error.errno == errno.ENOTCONN and error.filename is not None)
+
+
+def check_disk(directory: str | os.PathLike[str]) -> None:
+    """Writes something to the disk of a directory, which is gone again when this returns.
+
+    Raises:
+        OSError: If the disk is full, read-only, broken or not there; it names the directory.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = os.fspath(directory)
+        raise
 
 
 def sync_tree(directory: pathlib.Path) -> None:
