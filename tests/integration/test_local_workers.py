@@ -69,6 +69,18 @@ def wait_for_step(process, model_dir, step):
         time.sleep(0.02)
 
 
+def stop_worker_at(process, model_dir, step):
+    """Lets worker 1 stand still when a step is saved, so that the run does not end meanwhile."""
+    wait_for_step(process, model_dir, 1)
+    worker = workers_of(process)[1]
+    while True:
+        os.kill(worker, signal.SIGSTOP)
+        if newest_step(model_dir) >= step:
+            return worker
+        os.kill(worker, signal.SIGCONT)
+        time.sleep(0.02)
+
+
 def read_weights(model_dir):
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(model_dir)))
     return {
@@ -109,8 +121,7 @@ def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path):
 
 def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
     process = start(tmp_path, "--local_workers=2")
-    wait_for_step(process, tmp_path, 40)
-    os.kill(workers_of(process)[1], signal.SIGKILL)
+    os.kill(stop_worker_at(process, tmp_path, 40), signal.SIGKILL)
     stderr = finish(process)
 
     assert "was killed by SIGKILL" in stderr
@@ -124,8 +135,9 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
 
 def test_a_signal_to_one_worker_stops_all_with_a_checkpoint_to_go_on_from(tmp_path, undisturbed):
     process = start(tmp_path, "--local_workers=2")
-    wait_for_step(process, tmp_path, 20)
-    os.kill(workers_of(process)[1], signal.SIGTERM)
+    worker = stop_worker_at(process, tmp_path, 20)
+    os.kill(worker, signal.SIGTERM)
+    os.kill(worker, signal.SIGCONT)
     stderr = finish(process, code=143)
 
     assert "All workers have stopped. To go on:\n  quintain train --import" in stderr
