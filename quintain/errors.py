@@ -11,7 +11,8 @@ QuintainError
 |-- DamagedFileError (ValueError)        one of our own files was cut or damaged; names the file
 |-- OutputError                          a file can't be written; names it and the reason
 |-- StoreError                           the database can't be opened, read or written
-|   `-- StoreAwayError                   its server is not there, but may come back
+|   `-- StoreAwayError                   its server or its disk is not there, but may come back
+|       `-- StoreFullError               its disk is full; there may be room again
 |-- StateError                           an experiment or a trial can't do this in its state
 |   `-- GoneError                        this run of a trial is not wanted any more
 |-- TrialError                           the user's trial can't be used; names file and line
@@ -186,7 +187,11 @@ class StoreError(QuintainError):
 
 
 class StoreAwayError(StoreError):
-    """The server of the database is not there now; it may come back."""
+    """The server of the database, or its disk, is not there now; it may come back."""
+
+
+class StoreFullError(StoreAwayError):
+    """The disk of the database, or of the master, is full; there may be room again."""
 
 
 class StateError(QuintainError):

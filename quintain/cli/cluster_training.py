@@ -117,9 +117,34 @@ def run(
         _fetch(experiment.id, target)
         if not is_quiet:
             click.echo(f"The trained run is in {target}.")
-    elif not is_quiet:
-        click.echo("The same command goes on with it.", err=True)
+        return code
+    advice = _go_on_later(experiment, target)
+    if not is_quiet:
+        click.echo(advice, err=True)
     return code
+
+
+def _go_on_later(experiment: "experiment_lib.Experiment", directory: pathlib.Path) -> str:
+    """Returns how a run is gone on with that is not done.
+
+    Where it failed before anything was saved, its settings and its code bind nobody: the directory
+    is free for others.
+    """
+    if experiment.state is not states.ExperimentState.ERROR:
+        return "The same command goes on with it."
+    with connect.open_calls() as calls:
+        is_saved = any(trial.latest_checkpoint for trial in calls.list_trials(experiment.id))
+    if not is_saved:
+        (directory / FILE_NAME).unlink(missing_ok=True)
+        return (
+            "Nothing was saved. Mend what failed, in the settings or the code if it is there, and "
+            f"train anew; --model_dir={directory} is free for that."
+        )
+    return (
+        "With the same settings and code, the same command goes on from its last checkpoint: give "
+        "it once what failed is mended elsewhere (a file, a disk, a machine). With others it would "
+        "be another run: give that another --model_dir."
+    )
 
 
 def _find_ray_slots(

@@ -1,5 +1,6 @@
 """`quintain train --local_workers=N`: training in several processes of this machine."""
 
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -86,7 +87,7 @@ def run(
     )
     code = cluster.run()
     if code in local_cluster.INTERRUPTED_EXITS:
-        command = " ".join(["quintain train", *arguments])
+        command = f"quintain train {shlex.join(arguments)}"
         click.echo(f"All workers have stopped. To go on:\n  {command}", err=True)
     return code
 

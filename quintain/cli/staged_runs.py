@@ -137,7 +137,12 @@ def training(url: str) -> Iterator[str]:
             try:
                 yield str(directory)
             finally:
-                _finish(helper, url, directory)
+                _finish(
+                    helper,
+                    url,
+                    advice=f"The copy is in {directory}. Move it elsewhere before the command is "
+                    "given again, which begins with what was uploaded.",
+                )
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -166,7 +171,7 @@ def writing(url: str, *, overwrite: bool) -> Iterator[str]:
                 )
             shutil.rmtree(directory)
             yield str(directory)
-            _finish(helper, url, directory)
+            _finish(helper, url)
 
 
 def _find_basename(url: str) -> str:
@@ -197,8 +202,12 @@ def _hear(helper: "subprocess.Popen[str]", url: str) -> dict[str, Any]:
     raise kind(f"--model_dir: {said['error']}")
 
 
-def _finish(helper: "subprocess.Popen[str]", url: str, directory: pathlib.Path) -> None:
-    """Waits until all is uploaded."""
+def _finish(helper: "subprocess.Popen[str]", url: str, advice: str = "") -> None:
+    """Waits until all is uploaded.
+
+    Raises:
+        OutputError: If it could not be; with an advice.
+    """
     assert helper.stdin is not None, "its input is a pipe"
     with contextlib.suppress(BrokenPipeError):
         helper.stdin.write("finish\n")
@@ -206,9 +215,7 @@ def _finish(helper: "subprocess.Popen[str]", url: str, directory: pathlib.Path) 
     try:
         _hear(helper, url)
     except errors.QuintainError as error:
-        raise errors.OutputError(
-            f"{error} It could not be uploaded; the copy is in {directory}."
-        ) from error
+        raise errors.OutputError(f"{error} It could not be uploaded. {advice}".rstrip()) from error
 
 
 @contextlib.contextmanager

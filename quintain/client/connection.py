@@ -22,12 +22,12 @@ import urllib3
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import keep_alive, tls_pools, unix_sockets
+from quintain.client import answers, keep_alive, tls_pools, unix_sockets
 
 logger = logging.getLogger(__name__)
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
-_AWAY_STATUSES: Final = frozenset({502, 503, 504})
+_AWAY_STATUSES: Final = frozenset({502, 503, 504, 507})
 _POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": keep_alive.OPTIONS}
 _PIECE_BYTES: Final = 1 << 20
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
@@ -35,16 +35,6 @@ _PARTIAL: Final = 206
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
 _OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
-
-_KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
-    400: errors.ConfigError,
-    401: errors.UnauthorizedError,
-    403: errors.UnauthorizedError,
-    404: errors.NotFoundError,
-    409: errors.StateError,
-    410: errors.GoneError,
-    422: errors.ConfigError,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,14 +141,17 @@ class Connection:
                 if response.status == 401 and self._relocate() != address:
                     continue
                 if response.status < 500:
-                    return _read_answer(response.status, response.data)
+                    return answers.read(response.status, response.data)
                 is_fault = response.status not in _AWAY_STATUSES
                 kind = errors.MasterFaultError if is_fault else errors.ClusterError
-                cause, is_safe = kind(f"status {response.status}"), is_repeatable or not is_fault
+                said = (
+                    answers.find_error(response.data).get("message") or f"status {response.status}"
+                )
+                cause, is_safe = kind(said), is_repeatable or not is_fault
             if not is_safe or not attempts.pause(f"{method} {path}", cause):
                 if response is not None and (response.data or is_fault):
                     # The master is there, and says why it can't do it now.
-                    return _read_answer(response.status, response.data)
+                    return answers.read(response.status, response.data)
                 raise self._say_lost(cause) from cause
             self._relocate()
 
@@ -180,7 +173,7 @@ class Connection:
             response = self._send("GET", path, None, query, timeout_secs, is_stream=True)
             try:
                 if response.status >= 300:
-                    _read_answer(response.status, response.read())
+                    answers.read(response.status, response.read())
                 rest = b""
                 # Blocks until something came, not until a buffer is full.
                 while piece := response.read1():
@@ -216,7 +209,7 @@ class Connection:
             )
             try:
                 if response.status >= 300:
-                    _read_answer(response.status, response.read())
+                    answers.read(response.status, response.read())
                 if offset and response.status != _PARTIAL:
                     raise errors.DataError(f"{path}: the master sends no parts of files.")
                 while piece := response.read1(_PIECE_BYTES):  # What came before it broke off.
@@ -232,7 +225,7 @@ class Connection:
             response = self._send("PUT", path, data, query, None, headers=_BYTES)
         except urllib3.exceptions.HTTPError as error:
             raise self._say_lost(error) from error
-        return _read_answer(response.status, response.data)
+        return answers.read(response.status, response.data)
 
     def attempt(self) -> "Attempts":
         """Returns what counts attempts at something that `request` does not repeat."""
@@ -346,7 +339,8 @@ class Attempts:
         is_told = 1.0 <= self._pause_secs < self._retries.max_pause_secs  # Not each longest one.
         logger.log(
             logging.WARNING if is_told else logging.DEBUG,
-            "The master does not answer (%s: %s); trying again for %.0f s.",
+            "The master %s (%s: %s); trying again for %.0f s.",
+            "can't do it now" if isinstance(cause, errors.QuintainError) else "does not answer",
             what,
             _explain(cause),
             left,
@@ -376,25 +370,3 @@ def _explain(cause: Exception, url: str = "") -> str:
     text = _OBJECT.sub("", ": ".join(map(str, said)).replace(".: ", ": ")) or type(cause).__name__
     is_plain = url.startswith("http://") and "without response" in text
     return f"{text}; if it speaks TLS, its address begins with https://" if is_plain else text
-
-
-def _read_answer(status: int, data: bytes) -> Any:
-    if status < 300:
-        return json.loads(data) if data else None
-    text = data.decode("utf-8", "replace")
-    try:
-        content = json.loads(text)
-    except ValueError:
-        content = {}
-    content = content if isinstance(content, dict) else {}
-    described = content.get("error")
-    described = described if isinstance(described, dict) else {}
-    message = str(described.get("message") or content.get("detail") or text or f"status {status}")
-    known: object = getattr(errors, str(described.get("kind")), None)
-    if isinstance(known, type) and issubclass(known, errors.QuintainError):
-        is_fault = known is errors.QuintainError and status >= 500
-        raise (errors.MasterFaultError if is_fault else known)(message)
-    if status in _KINDS_BY_STATUS:
-        raise _KINDS_BY_STATUS[status](message)
-    fault = errors.ClusterError if status < 500 else errors.MasterFaultError
-    raise fault(f"The master failed with status {status}: {message}")

@@ -224,6 +224,7 @@ def find_own_master(home: Home) -> master_file.MasterFile | None:
     What a killed master left behind, or a damaged file, counts as none.
 
     Raises:
+        OSError: If the disk of the home is broken or gone.
         MasterUnreachableError: If it runs on another machine or in another container.
     """
     found = master_file.read(home.path)
@@ -241,10 +242,14 @@ def find_own_master(home: Home) -> master_file.MasterFile | None:
 
 
 def remove_master(home: Home, pid: int) -> None:
-    """Removes the file that says where the master is, if it is process `pid`."""
-    found = master_file.read(home.path)
-    if found is not None and found.pid == pid:
-        (home.path / master_file.FILE_NAME).unlink(missing_ok=True)
+    """Removes the file that says where the master is, if it is process `pid`.
+
+    Where its disk is lost, or read-only, it stays: it says as well that this process has ended.
+    """
+    with contextlib.suppress(OSError):
+        found = master_file.read(home.path)
+        if found is not None and found.pid == pid:
+            (home.path / master_file.FILE_NAME).unlink(missing_ok=True)
 
 
 def write_private(path: pathlib.Path, content: Mapping[str, Any]) -> None:

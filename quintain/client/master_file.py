@@ -48,10 +48,13 @@ class MasterFile:
 
 
 def read(home: pathlib.Path) -> MasterFile | None:
-    """Returns what the file says, or None if there is none that can be read.
+    """Returns what the file says, or None if there is none that can be understood.
 
     Args:
         home: The home directory of the platform.
+
+    Raises:
+        OSError: If its disk is broken or gone: then a master may run there.
     """
     try:
         content = durable_files.read_json(home / FILE_NAME)
@@ -64,6 +67,8 @@ def read(home: pathlib.Path) -> MasterFile | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if durable_files.is_lost(error):
+            raise
         _warn_once(f"{home / FILE_NAME}: can't be read, so no master is found by it: {error}")
         return None
 

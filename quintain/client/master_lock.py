@@ -50,24 +50,78 @@ class LockedError(Exception):
         super().__init__("process unknown" if holder is None else describe(holder))
 
 
+class HeldLock:
+    """The lock of a home directory, held by this process."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        """Takes it.
+
+        Raises:
+            LockedError: If another process holds it.
+        """
+        self._home = home
+        self._file = _take(home)
+
+    def is_there(self) -> bool:
+        """Returns whether the file that is held is the one in the home directory.
+
+        Raises:
+            OSError: If that has none, or its disk is lost.
+        """
+        return os.path.samestat(os.stat(self._home / FILE_NAME), os.fstat(self._file.fileno()))
+
+    def renew(self) -> None:
+        """Takes that of the file which is there now; nothing happens if this is the one held.
+
+        Raises:
+            LockedError: If another process has taken it first.
+        """
+        try:
+            taken = _take(self._home)
+        except LockedError:
+            if read_holder(self._home) == _describe_own():
+                return
+            raise
+        former, self._file = self._file, taken
+        with contextlib.suppress(OSError):
+            former.close()
+
+    def release(self) -> None:
+        """Lets go of it. Where the disk is lost, the file goes on naming this process."""
+        with contextlib.suppress(OSError):
+            self._file.truncate(0)
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _take(home: pathlib.Path) -> IO[str]:
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open(home / FILE_NAME, "a+", encoding="utf-8"))
+        if not any(_try_lock(file, attempt) for attempt in range(_NUM_ATTEMPTS)):
+            raise LockedError(read_holder(home))
+        file.truncate(0)
+        json.dump(dataclasses.asdict(_describe_own()), file)
+        file.flush()
+        opened.pop_all()
+    return file
+
+
+def _describe_own() -> Holder:
+    return Holder(os.getpid(), os.uname().nodename, process_identity.find_place())
+
+
 @contextlib.contextmanager
-def hold(home: pathlib.Path) -> Iterator[None]:
+def hold(home: pathlib.Path) -> Iterator[HeldLock]:
     """Holds the lock of a home directory.
 
     Raises:
         LockedError: If another process holds it.
     """
-    with open(home / FILE_NAME, "a+", encoding="utf-8") as file:
-        if not any(_try_lock(file, attempt) for attempt in range(_NUM_ATTEMPTS)):
-            raise LockedError(read_holder(home))
-        holder = Holder(os.getpid(), os.uname().nodename, process_identity.find_place())
-        file.truncate(0)
-        json.dump(dataclasses.asdict(holder), file)
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
+    held = HeldLock(home)
+    try:
+        yield held
+    finally:
+        held.release()
 
 
 def _try_lock(file: IO[str], attempt: int) -> bool:

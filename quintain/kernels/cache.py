@@ -82,7 +82,7 @@ def load_or_build(
     kept: bytes | None = None
     try:
         path = open_directory() / f"{key}.so"
-        if not _is_there(path):
+        if _find_lack(path) is not None:
             _build_once(path, build)
         kept = path.read_bytes()
         load(path)
@@ -102,21 +102,21 @@ def load_or_build(
         load(path)
 
 
-def _is_there(path: pathlib.Path) -> bool:
-    """Returns whether there is a file that may be loaded."""
+def _find_lack(path: pathlib.Path) -> str | None:
+    """Returns why a file can't be loaded: an empty text if there is none; None if it can be."""
     try:
-        fault = sealed_files.find_fault(path)
+        return sealed_files.find_fault(path)
     except FileNotFoundError:
-        return False
-    if fault is not None:
-        _logger.warning("%s: native kernels are compiled anew.", fault)
-    return fault is None
+        return ""
 
 
 def _build_once(path: pathlib.Path, build: Callable[[pathlib.Path], bytes]) -> None:
     with _locked(path.with_suffix(".lock")):
-        if _is_there(path):
+        lack = _find_lack(path)
+        if lack is None:
             return  # Another process has built it meanwhile.
+        if lack:
+            _logger.warning("%s: native kernels are compiled anew.", lack)
         directory = path.with_suffix(".building")
         shutil.rmtree(directory, ignore_errors=True)  # What a killed process left.
         directory.mkdir(mode=0o700)

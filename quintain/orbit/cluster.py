@@ -137,8 +137,8 @@ def explain_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
             raise
         raise errors.ClusterError(
             "This worker can't reach the others any more; one of them has probably died "
-            f"({type(error).__name__}). Start all workers again with the same command; the run "
-            "goes on from its last checkpoint."
+            f"({type(error).__name__}). Its own output says why. Once that is mended, start all "
+            "workers again with the same command; the run goes on from its last checkpoint."
         ) from error
 
 

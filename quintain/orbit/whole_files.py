@@ -153,11 +153,11 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        raise errors.OutputError(f"{path}: can't be written: {describe(error, path)}") from error
+        raise errors.OutputError(f"{path}: can't be written: {advise(error, path)}") from error
 
 
 def describe(error: Exception, path: str = "") -> str:
-    """Returns what the system says of an error of writing, and what to do.
+    """Returns what the system says of an error, and what to do where that is known.
 
     Args:
         error: The error.
@@ -165,7 +165,17 @@ def describe(error: Exception, path: str = "") -> str:
     """
     text = durable_files.explain(error) or str(getattr(error, "message", None) or error)
     line = _OPERATION.sub("", text.strip().partition("\n")[0]).removeprefix(f"{path}: ").rstrip(".")
-    return f"{line}. Then run the command again."
+    return f"{line}."
+
+
+def advise(error: Exception, path: str = "") -> str:
+    """Returns the same of an error of writing that ends a command.
+
+    The command is to be given again only where something can be mended before: else it would fail
+    as it did.
+    """
+    is_mendable = durable_files.is_mendable(error)
+    return describe(error, path) + (" Then run the command again." if is_mendable else "")
 
 
 @contextlib.contextmanager

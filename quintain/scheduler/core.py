@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import os
 import pathlib
 import shutil
 import threading
@@ -11,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors
+from quintain import durable_files, errors
 from quintain.records import deletion, experiment, log, run, states
 from quintain.records import slot as slot_lib
-from quintain.scheduler import active_time, deletions, entries, faults, nodes
+from quintain.scheduler import active_time, deletions, entries, faults, home_identity, nodes
 from quintain.scheduler import effects as effects_lib
 from quintain.storage import checkpoint_storage, storages
+from quintain.store import failures
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -24,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 MIN_FREE_BYTES: Final = 32 * 2**20
 """Free space on the disk of the home directory below which no work is handed out."""
+
+_CHECK_SECS: Final = 1.0
+"""How often it is looked whether a problem is over."""
 
 Write = Callable[[session_lib.Session], None]
 
@@ -66,6 +71,7 @@ class Core:
         self.ending: set[int] = set()
         self.unheard: set[int] = set()
         self.problem = ""
+        self._checked = 0.0
         self.wake = threading.Event()
         self.deletions = deletions.Deletions(store, home)
         self.grown: set[int] = set()
@@ -215,7 +221,14 @@ class Core:
         """Ends an experiment with the exception that handling it raised.
 
         Its trials save themselves. If even that raises, or did before, its processes are killed.
+
+        Raises:
+            StoreError: If the disk of the home is lost or full, for which no experiment can help;
+                or the store fails.
         """
+        if isinstance(error, OSError) and (lost := self.note_loss(error)) is not None:
+            self._stale.add(experiment_id)
+            raise lost from error
         logger.error("Experiment %d failed %s.", experiment_id, doing, exc_info=error)
         reason = (
             f"The platform failed {doing}: {faults.describe(error)}. The log of the master has the "
@@ -234,6 +247,21 @@ class Core:
             except Exception as again:  # noqa: BLE001 - the border between experiments
                 logger.error("It can't end in order: %s", faults.describe(again))  # noqa: TRY400
             self._set_aside(experiment_id, reason)
+
+    def note_loss(self, error: OSError) -> errors.StoreAwayError | None:
+        """Returns what is wrong with the disk of the home, and stops handing out work.
+
+        Returns:
+            None if the error says nothing of that disk.
+        """
+        where = pathlib.Path(os.fsdecode(error.filename or self.home))
+        if not where.is_relative_to(self.home):
+            return None
+        lost = failures.explain_disk(error, str(self.home))
+        if lost is not None:
+            with self.condition:
+                self.note_problem(str(lost))
+        return lost
 
     def _set_aside(self, experiment_id: int, reason: str) -> None:
         """Ends an experiment without asking it, and forgets it."""
@@ -286,8 +314,22 @@ class Core:
         self.problem = problem
 
     def check_problem(self) -> None:
-        """Finds out whether work can be handed out."""
-        free = shutil.disk_usage(self.home).free
+        """Finds out whether work can be handed out; while it can't, once a second."""
+        now = time.monotonic()
+        if self.problem and now < self._checked + _CHECK_SECS:
+            return
+        self._checked = now
+        try:
+            free = shutil.disk_usage(self.home).free
+            if self.deletions.home_id:  # What is mounted there, if anything is, is the home.
+                os.stat(self.home / home_identity.FILE_NAME)
+            if self.problem:
+                durable_files.check_disk(self.home)
+        except OSError as error:
+            place = os.fsdecode(error.filename or self.home)
+            lost = failures.explain_disk(error, place)
+            self.note_problem(str(lost or f"{place}: {error.strerror}."))
+            return
         if free < MIN_FREE_BYTES:
             self.note_problem(
                 f"The disk of {self.home} is full: {free / 2**20:.0f} MiB are free, "
@@ -297,12 +339,11 @@ class Core:
         if not self.problem:
             return
         try:
-            with self.store.transaction():
-                pass
+            self.store.check()
         except errors.StoreError as error:
             self.note_problem(str(error))
             return
-        logger.info("Work is handed out again.")
+        logger.warning("Work is handed out again.")
         self.problem = ""
         self.notify()
 

@@ -10,7 +10,6 @@ what git ignores.
 import collections
 import contextlib
 import dataclasses
-import errno
 import os
 import pathlib
 import shutil
@@ -21,8 +20,9 @@ from typing import Final
 
 import pathspec
 
-from quintain import changing_files, durable_files, errors
+from quintain import changing_files, errors
 from quintain.records import experiment_sections
+from quintain.store import failures
 
 NAME: Final = "model_dir"
 """Name of the copy in the directory of its experiment."""
@@ -180,7 +180,7 @@ def copy_model_dir(
     for path, num_bytes in listing.files.items():
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with _explaining(source / path):
+        with _explaining(source / path, copy):
             _copy_file(source / path, copy, num_bytes)
     for path, link in listing.links.items():
         copy = target / path
@@ -206,8 +206,8 @@ def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
     try:
         yield scratch
     finally:
-        if scratch.exists():
-            shutil.rmtree(scratch)
+        # What can't be deleted now, the next master deletes.
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def clear_staging(home: pathlib.Path) -> None:
@@ -335,15 +335,18 @@ def _too_large(
 
 
 @contextlib.contextmanager
-def _explaining(path: pathlib.Path) -> Iterator[None]:
-    """Turns an error of the system into one that names a path of the user's."""
+def _explaining(path: pathlib.Path, copy: pathlib.Path | None = None) -> Iterator[None]:
+    """Turns an error of the system into one that names a path of the user's.
+
+    The disk of the copy may be full or lost as well; that is no mistake in the directory.
+    """
     try:
         yield
     except OSError as error:
-        # The copy's disk may be full as well; that is no mistake in the directory.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            text = durable_files.explain(error) or f"{path}: {error.strerror}."
-            raise errors.StoreError(text) from error
+        if copy is not None and error.filename != str(path):
+            lost = failures.explain_disk(error, str(copy))
+            if lost is not None:
+                raise lost from error
         raise errors.ConfigError(
             f"model_dir: {str(path)!r} can't be read ({error.strerror}). If it is not needed, name "
             f"it in {IGNORE_FILES[0]}."

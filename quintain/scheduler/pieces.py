@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from quintain import changing_files, durable_files, errors
+from quintain.store import failures
 
 
 class Piece:
@@ -115,6 +116,7 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
 
     Raises:
         NoRoomError: In place of an `OSError` of a full disk.
+        StoreAwayError: In place of one of a disk that is lost; it may come back.
         CheckpointError: In place of another one.
         OSError: If a file of the master's is gone: a fault, of which who asks knows nothing.
     """
@@ -123,6 +125,9 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         if changing_files.is_gone(error):
             raise
+        lost = failures.explain_disk(error, str(path)) if durable_files.is_lost(error) else None
+        if lost is not None:
+            raise lost from error
         text = f"{path}: can't be written on the machine of the master: {error.strerror}."
         if durable_files.is_full(error):
             raise errors.NoRoomError(f"{text} Free some space there.") from error

@@ -101,12 +101,14 @@ class ProcessFiles:
     def write_offset(self, offset: int) -> None:
         """Remembers that so many bytes of the log were read and kept.
 
-        Where there is no room for that, a later master may keep some of them twice.
+        Where there is no room for that, or the disk is lost, a later master may keep some of them
+        twice.
         """
         try:
             durable_files.replace(self._read_path, json.dumps(offset))
         except OSError as error:
-            if not (isinstance(error, FileNotFoundError) or durable_files.is_full(error)):
+            is_gone = isinstance(error, FileNotFoundError)
+            if not (is_gone or durable_files.is_full(error) or durable_files.is_lost(error)):
                 raise
 
     def read_lines(

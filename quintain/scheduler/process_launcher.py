@@ -64,6 +64,15 @@ class _Tracked:
     is_over: bool = False
     """Whether its exit was reported, or is known not to be: it only may have lines to read."""
 
+    told: str = ""
+    """What was said last of its files, which is not said again and again."""
+
+    def tell(self, text: str) -> None:
+        """Says what is wrong with its files; an empty text if nothing is."""
+        if text and text != self.told:
+            logger.error("%s", text)
+        self.told = text
+
     def is_alive(self) -> bool:
         """Returns whether exactly this process is there and has not ended."""
         return process_identity.is_alive(self.identity)
@@ -227,7 +236,7 @@ class ProcessLauncher(launcher.Launcher):
                     found = self._find_exit(tracked)
                 except (OSError, ValueError, errors.QuintainError) as error:
                     # The files of one process must not keep others from being looked after.
-                    logger.error("The end of %s can't be read: %s", launch_id, error)  # noqa: TRY400
+                    tracked.tell(f"The end of {launch_id} can't be read: {error}")
                     found = None if tracked.is_alive() else process_files.Exit(None, None)
                 if found is not None:
                     tracked.is_over = True
@@ -249,15 +258,16 @@ class ProcessLauncher(launcher.Launcher):
         with self._lock:
             rows: list[log.LogRow] = []
             for launch_id, tracked in list(self._tracked.items()):
-                self._confirm(tracked)
                 was_over = tracked.is_over
                 try:
+                    self._confirm(tracked)
                     found, tracked.offset = tracked.files.read_lines(
                         tracked.trial_id, tracked.offset
                     )
                 except OSError as error:
-                    logger.error("The log of %s can't be read: %s", launch_id, error)  # noqa: TRY400
+                    tracked.tell(f"The log of {launch_id} can't be read: {error}")
                     continue
+                tracked.tell("")
                 rows += found
                 if was_over and not found:
                     tracked.files.delete_all_but_exit()

@@ -79,17 +79,25 @@ class Scheduling:
 
     def tick(self) -> None:
         """Does all that can be done now, without waiting."""
+        try:
+            self._tick()
+        except OSError as error:
+            if not self._core.note_loss(error):
+                raise
+
+    def _tick(self) -> None:
         core = self._core
         self._forgive_stop()
+        with core.condition:
+            core.check_problem()
+            if core.problem:
+                return
         self._exits += self._launcher.poll()
         has_rest = bool(self._lines)
         if not has_rest:
             self._lines = self._launcher.read_logs()
         listed = self._launcher.list_nodes()
         with core.condition:
-            core.check_problem()
-            if core.problem:
-                return
             try:
                 self._keep_nodes(listed)
                 self._keep_lines()

@@ -122,7 +122,7 @@ def build_app(
             handle, agents, token=agent_token, is_stopping=is_stopping
         )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
-    app.add_exception_handler(OSError, responses.handle_os_error)
+    app.add_exception_handler(OSError, responses.OsErrorHandler(info.home))
     app.add_exception_handler(Exception, responses.handle_fault)
     app.add_exception_handler(exceptions.RequestValidationError, responses.handle_bad_request)
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Self
 
 import fastapi
@@ -15,14 +15,14 @@ import fastapi
 import quintain
 from quintain import durable_files, errors
 from quintain.client import home as home_lib
-from quintain.client import home_database, master_file, master_lock, unix_sockets
+from quintain.client import home_database, master_file, unix_sockets
 from quintain.cluster import agent_launcher
 from quintain.records import master_status, process_identity, states
 from quintain.scheduler import launch_tokens
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import master as master_lib
 from quintain.scheduler import slots as slots_lib
-from quintain.server import alerts, allocation, direct_calls, http_server, master_store
+from quintain.server import alerts, allocation, direct_calls, home_watch, http_server, master_store
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
 from quintain.server import launchers as launchers_lib
@@ -35,10 +35,6 @@ logger = logging.getLogger(__name__)
 
 _IDLE_CHECK_SECS: Final = 1.0
 _DRAIN_POLL_SECS: Final = 0.1
-
-
-class MasterRunningError(errors.StateError):
-    """Another process is the master of this home directory."""
 
 
 class MasterServer:
@@ -233,7 +229,7 @@ class MasterServer:
         allocation.share_arena()
         parts.enter_context(home_lib.write_privately())
         self._home.create()
-        parts.enter_context(_hold_lock(self._home))
+        lock = parts.enter_context(home_watch.hold_lock(self._home))
         former_port, launch_key = _read_secrets(self._home)
         # A new one each time: what a former master's users have seen is worth nothing now.
         token = secrets.token_urlsafe(32)
@@ -294,8 +290,18 @@ class MasterServer:
         forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
         parts.callback(forget)
         master_file.write(self._home.path, self._file)
-        parts.enter_context(
+        server = parts.enter_context(
             http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+        )
+        parts.enter_context(
+            home_watch.HomeWatch(
+                self._home,
+                lock,
+                store,
+                self._file,
+                listen_on=server.listen_on,
+                on_loss=self._note_loss,
+            )
         )
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
@@ -379,22 +385,3 @@ def _read_secrets(home: home_lib.Home) -> tuple[int, launch_tokens.LaunchKey]:
 
 def _write_secrets(home: home_lib.Home, port: int, launch_key: launch_tokens.LaunchKey) -> None:
     home_lib.write_private(home.server_file, {"port": port, "launch_key": launch_key.to_text()})
-
-
-@contextlib.contextmanager
-def _hold_lock(home: home_lib.Home) -> Iterator[None]:
-    """Holds the lock of a home directory.
-
-    Raises:
-        MasterRunningError: If another process holds it.
-    """
-    with contextlib.ExitStack() as lock:
-        try:
-            lock.enter_context(master_lock.hold(home.path))
-        except master_lock.LockedError as error:
-            raise MasterRunningError(
-                f"A master already runs for {home.path} ({error}). `quintain master status` shows "
-                "it, `quintain master stop` ends it; another home directory (QUINTAIN_HOME) can "
-                "have one of its own."
-            ) from error
-        yield

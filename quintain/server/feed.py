@@ -109,6 +109,10 @@ class Feed:
         self._wake.set()
         self._thread.join()
 
+    def find_status(self) -> Status:
+        """Returns what runs where, which needs no store."""
+        return self._find_status()
+
     def add(self, follower: Follower) -> int:
         """Adds a follower, who is told all that comes after the change whose number is returned.
 

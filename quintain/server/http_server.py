@@ -90,8 +90,8 @@ def serve(
     *listeners: socket.socket,
     limits: connection_limits.Limits | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Iterator[None]:
-    """Serves an app in a thread, on sockets that listen.
+) -> Iterator[tls_connections.Server]:
+    """Serves an app in a thread, on sockets that listen, and gives what does it.
 
     Args:
         app: What answers.
@@ -123,7 +123,7 @@ def serve(
             raise errors.ClusterError("The HTTP server of the master did not start.")
         time.sleep(0.005)
     try:
-        yield
+        yield server
     finally:
         server.should_exit = True
         thread.join(_STOP_SECS)

@@ -11,6 +11,7 @@ from fastapi import exceptions
 
 from quintain import errors
 from quintain.records import codec
+from quintain.store import failures
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.UnauthorizedError, 403),
@@ -21,6 +22,7 @@ _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.DataError, 400),
     (errors.RegistryError, 400),
     (errors.CheckpointError, 409),
+    (errors.StoreFullError, 507),
     (errors.StoreError, 503),
 )
 """The first class that an error belongs to decides."""
@@ -97,19 +99,31 @@ def handle_bad_request(_: fastapi.Request, error: Exception) -> fastapi.Response
     return to_error("ConfigError", "\n".join(problems), 400)
 
 
-def handle_os_error(_: fastapi.Request, error: Exception) -> fastapi.Response:
-    """Answers a request for a name that no file can have.
+class OsErrorHandler:
+    """Answers requests that the system refuses: by a disk that is lost or full, or for a bad name.
 
     A file that is gone, or that the master may not read, is a fault: a request that names files has
     what it names looked at where that is done.
-
-    Raises:
-        OSError: If the request is not to blame.
     """
-    assert isinstance(error, OSError)
-    if error.errno not in _BAD_NAMES:
-        raise error
-    return to_error("ConfigError", f"{error.strerror}: {str(error.filename)[:_MOST_SHOWN]}", 400)
+
+    def __init__(self, home: str) -> None:
+        """Stores the directory without which the master can answer nothing."""
+        self._home = home
+
+    def __call__(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
+        """Returns the answer.
+
+        Raises:
+            OSError: If neither the disk nor the request is to blame.
+        """
+        assert isinstance(error, OSError)
+        lost = failures.explain_disk(error, self._home)
+        if lost is not None:
+            return handle_error(request, lost)
+        if error.errno not in _BAD_NAMES:
+            raise error
+        shown = str(error.filename)[:_MOST_SHOWN]
+        return to_error("ConfigError", f"{error.strerror}: {shown}", 400)
 
 
 def handle_fault(_: fastapi.Request, error: Exception) -> fastapi.Response:

@@ -53,6 +53,22 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
+    def check(self) -> None:
+        """Finds out whether there is anything to write to, as far as no transaction would tell.
+
+        Raises:
+            StoreError: If not.
+        """
+
+    @abc.abstractmethod
+    def take_up(self) -> None:
+        """Goes on with what is there, after the disk of a file was mounted anew.
+
+        Raises:
+            StoreError: If it is another file than before.
+        """
+
+    @abc.abstractmethod
     def describe_wait(self) -> str:
         """Returns what transactions wait for now, or an empty text if none waits."""
 

@@ -1,27 +1,43 @@
-"""What to do when a database refuses."""
+"""What to do when a database refuses, or the disk below it."""
 
+import errno
+import os
 from typing import Final
 
-from quintain import errors
+from quintain import changing_files, durable_files, errors
 from quintain.store import lock_holders
 
 TOO_LARGE: Final = "got a number of more than 64 bits; there is none."
 """What is said of a number that no column holds."""
 
+_OF_DISKS: Final = ("disk I/O", "readonly", "unable to open", "malformed", "not a database")
+"""What SQLite says, among other reasons, of a file whose disk is gone, broken or read-only."""
+
+_OF_DAMAGE: Final = ("malformed", "not a database")
+
 
 def explain(text: str, place: str) -> errors.StoreError:
-    """Returns the error that tells users what a database said, and what they can do.
+    """Returns the error that tells users what an SQLite file said, and what they can do.
 
     Args:
         text: The message of the database.
-        place: Its file, or its address.
+        place: The file.
     """
+    if "full" in text:
+        return errors.StoreFullError(
+            f"{place}: the database said {text!r}: its disk is full. Make room there, and it goes "
+            "on."
+        )
+    if any(words in text for words in _OF_DISKS):
+        fault = find_fault(place)
+        if fault is not None:
+            return fault
     if "locked" in text or "busy" in text:
         holder = lock_holders.describe(place)
         advice = f"{holder} is writing to it; end it, or wait, and try again"
-    elif "full" in text or "disk I/O" in text:
-        advice = "the disk is full or broken; make room and try again"
-    elif "malformed" in text or "not a database" in text:
+    elif "disk I/O" in text:
+        advice = "its disk fails: look at the log of the system, and try again"
+    elif is_damage(text):
         advice = (
             "the file is damaged, or no database of this package. Move it away together with the "
             f"files {place}-wal and {place}-shm, and put a copy of yours in its place, if you have "
@@ -38,6 +54,58 @@ def explain(text: str, place: str) -> errors.StoreError:
     else:
         advice = "nothing of this transaction was kept"
     return errors.StoreError(f"{place}: the database said {text!r}: {advice}.")
+
+
+def is_damage(text: str) -> bool:
+    """Whether an SQLite file says that its content can't be, as far as it could be read."""
+    return any(words in text for words in _OF_DAMAGE)
+
+
+def find_fault(place: str) -> errors.StoreAwayError | None:
+    """Returns what is wrong with the disk of a file; None if it can be written to.
+
+    The file itself is not opened: closing it again would take its locks from this process.
+    """
+    try:
+        os.stat(place)
+        durable_files.check_disk(os.path.dirname(place) or os.curdir)
+    except OSError as error:
+        return explain_disk(error, place)
+    return None
+
+
+def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
+    """Returns the error that tells users that a disk is lost or full, and what they can do.
+
+    Args:
+        error: What the system says.
+        place: What is on the disk: the file of a database, or the home directory.
+
+    Returns:
+        None if the disk is not to blame.
+    """
+    where = place if error.filename is None else os.fsdecode(error.filename)
+    if durable_files.is_full(error):
+        return errors.StoreFullError(
+            f"{where}: {error.strerror}. Make room on that disk, and it goes on."
+        )
+    if changing_files.is_gone(error) and not os.path.exists(place):
+        return errors.StoreAwayError(
+            f"{place}: it is not there any more. See whether its disk is mounted, and put it back; "
+            "then it goes on."
+        )
+    if not durable_files.is_lost(error):
+        return None
+    if error.errno == errno.EROFS:
+        return errors.StoreAwayError(
+            f"{where}: its disk is read-only. Make it writable (`mount -o remount,rw`), and it "
+            "goes on. A database there can be read if its master has ended in order; otherwise "
+            "copy the home directory to another disk first."
+        )
+    return errors.StoreAwayError(
+        f"{where}: {error.strerror}: its disk is broken or gone. Look at the log of the system, "
+        "and mount it again; then it goes on."
+    )
 
 
 def refuse(said: str, place: str) -> errors.DataError:

@@ -80,6 +80,14 @@ class PostgresBackend(backend.Backend):
             self._writer.hold(on_loss)
 
     @override
+    def check(self) -> None:
+        """Does nothing: what the server has to say, it says in each transaction."""
+
+    @override
+    def take_up(self) -> None:
+        """Does nothing: the server has its disk to itself."""
+
+    @override
     def describe_wait(self) -> str:
         return self._writer.waits.describe()
 

@@ -24,16 +24,11 @@ class SqliteFile(reading.ReadableStore):
     @override
     @contextlib.contextmanager
     def reading(self) -> Iterator[reading.Reader]:
-        try:
-            with contextlib.closing(_connect(self._path)) as connection:
-                self._waits.begin(connection, is_writing=False)
-                yield reading.Reader(
-                    connection.execute, is_sqlite=True, failure=sqlite3.OperationalError
-                )
-        except sqlite3.Error as error:
-            raise failures.explain(str(error), str(self._path)) from error
-        except OverflowError as error:
-            raise errors.ConfigError(failures.TOO_LARGE) from error
+        with _connected(self._path) as connection:
+            self._waits.begin(connection, is_writing=False)
+            yield reading.Reader(
+                connection.execute, is_sqlite=True, failure=sqlite3.OperationalError
+            )
 
     @override
     def close(self) -> None:
@@ -50,6 +45,22 @@ def open_to_read(path: pathlib.Path) -> SqliteFile:
         # It imports SQLAlchemy, which takes longer than what most commands read.
         importlib.import_module("quintain.store.store").open_store(path).close()
     return SqliteFile(path)
+
+
+@contextlib.contextmanager
+def _connected(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
+    """Gives a connection, and explains what goes wrong with it.
+
+    Raises:
+        StoreError: If the database can't be read.
+    """
+    try:
+        with contextlib.closing(_connect(path)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise failures.explain(str(error), str(path)) from error
+    except OverflowError as error:
+        raise errors.ConfigError(failures.TOO_LARGE) from error
 
 
 def _connect(path: pathlib.Path) -> sqlite3.Connection:
@@ -73,7 +84,7 @@ def _is_fixed(path: pathlib.Path) -> bool:
 def _is_current(path: pathlib.Path) -> bool:
     if not path.is_file():
         return False
-    with contextlib.closing(_connect(path)) as connection, contextlib.suppress(sqlite3.Error):
+    with _connected(path) as connection, contextlib.suppress(sqlite3.Error):
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         return bool(row == (columns.REVISION,))
     return False

@@ -82,6 +82,27 @@ class Store(reading.ReadableStore):
         with self.database.reading() as runner:
             yield session.Session(runner)
 
+    def check(self) -> None:
+        """Finds out whether the database can be written to.
+
+        Raises:
+            StoreError: If not.
+        """
+        self.database.check()
+        with self.transaction():
+            pass
+
+    def take_up(self) -> None:
+        """Goes on with what is there, after the disk of the file was mounted anew.
+
+        Whoever calls this has made sure that it is the disk that was there.
+
+        Raises:
+            StoreError: If it is another file than before.
+        """
+        with self._writing:
+            self.database.take_up()
+
     def describe_wait(self) -> str:
         """Returns what transactions wait for now, or an empty text if none waits."""
         return self.database.describe_wait()

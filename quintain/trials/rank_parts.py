@@ -8,6 +8,7 @@ import pathlib
 import shutil
 from typing import Final
 
+from quintain import changing_files
 from quintain.records import trial
 from quintain.trials import base_trial, distributed_context, random_state
 
@@ -35,10 +36,13 @@ def save(controller: base_trial.TrialController, directory: pathlib.Path) -> Non
             path.write_bytes(content)
 
 
-def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> None:
+def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:
     """Gives the part of this process, which is not the first, to that one.
 
     The trial writes all of its state, for that takes collectives, and most of it is dropped.
+
+    Returns:
+        Bytes that were written.
     """
     directory = pathlib.Path(spec.scratch_dir, "part")
     shutil.rmtree(directory, ignore_errors=True)
@@ -47,9 +51,11 @@ def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> None:
         controller.save(str(directory))
         random_state.save(directory / RANDOM_FILE)
         part = _read(directory, [RANDOM_FILE, *controller.part_files])
+        num_bytes = sum(map(changing_files.measure, changing_files.walk(directory).values()))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     controller.context.distributed.allgather(part)
+    return num_bytes
 
 
 def _read(directory: pathlib.Path, patterns: list[str]) -> dict[str, bytes]:

@@ -75,6 +75,18 @@ def stage(
     return Staged(directory, workload.StoredCheckpoint(uuid=name, files=files))
 
 
+def find_place(storage: checkpoint_storage.TrialStorage) -> pathlib.Path:
+    """Returns the directory of this machine in which the files of a checkpoint are written.
+
+    Raises:
+        NoRoomError: If it can't be made, as the disk is full.
+    """
+    name = str(uuid.uuid4())
+    directory = storage.stage(name)
+    storage.discard(directory, name)
+    return directory.parent
+
+
 def commit(staged: Staged, storage: checkpoint_storage.TrialStorage) -> workload.StoredCheckpoint:
     """Makes files a checkpoint, which appears under its name when it is complete.
 
@@ -119,7 +131,8 @@ def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[
     """Returns what a function returns that writes a checkpoint; waits while a disk is full.
 
     The state of a trial that does nothing else meanwhile is the same when it is written again.
-    Processes that save together can't do so again one by one: those end, and go on from their last
+    Processes that save together can't do so again one by one: they wait for room before they begin
+    (`room_together`). Where it does not do after all, they end, and go on from their last
     checkpoint.
 
     Args:

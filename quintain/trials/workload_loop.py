@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from quintain import errors, user_errors
+from quintain import changing_files, errors, user_errors
 from quintain.records import exit_codes, trial, workload
 from quintain.storage import retries
 from quintain.trials import (
@@ -20,6 +20,7 @@ from quintain.trials import (
     batch_profile,
     random_state,
     rank_parts,
+    room_together,
     trial_checkpoint,
     trial_context,
     trial_loader,
@@ -201,6 +202,7 @@ class _Loop:
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
         self._profile = batch_profile.BatchProfile(controller.context)
         self._total_batches = 0
+        self._saved_bytes = 0
         self._beside = uploads_beside.UploadsBeside(source, self._perform)
         self._staged: uploads_beside.Upload | None = None
 
@@ -208,6 +210,8 @@ class _Loop:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
+            found = changing_files.walk(pathlib.Path(self._spec.latest_checkpoint))
+            self._saved_bytes = sum(map(changing_files.measure, found.values()))
             self._controller.context.has_trained = self._total_batches > 0
             self._controller.context.initial_batch = self._total_batches
         elif self._searched:
@@ -258,15 +262,29 @@ class _Loop:
             case workload.WorkloadKind.VALIDATE:
                 return self._validate()
             case _ if self._spec.rank:
-                rank_parts.send(self._controller, self._spec)
+                self._await_room(self._open_scratch)
+                self._saved_bytes = rank_parts.send(self._controller, self._spec)
                 return {}
             case _:
                 return {"checkpoint": self._save(task)}
 
+    def _await_room(self, open_place: Callable[[], pathlib.Path]) -> None:
+        room_together.wait(self._controller.context.distributed, open_place, self._saved_bytes)
+
+    def _open_scratch(self) -> pathlib.Path:
+        directory = pathlib.Path(self._spec.scratch_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
     def _save(self, task: workload.Workload) -> workload.StoredCheckpoint:
         storage = self._source.open_storage(self._spec)
         if not (storage.is_remote and task.following):
-            return trial_checkpoint.save(self._controller, self._spec, self._total_batches, storage)
+            self._await_room(lambda: trial_checkpoint.find_place(storage))
+            saved = trial_checkpoint.save(
+                self._controller, self._spec, self._total_batches, storage
+            )
+            self._saved_bytes = sum(saved.files.values())
+            return saved
         staged = trial_checkpoint.outlast_full_disks(
             self._controller,
             lambda: trial_checkpoint.stage(

@@ -70,6 +70,20 @@ class Server(uvicorn.Server):
         ledger = connections.find_ledger(self.config)
         opened = [doors.Door(one, build, ledger) for one, build in (*plain, *secured)]
         self.servers += cast(Any, opened)
+        self._loop = asyncio.get_running_loop()
+
+    def listen_on(self, listener: socket.socket) -> None:
+        """Takes connections, in plain text, from a further socket; any thread may call this.
+
+        Args:
+            listener: The socket, which is left to the server.
+        """
+
+        def open_door() -> None:
+            ledger = connections.find_ledger(self.config)
+            self.servers.append(cast(Any, doors.Door(listener, self._build_protocol, ledger)))
+
+        self._loop.call_soon_threadsafe(open_door)
 
     def _build_gate(self) -> asyncio.Protocol:
         assert self._context is not None, "Without TLS no socket is listened on here."

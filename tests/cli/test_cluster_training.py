@@ -10,7 +10,7 @@ from quintain import errors
 from quintain.cli import cluster_training
 from quintain.cli.main import cli
 from quintain.core import experiment_parser
-from quintain.records import experiment_spec, master_status
+from quintain.records import experiment_spec, master_status, states
 
 
 def parse(**overrides):
@@ -76,6 +76,50 @@ def test_what_can_not_be_trained_on_a_cluster_is_refused(mode, model_dir, messag
 
     with pytest.raises(errors.ConfigError, match=message):
         cluster_training.run(None, mode=mode, model_dir=model_dir, **settings)
+
+
+@pytest.mark.parametrize(
+    ("state", "checkpoint", "advice", "is_bound"),
+    [
+        (states.ExperimentState.PAUSED, None, "The same command goes on with it.", True),
+        (states.ExperimentState.CANCELED, "u", "The same command goes on with it.", True),
+        (states.ExperimentState.ERROR, None, "Nothing was saved. Mend what failed", False),
+        (states.ExperimentState.ERROR, "u", "once what failed is mended elsewhere", True),
+    ],
+)
+def test_the_same_command_is_advised_only_where_it_can_go_on(
+    tmp_path, monkeypatch, capsys, state, checkpoint, advice, is_bound
+):
+    trial = types.SimpleNamespace(latest_checkpoint=checkpoint)
+    calls = types.SimpleNamespace(list_trials=lambda _: [trial])
+    monkeypatch.setattr(
+        cluster_training.connect, "open_calls", lambda: contextlib.nullcontext(calls)
+    )
+    ended = types.SimpleNamespace(id=3, state=state)
+
+    def run(begin, **_):
+        begin(types.SimpleNamespace(create_experiment=lambda *_, **__: started))
+        return 1, ended
+
+    started = types.SimpleNamespace(id=3, start_time=1.0)
+    monkeypatch.setattr(cluster_training.foreground, "run", run)
+    monkeypatch.setattr(cluster_training.sent_code, "find", lambda *_: None)
+    options = experiment_parser.ParseConfigOptions(experiment="translation/local")
+    model_dir = tmp_path / "run"
+
+    code = cluster_training.run(
+        options, mode="train", model_dir=str(model_dir), num_slots=2, max_restarts=3, is_quiet=False
+    )
+
+    assert code == 1
+    assert advice in capsys.readouterr().err
+    assert (model_dir / cluster_training.FILE_NAME).exists() == is_bound
+    other = {"hyperparameters": {"trainer.train_steps": {"val": 1}}}
+    if is_bound:
+        with pytest.raises(errors.ConfigError, match="other settings"):
+            cluster_training._read_note(model_dir, other)
+    else:
+        assert cluster_training._read_note(model_dir, other) is None
 
 
 class Started:

@@ -1,4 +1,6 @@
+import io
 import json
+import pathlib
 
 import pytest
 
@@ -48,3 +50,45 @@ def test_one_process_works_on_a_copy(url):
     assert staged_runs.is_staged(url)
     assert not staged_runs.is_staged("ram://b")
     assert not staged_runs.is_staged("runs/a")
+
+
+class Helper:
+    """A process that has copied a run, and can't upload it."""
+
+    def __init__(self):
+        self.stdin = io.StringIO()
+        self.stdout = io.StringIO('{"files": 0}\n{"error": "s3://b/run: it is away."}\n')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+def test_a_copy_that_was_not_uploaded_is_there_and_to_be_moved_before_a_repetition(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(staged_runs, "_start", lambda *_: Helper())
+    monkeypatch.setattr(staged_runs.fetched_files, "private_directory", lambda _: tmp_path)
+
+    with (
+        pytest.raises(errors.OutputError, match=r"away\. It could not be uploaded") as raised,
+        staged_runs.training("s3://b/run") as copy,
+    ):
+        pathlib.Path(copy, "ckpt-1.index").write_text("")
+
+    assert f"The copy is in {copy}. Move it elsewhere before the command" in str(raised.value)
+    assert pathlib.Path(copy, "ckpt-1.index").exists()
+
+
+def test_of_an_export_that_was_not_uploaded_no_copy_is_promised(monkeypatch):
+    monkeypatch.setattr(staged_runs, "_start", lambda *_: Helper())
+
+    with (
+        pytest.raises(errors.OutputError, match=r"away\. It could not be uploaded\.$"),
+        staged_runs.writing("s3://b/run", overwrite=False) as copy,
+    ):
+        pathlib.Path(copy).mkdir()
+
+    assert not pathlib.Path(copy).exists()

@@ -208,12 +208,22 @@ def test_a_stream_raises_what_the_master_refuses(master):
         list(conn.stream("/"))
 
 
-def test_a_master_that_can_not_write_is_waited_for_and_says_why_in_the_end(master):
-    full = {"error": {"kind": "StoreError", "message": "the disk is full"}}
-    master.answers = [(503, full), (200, 1)]
+@pytest.mark.parametrize(("status", "kind"), [(503, "StoreError"), (507, "StoreFullError")])
+def test_a_master_that_can_not_write_is_waited_for_and_says_why_in_the_end(
+    master, monkeypatch, caplog, status, kind
+):
+    full = {"error": {"kind": kind, "message": "the disk is full"}}
+    master.answers = [(status, full), (200, 1)]
     with connect(master) as conn:
         assert conn.request("POST", "/") == 1
-    master.answers = [(503, full)]
+    with monkeypatch.context() as patch:
+        patch.setattr(connection.time, "sleep", lambda _: None)
+        master.answers = [(status, full), (200, 1)]
+        slow = connection.Retries(total_secs=60.0, first_pause_secs=1.0)
+        with connect(master, retries=slow) as conn:
+            assert conn.request("POST", "/") == 1
+    assert "The master can't do it now (POST /: the disk is full)" in caplog.text
+    master.answers = [(status, full)]
     retries = connection.Retries(total_secs=0.1, first_pause_secs=0.01, max_pause_secs=0.05)
     with (
         connect(master, retries=retries) as conn,

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import stat
@@ -61,6 +62,22 @@ def test_a_damaged_address_counts_as_none(home, text):
     (home.path / "master.json").write_text(text)
 
     assert home_lib.find_master(home) is None
+
+
+def test_an_address_on_a_lost_disk_is_not_taken_for_none(home, monkeypatch):
+    master_file.write(home.path, own_file())
+
+    def refuse(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(master_file.durable_files, "read_json", refuse)
+
+    with pytest.raises(OSError, match=r"Input/output error: '.*master\.json"):
+        home_lib.find_own_master(home)
+    with pytest.raises(OSError, match=r"Input/output error: '.*login\.json"):
+        home_lib.find_master(home)
+    home_lib.remove_master(home, os.getpid())
+    assert (home.path / "master.json").exists()
 
 
 def test_an_address_is_removed_by_the_process_it_belongs_to_only(home):

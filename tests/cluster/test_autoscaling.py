@@ -192,7 +192,13 @@ def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster,
         config.write_text(text.replace("HURRY", str(hurry)))
         model_dir = pathlib.Path(__file__).parents[1] / "e2e" / "toy_trial"
         run("experiment", "create", str(config), str(model_dir), "--detach", "--no_check")
-        shown = wait_for(lambda: json.loads(run("master", "status", "--json"))["status"])
+
+        def find_asked():
+            """Returns what the status says is waited for, once nodes were asked for."""
+            shown = json.loads(run("master", "status", "--json"))["status"]
+            return shown["slow_start"] if "asked" in shown["slow_start"] else ""
+
+        asked = wait_for(find_asked)
         used = set()
 
         def is_done():
@@ -208,6 +214,6 @@ def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster,
         master.terminate()
         master.wait()
 
-    assert "Waiting for Ray to add nodes: 2 slots asked" in shown["slow_start"]
+    assert "Waiting for Ray to add nodes: 2 slots asked" in asked
     assert len(used) == 2
     assert {(each.state, each.restarts) for each in trials} == {(states.TrialState.COMPLETED, 0)}

@@ -122,11 +122,23 @@ class Platform:
             return read(session)
 
     def kill_after(self, experiment_id, batches, rank):
-        """Kills one process when the trial has trained on so many batches."""
-        self.wait(lambda: self.trial(experiment_id).total_batches >= batches)
+        """Kills one process when the trial has trained on so many batches.
+
+        The master stands still meanwhile, so that the trial does not end before the kill.
+        """
+
+        def stands_there():
+            self.process.send_signal(signal.SIGSTOP)
+            if self.trial(experiment_id).total_batches >= batches:
+                return True
+            self.process.send_signal(signal.SIGCONT)
+            return False
+
+        self.wait(stands_there)
         (found,) = self.read(lambda session: session.list_runs())
         assert len(found.members) == 2
         os.kill(found.members[rank].identity.pid, signal.SIGKILL)
+        self.process.send_signal(signal.SIGCONT)
         self.wait(
             lambda: (
                 found.launch_id not in [one.launch_id for one in self.read(lambda s: s.list_runs())]

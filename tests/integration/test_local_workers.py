@@ -70,6 +70,18 @@ def wait_for_step(process, model_dir, step):
         time.sleep(0.02)
 
 
+def stop_worker_at(process, model_dir, step):
+    """Lets worker 1 stand still when a step is saved, so that the run does not end meanwhile."""
+    wait_for_step(process, model_dir, 1)
+    worker = workers_of(process)[1]
+    while True:
+        os.kill(worker, signal.SIGSTOP)
+        if newest_step(model_dir) >= step:
+            return worker
+        os.kill(worker, signal.SIGCONT)
+        time.sleep(0.02)
+
+
 def read_weights(model_dir):
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(model_dir)))
     return {
@@ -113,14 +125,15 @@ def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worke
 
 def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path, undisturbed):
     process = start(tmp_path, "--local_workers=2")
-    wait_for_step(process, tmp_path, 20)
+    worker = stop_worker_at(process, tmp_path, 20)
     former = workers_of(process)
-    os.kill(former[1], signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
     while set(former) & set(workers_of(process)) or len(workers_of(process)) < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
-    wait_for_step(process, tmp_path, newest_step(tmp_path) + 1)
-    os.kill(workers_of(process)[1], signal.SIGTERM)
+    worker = stop_worker_at(process, tmp_path, newest_step(tmp_path) + 1)
+    os.kill(worker, signal.SIGTERM)
+    os.kill(worker, signal.SIGCONT)
     stderr = finish(process, code=143)
 
     assert "was killed by SIGKILL" in stderr

@@ -5,13 +5,13 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from quintain import held_ports
 from quintain.client import home as home_lib
 from quintain.client import token_files
 
@@ -51,8 +51,9 @@ class Elsewhere(homes.Home):
 
     def __init__(self, path):
         super().__init__(path)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        # Nobody else is given it, also while the master starts again.
+        self.held = held_ports.hold("127.0.0.1")
+        self.port = self.held.getsockname()[1]
 
     def master_options(self):
         return ["--slots=0", f"--port={self.port}"]
@@ -82,6 +83,18 @@ class Elsewhere(homes.Home):
             time.sleep(0.02)
         return found
 
+    def stop_master_when(self, condition):
+        """Lets the master stand still in a moment in which a condition holds, which lasts then."""
+
+        def stands_there():
+            self.master.send_signal(signal.SIGSTOP)
+            if condition():
+                return True
+            self.master.send_signal(signal.SIGCONT)
+            return False
+
+        self.wait(stands_there)
+
     def read_logs(self):
         return "".join((self.path / f"{name}.out").read_text() for name in ("master", "agent"))
 
@@ -92,6 +105,7 @@ class Elsewhere(homes.Home):
 
     def end(self):
         super().end()
+        self.held.close()
         self.agent.kill()
         self.agent.wait()
         self.output.close()
@@ -127,10 +141,11 @@ def test_uploads_to_a_master_that_are_cut_by_kills_change_no_metric(tmp_path):
         ends.callback(home.end)
         run(home)
 
-        home.wait(lambda: home.find_upload(10))
+        home.stop_master_when(lambda: home.find_upload(10))
         [launch] = home.wait(lambda: list((tmp_path / "far/cache/agent/launches").glob("*.json")))
         os.killpg(json.loads(launch.read_text())["identity"]["pid"], signal.SIGKILL)
-        home.wait(lambda: home.find_upload(30))
+        home.master.send_signal(signal.SIGCONT)
+        home.stop_master_when(lambda: home.find_upload(30))
         home.master.kill()
         home.master.wait()
         home.start_master()

@@ -61,7 +61,7 @@ def test_builds_once_for_all_processes(directory, tmp_path):
         lambda content: b"\x7fELF of somebody else" * 10,
     ],
 )
-def test_builds_anew_what_is_damaged(directory, tmp_path, damage):
+def test_builds_anew_what_is_damaged(directory, tmp_path, caplog, damage):
     log = tmp_path / "log"
     cache.load_or_build("key", _build_and_log(log), _check)
     path = directory / "key.so"
@@ -71,6 +71,8 @@ def test_builds_anew_what_is_damaged(directory, tmp_path, damage):
 
     assert log.read_text() == "built\n" * 2
     assert sealed_files.find_fault(path) is None
+    told = f"{path} is damaged: native kernels are compiled anew."
+    assert [record.message for record in caplog.records] == [told]
 
 
 def test_builds_anew_what_others_can_write(directory, tmp_path):

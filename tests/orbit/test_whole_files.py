@@ -55,6 +55,23 @@ def test_every_error_of_the_system_says_what_to_do(code, advice):
         raise OSError(code, os.strerror(code), "runs/a/x")
 
 
+@pytest.mark.parametrize(
+    ("error", "is_advised"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a/x"), True),
+        (tf.errors.ResourceExhaustedError(None, None, "runs/a/x; No space left on device"), True),
+        (OSError(errno.EEXIST, os.strerror(errno.EEXIST), "runs/a/x"), False),
+        (tf.errors.InvalidArgumentError(None, None, "no such type"), False),
+    ],
+)
+def test_a_command_is_to_be_repeated_only_if_something_can_be_mended_before(error, is_advised):
+    with pytest.raises(errors.OutputError) as raised, whole_files.explained("runs/a/x"):
+        raise error
+
+    assert str(raised.value).endswith("Then run the command again.") == is_advised
+    assert "again" not in whole_files.describe(error)
+
+
 def test_a_file_in_place_of_a_directory_is_named(tmp_path):
     (tmp_path / "file").touch()
 

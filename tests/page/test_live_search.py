@@ -87,7 +87,7 @@ def test_a_search_is_watched_and_steered(home, visit, tmp_path):
     best = page.get_by_text("best error").locator("xpath=..").first
     before = best.inner_text()
     page.get_by_text("live", exact=True).wait_for()
-    for _ in range(200):
+    for _ in range(6000):
         if best.inner_text() != before:
             break
         page.wait_for_timeout(100)

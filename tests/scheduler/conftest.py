@@ -18,6 +18,9 @@ from quintain.scheduler import master as master_lib
 from quintain.scheduler import process_launcher, slots
 from quintain.store import store as store_lib
 
+DEADLINE_SECS = 600.0
+"""When a test gives up that waits in vain; what it waits for may take long on a busy machine."""
+
 
 class Harness:
     """Starts tiny processes and collects what becomes of them."""
@@ -56,7 +59,7 @@ class Harness:
 
     def wait_for_exit(self, launcher, count=1):
         exits = []
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + DEADLINE_SECS
         while len(exits) < count and time.monotonic() < deadline:
             exits += launcher.poll()
             time.sleep(0.01)
@@ -65,7 +68,7 @@ class Harness:
 
     def wait_for_line(self, launcher, text, rows=None):
         rows = [] if rows is None else rows
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + DEADLINE_SECS
         while not any(text in row.text for row in rows):
             assert time.monotonic() < deadline, rows
             rows += launcher.read_logs()

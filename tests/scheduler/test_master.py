@@ -1,7 +1,9 @@
 """Whole experiments with simulated workers over a real store."""
 
 import dataclasses
+import errno
 import itertools
+import os
 import pathlib
 import random
 import sqlite3
@@ -13,7 +15,13 @@ import pytest
 
 from quintain import errors
 from quintain.records import checkpoint, exit_codes, provenance, states, trial, workload
-from quintain.scheduler import launch_tokens, scheduling, slots, starting
+from quintain.scheduler import (
+    core,
+    launch_tokens,
+    scheduling,
+    slots,
+    starting,
+)
 from quintain.scheduler import master as master_lib
 
 SEARCHES = {
@@ -843,6 +851,7 @@ def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     launch_ids = list(fake_launcher.alive)
     work = workers.step(launch_ids[0])
     plain = store.transaction
+    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
     monkeypatch.setattr(store, "transaction", _raise_full)
     following = master.workers.next_workload(work.trial_id, launch_ids[0], 0.0)
     with pytest.raises(errors.StoreError, match="disk is full"):
@@ -861,6 +870,57 @@ def test_no_work_is_handed_out_while_the_store_cannot_be_written(
 
 def _raise_full():
     raise errors.StoreError("The disk is full.")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(errno.EIO, "broken or gone"), (errno.EROFS, "read-only"), (errno.ENOSPC, "Make room")],
+)
+def test_a_lost_disk_of_the_home_ends_no_experiment(
+    make_master, make_workers, config_text, monkeypatch, describe, caplog, tmp_path, code, words
+):
+    master = make_master()
+    undisturbed = create(master, config_text, "random")
+    make_workers(master).run()
+    experiment_id = create(master, config_text, "random")
+    workers = make_workers(master)
+    workers.run_round()
+
+    def refuse(*_):
+        raise OSError(code, os.strerror(code), str(tmp_path / "home" / "scratch" / "x"))
+
+    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
+    with monkeypatch.context() as patch:
+        # What handles one experiment meets the disk, and so does who looks whether it is back.
+        patch.setattr(scheduling.Scheduling, "_end_run", refuse)
+        patch.setattr(core.durable_files, "check_disk", refuse)
+        for _ in range(3):
+            master.tick()
+            assert words in master.status().problem
+    assert caplog.text.count("No work is handed out") == 1
+
+    workers.run()
+    assert "Work is handed out again" in caplog.text
+    assert describe(experiment_id)["trials"] == describe(undisturbed)["trials"]
+
+
+def test_no_work_is_handed_out_while_the_home_is_away(
+    make_master, make_workers, config_text, monkeypatch, fake_launcher, tmp_path
+):
+    master = make_master()
+    create(master, config_text, "random")
+    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
+    (tmp_path / "home" / "home.json").rename(tmp_path / "home.json")
+
+    master.tick()
+
+    assert "home.json: it is not there any more. See whether its disk is mounted" in (
+        master.status().problem
+    )
+    assert not fake_launcher.alive
+    (tmp_path / "home.json").rename(tmp_path / "home" / "home.json")
+    master.tick()
+    assert (master.status().problem, bool(fake_launcher.alive)) == ("", True)
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)

@@ -1,7 +1,10 @@
+import errno
 import json
+import os
 
 import pytest
 
+from quintain import durable_files
 from quintain.records import log
 from quintain.scheduler import process_files
 
@@ -145,3 +148,15 @@ def test_a_line_that_is_json_but_no_line_is_left_out(files, line):
     files.log_path.write_text(line + "\n")
     write_lines(files, "last")
     assert [row.text for row in files.read_lines(7, 0)[0]] == ["last"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_is_full_or_lost_keeps_no_process_from_being_looked_after(
+    files, monkeypatch, code
+):
+    def refuse(path, *_, **__):
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(durable_files, "replace", refuse)
+
+    files.write_offset(3)

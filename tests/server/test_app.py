@@ -1,13 +1,17 @@
 import concurrent.futures
 import dataclasses
+import errno
 import gc
 import json
+import os
 import socket
 import time
 
 import pytest
 
+from quintain import errors
 from quintain.records import codec, trial, workload
+from quintain.server import responses
 
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 IDENTITY = trial.ProcessIdentity(12, 3.5, "1-1")
@@ -241,3 +245,34 @@ def _find_peer(connected):
 
 def _to_url(place):
     return f"http://{place[0]}:{place[1]}" if len(place) == 2 else ""
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        (errno.ENOSPC, 507, "StoreFullError"),
+        (errno.EDQUOT, 507, "StoreFullError"),
+        (errno.EIO, 503, "StoreAwayError"),
+        (errno.EROFS, 503, "StoreAwayError"),
+        (errno.ESTALE, 503, "StoreAwayError"),
+    ],
+)
+def test_a_disk_that_is_full_or_lost_is_no_fault_of_the_master(
+    http, master, monkeypatch, code, status, kind
+):
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code), "/home/me/experiments/1")
+
+    monkeypatch.setattr(master, "create_experiment", refuse)
+
+    answer = http("POST", "/api/v1/experiments", body={"config_text": "a: 1"})
+
+    error = answer.json["error"]
+    assert (answer.status, error["kind"]) == (status, kind)
+    assert error["message"].startswith("/home/me/experiments/1: ")
+    assert error["message"].count("it goes on") == 1
+
+
+def test_a_full_database_has_its_own_status():
+    assert responses.find_status(errors.StoreFullError("")) == 507
+    assert responses.find_status(errors.StoreAwayError("")) == 503

@@ -7,6 +7,7 @@ import socket
 import pytest
 import urllib3
 
+from quintain import errors
 from quintain.records import experiment, log, metric, states, trial
 from quintain.server import app as app_lib
 from quintain.server import feed as feed_lib
@@ -252,3 +253,16 @@ def test_the_end_of_the_feed_ends_what_is_told(follow, feed):
     feed.__exit__()
 
     assert [event.kind for event in events if event.kind != "status"] == []
+
+
+def test_why_nothing_can_be_read_is_told_and_is_no_fault(follow, store, monkeypatch, caplog):
+    def refuse():
+        raise errors.StoreAwayError("its disk is gone")
+
+    monkeypatch.setattr(store, "reading", refuse)
+
+    events = follow()
+
+    assert next_of(events, "status").data["slots"][0]["trial_id"] == 1
+    assert list(events) == []  # It comes again, and goes on from where it was.
+    assert not caplog.records

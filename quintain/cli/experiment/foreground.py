@@ -112,13 +112,13 @@ def run(
     found = home_lib.find_master(home)
     if found is None:
         # FastAPI and SQLAlchemy, which other commands need not wait for.
-        from quintain.server import daemon
+        from quintain.server import home_watch
 
         try:
             return _run_embedded(
                 begin, home, num_slots, threads_per_slot, is_quiet=is_quiet, launcher=launcher
             )
-        except daemon.MasterRunningError:
+        except home_watch.MasterRunningError:
             # It has started after the look at the file.
             found = connect.wait_for_master(home)
             if found is None:

@@ -232,8 +232,9 @@ class AsyncTraining:
         except _LOST_SERVER_ERRORS as error:
             raise errors.ClusterError(
                 "A parameter server was lost, and with it the weights of the running loop: "
-                f"{error.message.strip().partition(chr(10))[0]} Start the cluster again with the "
-                "same command; the run goes on from its last checkpoint."
+                f"{error.message.strip().partition(chr(10))[0]} Its own output says why. Once that "
+                "is mended, start the cluster again with the same command; the run goes on from "
+                "its last checkpoint."
             ) from error
 
 

@@ -260,7 +260,7 @@ class CheckpointManager:
             self._num_saves += 1
             self._record_and_prune()
         except _WRITE_ERRORS as error:
-            kept, reason = self.checkpoints, whole_files.describe(error)
+            kept, reason = self.checkpoints, whole_files.advise(error)
             self._last_step = None
             self._write_error = errors.CheckpointError(
                 f"The checkpoint {path!r} can't be written: {reason}"
@@ -308,7 +308,7 @@ def write_values(path: str, values: Mapping[str, tf.Tensor]) -> None:
             _write_state(directory, known)
     except _WRITE_ERRORS as error:
         raise errors.CheckpointError(
-            f"The checkpoint {path!r} can't be written: {whole_files.describe(error)}"
+            f"The checkpoint {path!r} can't be written: {whole_files.advise(error)}"
         ) from error
 
 

@@ -63,8 +63,13 @@ async def _stream(
 ) -> AsyncIterator[str]:
     follower = feed_lib.Follower(asyncio.get_running_loop())
     try:
-        newest = await anyio.to_thread.run_sync(feed.add, follower)
-        home, start = await anyio.to_thread.run_sync(feed.find_start, cursor or "", newest)
+        try:
+            newest = await anyio.to_thread.run_sync(feed.add, follower)
+            home, start = await anyio.to_thread.run_sync(feed.find_start, cursor or "", newest)
+        except errors.StoreError:
+            # Why nothing can be read is in the status; who follows comes again.
+            yield _write_status(await anyio.to_thread.run_sync(feed.find_status))
+            return
         told = newest if start is None else start
         yield f"retry: {_RETRY_MSECS}\nid: {cursors.write(home, told)}\n\n"
         try:
