@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from quintain.kernels import library, modes, second_derivatives, selection
 from quintain.nlp.modeling import layers
-from tests.kernels import kernel_table
+from tests.kernels import kernel_table, native_steps
 
 pytestmark = pytest.mark.skipif(
     library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
@@ -71,8 +71,8 @@ def differentiate(block, x, mode):
 
 
 def count_native(function, *arguments):
-    graph = function.get_concrete_function(*arguments).graph
-    return sum(one.type.startswith("Quintain") for one in graph.get_operations())
+    found = native_steps.list_operations(function, *arguments)
+    return sum(one.startswith("Quintain") for one in found)
 
 
 def test_a_layer_that_xla_compiles_within_a_native_step_has_tensorflow_operations():
@@ -85,6 +85,32 @@ def test_a_layer_that_xla_compiles_within_a_native_step_has_tensorflow_operation
             return compiled(x, training=True)
 
     np.testing.assert_allclose(step(x), block(x, training=True), rtol=1e-4, atol=1e-5)
+
+
+def test_a_function_of_the_users_own_is_kept_without_native_kernels():
+    block, x = build_block(), draw_rows(3, 4, 8)
+    own = tf.function(lambda x: block(x) if tf.reduce_sum(x) < 9 else block(x * 2))
+    in_step = native_steps.trace(lambda x: own(x) + own(block(x)))
+
+    assert count_native(in_step, x) > 3
+    in_step(x)
+
+    assert count_native(own, x) == 0
+    assert count_native(tf.function(lambda x: own(x)), x) == 0
+
+
+def test_loops_and_conditions_within_a_step_have_native_kernels():
+    block, x = build_block(), draw_rows(3, 4, 8)
+
+    def loop(x):
+        keep = lambda x: tf.ensure_shape(block(x), x.shape)  # noqa: E731
+        (looped,) = tf.while_loop(lambda _: True, lambda x: [keep(x)], [x], maximum_iterations=1)
+        return tf.cond(tf.reduce_sum(looped) < 1e9, lambda: keep(looped), lambda: x)
+
+    step = native_steps.trace(loop)
+
+    assert count_native(step, x) > 6
+    np.testing.assert_allclose(step(x), block(block(x)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_eager", [False, True])

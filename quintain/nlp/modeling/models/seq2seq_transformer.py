@@ -19,6 +19,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.kernels import casts, selection
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
 from quintain.nlp.modeling.layers import dropout, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
@@ -390,9 +391,10 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         """Returns the logits `[B, T, V]` float32 of the decoder's outputs `[B, T, D]`."""
         table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
         flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])  # [B * T, D]
-        logits = tf.cast(projection.multiply_by_table(flat, table), tf.float32)  # [B * T, V]
+        logits = projection.multiply_by_table(flat, table)  # [B * T, V]
         shape = tf.shape(outputs)
-        return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
+        logits = tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
+        return casts.widen(logits) if selection.is_native() else tf.cast(logits, tf.float32)
 
     def _to_mask(self, is_token: tf.Tensor) -> tf.Tensor:
         """Returns `[B, 1, S]`, 1 at tokens and 0 at padding."""
