@@ -21,7 +21,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.kernels import casts, selection
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
-from quintain.nlp.modeling.layers import dropout, packed_rows, projection
+from quintain.nlp.modeling.layers import dropout, own_classes, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
 from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
 
@@ -170,6 +170,13 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
     def decoder(self) -> TransformerDecoder:
         """The decoder."""
         return self.decoder_layer
+
+    @property
+    def is_known(self) -> bool:
+        """Whether decoding can be told by the weights: no part is of a class of a user's own."""
+        stacks = (self.encoder_layer, self.decoder_layer)
+        is_changed = own_classes.is_changed(self, Seq2SeqTransformer, but="call")
+        return not is_changed and not any(map(own_classes.has_own, stacks))
 
     @property
     def position_embedding(self) -> keras.layers.Layer:
@@ -321,7 +328,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
     ) -> dict[str, tf.Tensor]:
         predictor_cls = (
             cached_decoder.CachedDecoder
-            if self.decoder_layer.is_fused
+            if self.decoder_layer.is_fused and self.is_known
             else step_decoder.StepDecoder
         )
         loop = options.build_loop(

@@ -29,6 +29,8 @@ def find_reason(model: Any, options: decoding.DecodingOptions) -> str | None:
     stacks = (model.encoder, model.decoder)
     if not all(block.takes_rows for stack in stacks for block in stack.blocks):
         return "its attention is of a class of its own"
+    if not model.is_known:
+        return "a part of it is of a class of its own"
     width, heads = model.embedding_width, model.decoder.num_attention_heads
     if model.encoder.num_attention_heads != heads or width % (8 * heads):
         return "its attention heads are no multiple of 8 wide"
