@@ -27,13 +27,13 @@ def is_changed(part: Any, base: type[Any], *, but: str | None = None) -> bool:
 
 
 @functools.cache
-def _is_own(kind: type[Any]) -> bool:
+def _is_own(kind: Any) -> bool:
     base = next((one for one in kind.__mro__ if _is_ours(one)), None)
     return base is None or bool(_list_changes(kind, base))
 
 
 @functools.cache
-def _list_changes(kind: type[Any], base: type[Any]) -> set[str]:
+def _list_changes(kind: Any, base: Any) -> set[str]:
     """Returns the names of what a class computes otherwise."""
     if base not in kind.__mro__:
         return {"__call__"}
@@ -43,5 +43,5 @@ def _list_changes(kind: type[Any], base: type[Any]) -> set[str]:
     return own & inside - _HARMLESS
 
 
-def _is_ours(kind: type[Any]) -> bool:
+def _is_ours(kind: Any) -> bool:
     return kind.__module__.partition(".")[0] == _PACKAGE
