@@ -209,12 +209,10 @@ class Search {
     best_.resize(wanted);
     best_ids_.resize(wanted);
     std::vector<Continuation> found;
-    bool is_number = true;
     for (size_t j = 0; j < sentence.alive.size(); ++j, logits += num_ids) {
       const Candidate& parent = sentence.alive[j];
       const float total = QUINTAIN_DISPATCH(log_sum_exp, logits, num_ids);
-      is_number = !std::isnan(total);
-      if (!is_number) continue;
+      if (std::isnan(total)) continue;
       apply_rules(sentence, parent, index, logits);
       const int64_t count = QUINTAIN_DISPATCH(find_largest, logits, num_ids, wanted, best_.data(),
                                               best_ids_.data());
@@ -241,11 +239,8 @@ class Search {
         alive.push_back(std::move(next));
       }
     }
-    if (alive.empty()) sentence.max_length = 0;  // Nothing goes on.
-    // What has no continuation is an output itself; but what has no numbers is none.
-    if (!alive.empty() || !sentence.finished.empty() || !is_number) {
-      sentence.alive = std::move(alive);
-    }
+    // Of candidates that nothing may continue, or whose logits are no numbers, none is an output.
+    sentence.alive = std::move(alive);
   }
 
   void finish(Sentence& sentence, Candidate candidate) {

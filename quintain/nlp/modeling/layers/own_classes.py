@@ -12,10 +12,11 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 def has_own(part: Any) -> bool:
     """Returns whether a layer, or one inside of it, computes what no class of the package does."""
-    return any(_is_own(type(one)) for one in part._flatten_layers())
+    kinds: set[Any] = {type(one) for one in part._flatten_layers()}
+    return any(map(_is_own, kinds))
 
 
-def is_changed(part: Any, base: type[Any], *, but: str | None = None) -> bool:
+def is_changed(part: Any, base: Any, *, but: str | None = None) -> bool:
     """Returns whether a part has methods of its own for what its base computes.
 
     Args:
@@ -23,7 +24,8 @@ def is_changed(part: Any, base: type[Any], *, but: str | None = None) -> bool:
         base: A class of the package.
         but: A method that may be changed.
     """
-    return bool(_list_changes(type(part), base) - {but})
+    kind: Any = type(part)
+    return bool(_list_changes(kind, base) - {but})
 
 
 @functools.cache
@@ -33,14 +35,14 @@ def _is_own(kind: Any) -> bool:
 
 
 @functools.cache
-def _list_changes(kind: Any, base: Any) -> set[str]:
+def _list_changes(kind: Any, base: Any) -> frozenset[str]:
     """Returns the names of what a class computes otherwise."""
     if base not in kind.__mro__:
-        return {"__call__"}
+        return frozenset({"__call__"})
     known = {name for one in base.__mro__ if _is_ours(one) for name in vars(one)}
     own = {name for one in kind.__mro__[: kind.__mro__.index(base)] for name in vars(one)}
     inside = {name for name in known if not name.startswith("__")} | {"call", "__call__"}
-    return own & inside - _HARMLESS
+    return frozenset(own & inside - _HARMLESS)
 
 
 def _is_ours(kind: Any) -> bool:
