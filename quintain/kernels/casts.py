@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from quintain.kernels import selection
+
 
 def find_source(tensor: tf.Tensor, *, cast_from: tf.DType, cast_to: tf.DType) -> tf.Tensor:
     """Returns the numbers that a tensor of a graph was cast from.
@@ -23,10 +25,12 @@ def find_source(tensor: tf.Tensor, *, cast_from: tf.DType, cast_to: tf.DType) ->
 
 
 def widen(numbers: tf.Tensor) -> tf.Tensor:
-    """Casts to float32, with a gradient that is not cast to float32 and back.
+    """Casts to float32; in native steps with a gradient that is not cast to float32 and back.
 
     A kernel that reads `numbers` instead of the result gives a gradient cast from their type.
     """
+    if not selection.is_native():
+        return tf.cast(numbers, tf.float32)
 
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.kernels import casts, selection
+from quintain.kernels import casts
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
 from quintain.nlp.modeling.layers import dropout, own_classes, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
@@ -172,13 +172,6 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         return self.decoder_layer
 
     @property
-    def is_known(self) -> bool:
-        """Whether decoding can be told by the weights: no part is of a class of a user's own."""
-        stacks = (self.encoder_layer, self.decoder_layer)
-        is_changed = own_classes.is_changed(self, Seq2SeqTransformer, but="call")
-        return not is_changed and not any(map(own_classes.has_own, stacks))
-
-    @property
     def position_embedding(self) -> keras.layers.Layer:
         """A layer that gives the sinusoids of positions, which the model adds to embeddings."""
         return layers.RelativePositionEmbedding(hidden_size=self.embedding_width)
@@ -326,11 +319,8 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        predictor_cls = (
-            cached_decoder.CachedDecoder
-            if self.decoder_layer.is_fused and self.is_known
-            else step_decoder.StepDecoder
-        )
+        is_known = self.decoder_layer.is_fused and own_classes.decodes_as_known(self)
+        predictor_cls = cached_decoder.CachedDecoder if is_known else step_decoder.StepDecoder
         loop = options.build_loop(
             predictor_cls(self, None if options.precision == "int8" else options.precision),
             eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
@@ -401,7 +391,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         logits = projection.multiply_by_table(flat, table)  # [B * T, V]
         shape = tf.shape(outputs)
         logits = tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
-        return casts.widen(logits) if selection.is_native() else tf.cast(logits, tf.float32)
+        return casts.widen(logits)
 
     def _to_mask(self, is_token: tf.Tensor) -> tf.Tensor:
         """Returns `[B, 1, S]`, 1 at tokens and 0 at padding."""
