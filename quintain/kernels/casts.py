@@ -29,7 +29,7 @@ def widen(numbers: tf.Tensor) -> tf.Tensor:
 
     A kernel that reads `numbers` instead of the result gives a gradient cast from their type.
     """
-    if not selection.is_native():
+    if numbers.dtype != tf.bfloat16 or not selection.is_native():
         return tf.cast(numbers, tf.float32)
 
     @tf.custom_gradient
