@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Final
 
 import tensorflow as tf
+from tensorflow.python.eager import record  # There is no public way to record a gradient.
 
 from quintain.kernels import library
 
-_SAME_NUMBERS: Final = ("Reshape", "Identity", "EnsureShape")
+_SAME_NUMBERS: Final = ("Reshape", "Identity", "IdentityN", "EnsureShape")
 
 
 def smoothed_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tf.Tensor:
@@ -77,16 +78,41 @@ def find_right(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def flatten(logits: tf.Tensor) -> tf.Tensor:
     """Returns logits `[..., V]` as `[N, V]`, in bfloat16 if they were cast from it in this graph.
 
-    The cast is then not computed at all, nor that of the gradient: the kernels read bfloat16.
+    The cast is then not computed at all: the kernels read bfloat16. The gradient still goes to the
+    logits as they were given, and from there through the cast; that of `casts.widen` undoes the
+    cast to float32 that it begins with.
     """
     num_classes = logits.shape[-1]
-    source = logits
-    if tf.is_symbolic_tensor(source):
-        while source.op.type in _SAME_NUMBERS:
-            source = source.op.inputs[0]
-        if source.op.type == "Cast":
-            source = source.op.inputs[0]
+    source = _find_source(logits)
     is_same = num_classes is not None and source.shape.rank and source.shape[-1] == num_classes
-    if source.dtype == tf.bfloat16 and is_same:
-        return tf.reshape(source, [-1, num_classes])  # To ask `logits` would compute the cast.
-    return tf.reshape(logits, [-1, tf.shape(logits)[-1]])
+    if source is logits or source.dtype != tf.bfloat16 or not is_same:
+        return tf.reshape(logits, [-1, tf.shape(logits)[-1]])
+
+    def backward(upstream: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.cast(tf.reshape(upstream, _find_shape(logits)), logits.dtype)]
+
+    with record.stop_recording():
+        numbers = tf.reshape(source, [-1, num_classes])
+    # As `tf.custom_gradient` does, whose operation would compute `logits`, as an input of its own.
+    record.record_operation("Flatten", [numbers], [logits], backward)
+    return numbers
+
+
+def _find_source(logits: tf.Tensor) -> tf.Tensor:
+    """Returns what logits of a graph were cast from; themselves for nothing."""
+    source = logits
+    while tf.is_symbolic_tensor(source) and source.op.type in _SAME_NUMBERS:
+        source = source.op.inputs[source.value_index]
+    is_cast = tf.is_symbolic_tensor(source) and source.op.type == "Cast"
+    return source.op.inputs[0] if is_cast else logits
+
+
+def _find_shape(logits: tf.Tensor) -> tf.Tensor:
+    """Returns the shape of logits for which `_find_source` has found bfloat16.
+
+    To ask them would compute the cast.
+    """
+    if logits.op.type == "Reshape":
+        return logits.op.inputs[1]
+    inputs = logits.op.inputs[logits.value_index]
+    return tf.shape(inputs) if logits.op.type == "Cast" else _find_shape(inputs)

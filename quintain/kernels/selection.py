@@ -7,11 +7,13 @@ what is saved has operations of TensorFlow only.
 
 import contextlib
 import contextvars
+import functools
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
+from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from quintain import errors
 from quintain.kernels import library
@@ -19,38 +21,71 @@ from quintain.kernels.modes import KernelMode
 
 _logger = logging.getLogger(__name__)
 _found: dict[str, str] = {}
-_is_native: contextvars.ContextVar[bool] = contextvars.ContextVar("is_native", default=False)
+_scope: contextvars.ContextVar["_Scope | None"] = contextvars.ContextVar("scope", default=None)
+
+
+class _Scope:
+    """Where native kernels are used: in one graph, or eagerly."""
+
+    def __init__(self) -> None:
+        self.graph = _find_graph()
 
 
 def is_native() -> bool:
-    """Returns whether what is traced now, or runs now, is to use native kernels."""
-    return _is_native.get() and not _is_compiled_by_xla()
+    """Returns whether what is traced now, or runs now, is to use native kernels.
+
+    Not in a `tf.function` of the user's own within the step, such as a decorated layer: TensorFlow
+    keeps what it has traced, and would give it to evaluations, exports and XLA, too.
+    """
+    scope = _scope.get()
+    if scope is None:
+        return False
+    graph = _find_graph()
+    if graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph):
+        return False
+    while graph is not scope.graph:
+        if not isinstance(graph, control_flow_v2_func_graphs.ControlFlowFuncGraph):
+            _say_that_it_is_kept(getattr(graph, "name", ""))
+            return False
+        graph = graph.outer_graph  # Of a loop or a condition, which are traced each time.
+    return True
 
 
-def _is_compiled_by_xla() -> bool:
-    """Returns whether a function that XLA compiles is traced, such as a layer of the user's own."""
-    graph = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
-    return graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph)
+def _find_graph() -> Any:
+    """Returns the graph that is traced now; None where operations run at once."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+@functools.cache
+def _say_that_it_is_kept(name: str) -> None:
+    _logger.info(
+        "Native kernels: off within %r, a function of its own, which could be called elsewhere. "
+        "A training step needs no `tf.function` inside: it is compiled as a whole.",
+        name,
+    )
 
 
 @contextlib.contextmanager
 def training_scope(mode: KernelMode, obstacle: str | None = None) -> Iterator[None]:
     """Lets the training step inside use native kernels, if `find_reason` has nothing against it."""
-    token = _is_native.set(find_reason(mode, obstacle) is None)
-    try:
+    with _entering(_Scope() if find_reason(mode, obstacle) is None else None):
         yield
-    finally:
-        _is_native.reset(token)
 
 
 @contextlib.contextmanager
 def plain_scope() -> Iterator[None]:
     """Keeps native kernels out of what is inside, such as what is differentiated twice."""
-    token = _is_native.set(False)
+    with _entering(None):
+        yield
+
+
+@contextlib.contextmanager
+def _entering(scope: _Scope | None) -> Iterator[None]:
+    token = _scope.set(scope)
     try:
         yield
     finally:
-        _is_native.reset(token)
+        _scope.reset(token)
 
 
 def find_reason(mode: KernelMode, obstacle: str | None = None) -> str | None:

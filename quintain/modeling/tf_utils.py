@@ -1,6 +1,7 @@
 """Tensors, replicas and Keras objects: small functions that many models need."""
 
 import functools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -135,6 +136,19 @@ def clone_initializer(initializer: Any) -> Any:
     if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
     return initializer.__class__.from_config(initializer.get_config())
+
+
+def build_constant_initializer(stddev: float) -> keras.initializers.Initializer:
+    """Returns a truncated normal initializer for a constant of a module, to be cloned where used.
+
+    Keras draws a seed for it. Python's random numbers are put back, or what is drawn after
+    `runtime.seed` was set would depend on whether the module had been imported before.
+    """
+    state = random.getstate()
+    try:
+        return keras.initializers.TruncatedNormal(stddev=stddev)
+    finally:
+        random.setstate(state)
 
 
 def serialize_keras_object(obj: Any) -> Any:

@@ -10,6 +10,9 @@ from quintain.kernels import selection, table_gradient
 def densify(gradient: Any, variable: Any) -> tf.Tensor:
     """Returns a gradient as a tensor of the variable's type; repeated rows are summed.
 
+    Replicas sum dense gradients only: within a loop over steps, TensorFlow's collective operations
+    fail where a shape, such as the number of rows, is another one than in the step before.
+
     Args:
         gradient: `tf.Tensor` or `tf.IndexedSlices`.
         variable: The variable it belongs to.

@@ -250,8 +250,8 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync == 1:
             return pairs
-        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [pair[0] for pair in pairs])
-        return list(zip(gradients, [pair[1] for pair in pairs], strict=True))
+        sums = context.all_reduce("SUM", [dense_gradients.densify(*pair) for pair in pairs])
+        return list(zip(sums, [pair[1] for pair in pairs], strict=True))
 
     def _apply_sum(self, pairs: GradientsAndVariables) -> None:
         """Updates this replica's copy of the variables by summed gradients."""

@@ -1,4 +1,4 @@
-"""The platform half runs without TensorFlow, and asking for help waits for nothing."""
+"""The platform half runs without TensorFlow, asking for help waits for nothing, and seeds hold."""
 
 import json
 import pathlib
@@ -54,3 +54,16 @@ def test_cli_server_and_scheduler_load_no_tensorflow():
 )
 def test_commands_load_what_they_need_only(module, unwanted):
     assert not list_loaded(f"import {module}") & unwanted
+
+
+def test_importing_draws_no_random_numbers():
+    """Else what a seed gives would depend on what was imported before it was set."""
+    statement = (
+        "import random, keras, numpy, tensorflow\n"
+        "read = lambda: repr((random.getstate(), numpy.random.get_state()))\n"
+        "before = read()\n"
+        "import quintain.common.registry_imports\n"
+        "assert read() == before"
+    )
+
+    assert "quintain.nlp.modeling.layers.mixing" in list_loaded(statement)

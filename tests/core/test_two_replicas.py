@@ -66,3 +66,9 @@ def test_callbacks_see_scaled_gradients_before_and_true_sums_after(results):
 
 def test_tensors_of_replicas_are_joined_in_their_order(results):
     assert results["concat"] == [[[0.0, 0.0], [1.0, 1.0]]] * 2
+
+
+def test_as_many_rows_may_be_looked_up_in_each_step_as_there_are(run_program):
+    table = run_program("sum_sparse_gradients.py", is_fresh=True)
+
+    assert table == [[-6, -6], [-6, -6], [-4, -4], [-2, -2], [0, 0]]

@@ -14,6 +14,7 @@ from quintain.kernels import attention, library, modes, selection, sources
 from quintain.nlp.modeling import layers
 from quintain.nlp.modeling.layers import attention as attention_layers
 from quintain.nlp.modeling.layers import dropout
+from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
     library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
@@ -205,9 +206,10 @@ def test_layers_of_ones_own_get_keys_and_values_apart() -> None:
     for kind in (attention_layers.CrossAttention, SplittingAttention):
         layer = kind(2, 8, dropout_rate=0.0, use_bias=False, kernel_initializer="ones")
         layer.build([2, 3, 8])
-        step = tf.function(lambda x, layer=layer: layer(x, layer.read_memory(x), training=True))
-        with selection.training_scope(modes.KernelMode.NATIVE):
-            found.append(step(x))
+        step = native_steps.trace(
+            lambda x, layer=layer: layer(x, layer.read_memory(x), training=True)
+        )
+        found.append(step(x))
 
     np.testing.assert_allclose(found[0] / 2, found[1], rtol=1e-5)
 
@@ -215,9 +217,8 @@ def test_layers_of_ones_own_get_keys_and_values_apart() -> None:
 @pytest.mark.slow
 def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
     layer = layers.TransformerEncoderBlock(2, 8, "relu", attention_dropout=0.1)
-    step = tf.function(lambda x: tf.gradients(tf.reduce_sum(layer(x, training=True)), x))
-    with selection.training_scope(modes.KernelMode.NATIVE):
-        graph = step.get_concrete_function(tf.TensorSpec([1, 2048, 16])).graph
+    step = native_steps.trace(lambda x: tf.gradients(tf.reduce_sum(layer(x, training=True)), x))
+    graph = step.get_concrete_function(tf.TensorSpec([1, 2048, 16])).graph
 
     shapes = [result.shape for op in graph.get_operations() for result in op.outputs]
     assert any("QuintainAttentionGradient" in op.type for op in graph.get_operations())

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from quintain.kernels import (
+    casts,
     cross_entropy,
     library,
     modes,
@@ -18,6 +19,7 @@ from quintain.kernels import (
 )
 from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.modeling.losses import padded_cross_entropy
+from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
     library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
@@ -161,8 +163,7 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
 
     accuracy = token_accuracy.TokenAccuracy()
 
-    @tf.function
-    def step(given):
+    def compute(given):
         with tf.GradientTape() as tape:
             tape.watch(given)
             scores = tf.reshape(tf.cast(given, tf.float32), [2, 3, 30])
@@ -175,10 +176,9 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
         )
 
     given = tf.cast(logits, tf.bfloat16)
-    with selection.training_scope(modes.KernelMode.NATIVE):
-        native = step(given)
-        operations = step.get_concrete_function(given).graph.get_operations()
-    plain = tf.function(step.python_function)(given)
+    step = native_steps.trace(compute)
+    native, plain = step(given), tf.function(compute)(given)
+    operations = step.get_concrete_function(given).graph.get_operations()
 
     kernels = [one for one in operations if one.type.startswith("Quintain")]
     assert {one.inputs[0].dtype for one in kernels} == {tf.bfloat16}
@@ -190,22 +190,65 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
     np.testing.assert_array_equal(native[2], plain[2])
 
 
-def test_nothing_asks_for_the_logits_cast_to_float32():
+def test_neither_logits_nor_their_gradient_are_cast():
     accuracy = token_accuracy.TokenAccuracy()
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 5, 7], tf.bfloat16)])
-    def step(given):
-        scores, labels = tf.cast(given, tf.float32), tf.zeros(tf.shape(given)[:2], tf.int32)
-        losses, _ = padded_cross_entropy.padded_cross_entropy(scores, labels, smoothing=0.1)
-        return losses, accuracy.measure(labels, scores)
+    def compute(given):
+        labels = tf.zeros(tf.shape(given)[:2], tf.int32)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            numbers = tf.reshape(tf.reshape(given, [-1, 7]) * 2, tf.shape(given))
+            scores = casts.widen(numbers)
+            losses, _ = padded_cross_entropy.padded_cross_entropy(scores, labels, smoothing=0.1)
+        return losses, accuracy.measure(labels, scores), tape.gradient(losses, given)
 
-    with selection.training_scope(modes.KernelMode.NATIVE):
-        graph = step.get_concrete_function().graph
+    spec = tf.TensorSpec([None, 5, 7], tf.bfloat16)
+    graph = native_steps.trace(compute).get_concrete_function(spec).graph
 
-    casts = [one for one in graph.get_operations() if one.type == "Cast"]
-    of_logits = [one for one in casts if one.inputs[0].dtype == tf.bfloat16]
-    assert of_logits
-    assert not [user.name for cast in of_logits for user in cast.outputs[0].consumers()]
+    assert any(one.type.startswith("Quintain") for one in graph.get_operations())
+    needed, waiting = set(), [graph.outputs[0].op, graph.outputs[1].op, graph.outputs[2].op]
+    while waiting:
+        one = waiting.pop()
+        if one.name not in needed:
+            needed.add(one.name)
+            waiting += [source.op for source in one.inputs]
+    of_logits = [
+        one.name
+        for one in graph.get_operations()
+        if one.type == "Cast" and tf.bfloat16 in (one.inputs[0].dtype, one.outputs[0].dtype)
+    ]
+    assert len(of_logits) >= 2
+    assert not needed & set(of_logits)
+
+
+def test_logits_that_were_cast_have_a_gradient_of_their_own():
+    x, labels = tf.cast(_draw(6, 30)[0], tf.bfloat16), tf.zeros([2, 3], tf.int32)
+
+    def compute(given):
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            scores = tf.identity(tf.reshape(tf.cast(given, tf.float32), [2, 3, 30]))
+            losses = _differentiate_within(scores, labels)
+            losses += padded_cross_entropy.smoothed_cross_entropy(scores, labels + 1)
+        return tape.gradient(losses, [scores, given])
+
+    ours, through = native_steps.trace(compute)(x)
+
+    theirs, expected = tf.function(compute)(x)
+    np.testing.assert_allclose(ours, theirs, atol=2.0**-6)
+    np.testing.assert_allclose(
+        tf.cast(through, tf.float32), tf.cast(expected, tf.float32), atol=2.0**-6
+    )
+
+
+@tf.custom_gradient
+def _differentiate_within(scores, labels):
+    """Returns a loss whose gradient is computed at once, and clipped."""
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        losses = padded_cross_entropy.smoothed_cross_entropy(scores, labels)
+    gradient = tf.clip_by_value(tape.gradient(losses, scores), -0.5, 0.5)
+    return losses, lambda upstream: (upstream[..., tf.newaxis] * gradient, None)
 
 
 def test_evaluation_and_exports_have_operations_of_tensorflow_only():

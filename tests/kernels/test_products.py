@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from quintain.kernels import library, modes, products, selection, sources
 from quintain.nlp.modeling.layers import projection
+from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
     library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
@@ -111,7 +112,7 @@ def test_a_projection_in_bfloat16_has_the_gradients_of_tensorflow(native, use_bi
         variables = [weight.value for weight in layer.trainable_variables]
         return outputs, *tape.gradient(outputs, [inputs, *variables], output_gradients=upstream)
 
-    found = (tf.function(differentiate) if is_graph else differentiate)()
+    found = (native_steps.trace(differentiate) if is_graph else differentiate)()
     with selection.plain_scope():
         expected = differentiate()
 

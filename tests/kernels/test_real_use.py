@@ -1,5 +1,7 @@
 """Native kernels within what people do with TensorFlow."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,14 @@ import tensorflow as tf
 
 from quintain.kernels import library, modes, second_derivatives, selection
 from quintain.nlp.modeling import layers
-from tests.kernels import kernel_table
+from quintain.nlp.modeling.layers import (
+    attention,
+    dropout,
+    feed_forward,
+    layer_normalization,
+    projection,
+)
+from tests.kernels import kernel_table, native_steps
 
 pytestmark = pytest.mark.skipif(
     library.find_reason() is not None, reason=f"No native kernels: {library.find_reason()}"
@@ -71,8 +80,8 @@ def differentiate(block, x, mode):
 
 
 def count_native(function, *arguments):
-    graph = function.get_concrete_function(*arguments).graph
-    return sum(one.type.startswith("Quintain") for one in graph.get_operations())
+    found = native_steps.list_operations(function, *arguments)
+    return sum(one.startswith("Quintain") for one in found)
 
 
 def test_a_layer_that_xla_compiles_within_a_native_step_has_tensorflow_operations():
@@ -85,6 +94,98 @@ def test_a_layer_that_xla_compiles_within_a_native_step_has_tensorflow_operation
             return compiled(x, training=True)
 
     np.testing.assert_allclose(step(x), block(x, training=True), rtol=1e-4, atol=1e-5)
+
+
+class OwnProjection(projection.Projection):
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+class OwnNorm(layer_normalization.LayerNormalization):
+    def call(self, inputs):
+        return super().call(inputs) + 1
+
+
+class OwnDropout(dropout.Dropout):
+    def call(self, inputs, training=False):
+        return 3 * inputs
+
+
+class OwnFeedForward(feed_forward.FeedForward):
+    def __init__(self):
+        super().__init__(8, 16, activation="relu", dropout_rate=0.1)
+        self.expand = OwnProjection(16)
+
+
+class OwnDroppedFeedForward(feed_forward.FeedForward):
+    def __init__(self):
+        super().__init__(8, 16, activation="relu")
+        self.dropout = OwnDropout(0.1)
+
+
+class OwnAttention(attention.SelfAttention):
+    def __init__(self):
+        super().__init__(2, 8, dropout_rate=0.1, use_bias=True)
+        self.dropout = OwnDropout(0.1)
+
+
+class OwnBlock(layers.TransformerEncoderBlock):
+    def __init__(self, **options):
+        super().__init__(2, 16, "relu", **options)
+
+    def build_norm(self, name, shape):
+        norm = OwnNorm(self.given.norm_epsilon, name=name)
+        norm.build(shape)
+        return norm
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        OwnFeedForward,
+        OwnDroppedFeedForward,
+        OwnAttention,
+        OwnBlock,
+        functools.partial(OwnBlock, norm_first=True),
+    ],
+)
+def test_parts_of_the_users_own_compute_in_native_steps_what_they_do_elsewhere(build):
+    part, x = build(), draw_rows(3, 4, 8)
+    part.build([None, 4, 8])
+    state = [tf.identity(one) for one in part.non_trainable_variables]
+
+    found = differentiate(part, x, NATIVE)
+
+    for variable, value in zip(part.non_trainable_variables, state, strict=True):
+        variable.assign(value)
+    for ours, theirs in zip(found, differentiate(part, x, PLAIN), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_function_of_the_users_own_is_kept_without_native_kernels():
+    block, x = build_block(), draw_rows(3, 4, 8)
+    own = tf.function(lambda x: block(x) if tf.reduce_sum(x) < 9 else block(x * 2))
+    in_step = native_steps.trace(lambda x: own(x) + own(block(x)))
+
+    assert count_native(in_step, x) > 3
+    in_step(x)
+
+    assert count_native(own, x) == 0
+    assert count_native(tf.function(lambda x: own(x)), x) == 0
+
+
+def test_loops_and_conditions_within_a_step_have_native_kernels():
+    block, x = build_block(), draw_rows(3, 4, 8)
+
+    def loop(x):
+        keep = lambda x: tf.ensure_shape(block(x), x.shape)  # noqa: E731
+        (looped,) = tf.while_loop(lambda _: True, lambda x: [keep(x)], [x], maximum_iterations=1)
+        return tf.cond(tf.reduce_sum(looped) < 1e9, lambda: keep(looped), lambda: x)
+
+    step = native_steps.trace(loop)
+
+    assert count_native(step, x) > 6
+    np.testing.assert_allclose(step(x), block(block(x)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_eager", [False, True])

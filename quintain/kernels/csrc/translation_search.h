@@ -7,6 +7,7 @@
 #define QUINTAIN_KERNELS_TRANSLATION_SEARCH_H_
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -204,13 +205,14 @@ class Search {
   void extend(Sentence& sentence, float* logits) {
     const int64_t num_ids = model_.sizes.target_ids, beam_size = options_.beam_size;
     const int64_t index = sentence.index();
-    const int64_t wanted = std::min((options_.num_ends + 1) * beam_size, num_ids);
+    const int64_t limit = (options_.num_ends + 1) * beam_size, wanted = std::min(limit, num_ids);
     best_.resize(wanted);
     best_ids_.resize(wanted);
     std::vector<Continuation> found;
     for (size_t j = 0; j < sentence.alive.size(); ++j, logits += num_ids) {
       const Candidate& parent = sentence.alive[j];
       const float total = QUINTAIN_DISPATCH(log_sum_exp, logits, num_ids);
+      if (std::isnan(total)) continue;
       apply_rules(sentence, parent, index, logits);
       const int64_t count = QUINTAIN_DISPATCH(find_largest, logits, num_ids, wanted, best_.data(),
                                               best_ids_.data());
@@ -221,7 +223,7 @@ class Search {
     std::stable_sort(found.begin(), found.end(), [](const Continuation& a, const Continuation& b) {
       return a.score > b.score;
     });
-    if (static_cast<int64_t>(found.size()) > wanted) found.resize(wanted);
+    if (static_cast<int64_t>(found.size()) > limit) found.resize(limit);
     std::vector<Candidate> alive;
     for (const Continuation& one : found) {
       const bool is_end = std::find(ends_.begin(), ends_.end(), one.id) != ends_.end();
@@ -237,8 +239,8 @@ class Search {
         alive.push_back(std::move(next));
       }
     }
-    if (alive.empty()) sentence.max_length = 0;  // Nothing goes on.
-    if (!alive.empty() || !sentence.finished.empty()) sentence.alive = std::move(alive);
+    // Of candidates that nothing may continue, or whose logits are no numbers, none is an output.
+    sentence.alive = std::move(alive);
   }
 
   void finish(Sentence& sentence, Candidate candidate) {

@@ -10,7 +10,7 @@ Shapes:
 """
 
 from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -25,15 +25,13 @@ from quintain.nlp.modeling.layers import (
     dropout,
     einsum_attention,
     layer_arguments,
+    own_classes,
     packed_rows,
     projection,
 )
 
 MultiHeadAttention = keras.layers.MultiHeadAttention
 EinsumDense = keras.layers.EinsumDense
-
-MASKED_SCORE: Final = -1e4
-"""Added to the scores of masked positions: far below any score, and finite in float16."""
 
 
 def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
@@ -166,7 +164,9 @@ class _Attention(keras.layers.Layer):
             `[B, H, Q, D / H]`.
         """
         scale = (self.width // self.num_heads) ** -0.5
-        if dropout.can_be_native(queries) and (bias is None or bias.shape.rank == 4):
+        is_known = bias is None or bias.shape.rank == 4
+        is_own = own_classes.is_changed(self.dropout, dropout.Dropout)
+        if is_known and not is_own and dropout.can_be_native(queries):
             weights = attention_weights.weigh(
                 tf.matmul(queries, keys, transpose_b=True),
                 None if bias is None else tf.cast(bias, queries.dtype),
@@ -215,6 +215,7 @@ class _Attention(keras.layers.Layer):
             getattr(method, "__func__", None) is not getattr(_Attention, method.__name__)
             for method in changed
         )
+        is_own = is_own or own_classes.is_changed(self.dropout, dropout.Dropout)
         is_known = bias is None or bias.shape.rank is not None
         return is_known and not is_own and kernel.can_attend(x)
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from quintain.kernels import dropout as dropout_kernel
 from quintain.kernels import feed_forward as kernel
 from quintain.nlp.modeling import activations
-from quintain.nlp.modeling.layers import dropout, projection
+from quintain.nlp.modeling.layers import dropout, own_classes, projection
 
 
 def apply_activation(activation: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> tf.Tensor:
@@ -82,4 +82,6 @@ class FeedForward(keras.layers.Layer):
             and self.activation in fused
             and self.expand.use_bias
             and self.expand.activity_regularizer is None
+            and not own_classes.is_changed(self.expand, projection.Projection)
+            and not own_classes.is_changed(self.dropout, dropout.Dropout)
         )

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain.modeling import tf_utils
 
-default_kernel_initializer = keras.initializers.TruncatedNormal(stddev=2e-2)
+default_kernel_initializer = tf_utils.build_constant_initializer(2e-2)
 
 
 class MixingMechanism(enum.StrEnum):

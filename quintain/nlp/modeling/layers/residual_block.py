@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from quintain.kernels import residual_norm
-from quintain.nlp.modeling.layers import dropout, layer_arguments
+from quintain.nlp.modeling.layers import dropout, layer_arguments, own_classes
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
@@ -93,7 +93,8 @@ class ResidualBlock(keras.layers.Layer):
 
     def _can_fuse(self, norm: Any, *tensors: tf.Tensor) -> bool:
         """Returns whether a normalisation can be computed with what comes before it."""
-        return isinstance(norm, LayerNormalization) and dropout.can_be_native(*tensors)
+        is_known = not own_classes.is_changed(norm, LayerNormalization)
+        return is_known and dropout.can_be_native(*tensors)
 
     def _fuse(
         self, x: tf.Tensor, norm: LayerNormalization, training: bool | None, dtype: Any

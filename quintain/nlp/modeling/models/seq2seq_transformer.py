@@ -19,8 +19,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.kernels import casts
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
-from quintain.nlp.modeling.layers import dropout, packed_rows, projection
+from quintain.nlp.modeling.layers import dropout, own_classes, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
 from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
 
@@ -318,11 +319,8 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        predictor_cls = (
-            cached_decoder.CachedDecoder
-            if self.decoder_layer.is_fused
-            else step_decoder.StepDecoder
-        )
+        is_known = self.decoder_layer.is_fused and own_classes.decodes_as_known(self)
+        predictor_cls = cached_decoder.CachedDecoder if is_known else step_decoder.StepDecoder
         loop = options.build_loop(
             predictor_cls(self, None if options.precision == "int8" else options.precision),
             eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
@@ -390,9 +388,10 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         """Returns the logits `[B, T, V]` float32 of the decoder's outputs `[B, T, D]`."""
         table = tf.cast(tf.convert_to_tensor(self.output_embedding), self.compute_dtype)
         flat = tf.reshape(tf.cast(outputs, table.dtype), [-1, self.embedding_width])  # [B * T, D]
-        logits = tf.cast(projection.multiply_by_table(flat, table), tf.float32)  # [B * T, V]
+        logits = projection.multiply_by_table(flat, table)  # [B * T, V]
         shape = tf.shape(outputs)
-        return tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
+        logits = tf.reshape(logits, [shape[0], shape[1], self.target_vocab_size])
+        return casts.widen(logits)
 
     def _to_mask(self, is_token: tf.Tensor) -> tf.Tensor:
         """Returns `[B, 1, S]`, 1 at tokens and 0 at padding."""

@@ -25,7 +25,7 @@ from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 INPUTS: Final = ("input_word_ids", "input_mask", "input_type_ids")
 """Names of the inputs, in the order of those that are given as a list."""
 
-INITIALIZER: Final = keras.initializers.TruncatedNormal(stddev=0.02)
+INITIALIZER: Final = tf_utils.build_constant_initializer(0.02)
 """What encoders start from unless told otherwise; each weight gets a copy of its own."""
 
 _EPSILON: Final = 1e-12

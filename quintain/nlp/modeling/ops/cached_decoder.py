@@ -27,7 +27,8 @@ from quintain.nlp.modeling.ops import candidate_loop
 
 _VOCAB_MULTIPLE: Final = 64
 _IMPOSSIBLE: Final = -1e9
-"""Logit of the ids that only fill the vocabulary up."""
+"""Logit of the ids that only fill the vocabulary up, and what is added to scores of the pasts of
+other candidates: far below any, also those of weights that have grown large."""
 
 
 class Cache(NamedTuple):
@@ -304,7 +305,7 @@ def _mask_others(ancestors: tf.Tensor) -> tf.Tensor:
     """Returns `[b, 1, K, T * K]`, far below 0 at entries that are not a candidate's own past."""
     num_candidates = ancestors.shape[1]
     is_other = ancestors[..., tf.newaxis] != tf.range(num_candidates)  # [b, K, T, K]
-    bias = tf.cast(is_other, tf.float32) * attention.MASKED_SCORE
+    bias = tf.cast(is_other, tf.float32) * _IMPOSSIBLE
     return tf.reshape(
         bias, [tf.shape(bias)[0], 1, num_candidates, tf.shape(bias)[2] * num_candidates]
     )

@@ -7,6 +7,7 @@ import numpy as np
 
 from quintain.kernels import library, translation
 from quintain.nlp.modeling import int8_weights
+from quintain.nlp.modeling.layers import own_classes
 from quintain.nlp.modeling.ops import decoding
 
 _ACTIVATIONS: Final = {
@@ -26,6 +27,8 @@ def find_reason(model: Any, options: decoding.DecodingOptions) -> str | None:
         return "samples are drawn by TensorFlow"
     if find_precision(model, options) not in translation.PRECISIONS:
         return f"it computes in {find_precision(model, options)}"
+    if not own_classes.decodes_as_known(model) or own_classes.has_own(model.encoder):
+        return "a part of it is of a class of its own"
     stacks = (model.encoder, model.decoder)
     if not all(block.takes_rows for stack in stacks for block in stack.blocks):
         return "its attention is of a class of its own"

@@ -108,6 +108,29 @@ def test_the_search_finds_what_it_finds_without_a_cache(sources, model_arguments
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_candidates_do_not_see_the_pasts_of_others_through_huge_scores(sources):
+    model = build_model()
+    for block in model.decoder.blocks:
+        kernel = block.self_attention.query_key_value.kernel
+        kernel.assign(kernel * 1000.0)
+    options = decoding.DecodingOptions(beam_size=4, num_outputs=4)
+
+    found = model.decode(sources, options)
+
+    ids, scores = (found[name].numpy() for name in ("outputs", "scores"))  # [B, 4, L], [B, 4]
+    targets = ids.reshape(-1, ids.shape[2])
+    logits = model({"inputs": tf.repeat(sources, 4, axis=0), "targets": targets})
+    log_probs = tf.nn.log_softmax(logits).numpy().reshape(*ids.shape, -1)
+    chosen = np.take_along_axis(log_probs, ids[..., np.newaxis], axis=3)[..., 0]
+    has_ended = (ids == 1).any(axis=2)
+    limits = np.count_nonzero(sources, axis=1)[:, np.newaxis] + EXTRA
+    lengths = np.where(has_ended, np.argmax(ids == 1, axis=2) + 1, limits)
+    totals = np.where(np.arange(ids.shape[2]) < lengths[..., np.newaxis], chosen, 0).sum(axis=2)
+    expected = totals / np.where(has_ended, ((5 + lengths) / 6) ** options.alpha, 1.0)
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
+
+
 def test_a_sentence_gets_the_same_in_any_batch(sources):
     model, options = build_model(), decoding.DecodingOptions(beam_size=4, num_outputs=4)
     together = model.decode(tf.constant(sources), options)

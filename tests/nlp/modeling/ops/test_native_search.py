@@ -1,5 +1,6 @@
 """Native searches find what TensorFlow's find, whatever else they are busy with."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,7 +21,9 @@ def _needs_native_code():
 VOCAB_SIZE, WIDTH, EXTRA = 131, 16, 6
 
 
-def build_model(*, norm_first=True, eos_id=1, activation="relu", embed_start=True):
+def build_model(
+    *, norm_first=True, eos_id=1, activation="relu", embed_start=True, vocab_size=VOCAB_SIZE
+):
     layers = {
         "num_layers": 2,
         "num_attention_heads": 2,
@@ -29,8 +32,9 @@ def build_model(*, norm_first=True, eos_id=1, activation="relu", embed_start=Tru
         "use_bias": not norm_first,
         "activation": activation,
     }
+    keras.utils.set_random_seed(7)
     model = seq2seq_transformer.Seq2SeqTransformer(
-        VOCAB_SIZE,
+        vocab_size,
         WIDTH,
         encoder_layer=transformer_stacks.TransformerEncoder(**layers),
         decoder_layer=transformer_stacks.TransformerDecoder(**layers),
@@ -44,10 +48,15 @@ def build_model(*, norm_first=True, eos_id=1, activation="relu", embed_start=Tru
     return model
 
 
-def draw_sources(count, *, longest=9):
+def draw_sources(count, *, longest=9, vocab_size=VOCAB_SIZE):
     generator = np.random.default_rng(3)
     lengths = generator.integers(1, longest, count)
-    return [np.append(generator.integers(3, VOCAB_SIZE, n), 1).astype(np.int32) for n in lengths]
+    return [np.append(generator.integers(3, vocab_size, n), 1).astype(np.int32) for n in lengths]
+
+
+def strip(ids):
+    """Returns ids without what may be padding at their end."""
+    return ids[: np.max(np.nonzero(ids), initial=-1) + 1].tolist()
 
 
 def search(model, sources_, options, prefixes=None, together=64):
@@ -63,7 +72,7 @@ def search(model, sources_, options, prefixes=None, together=64):
             native.add(place, source, max_length=limit, prefix=prefix)
             num_live += 1
         for one in native.run(2):
-            found[one.key] = ([ids.tolist() for ids in one.ids], one.scores)
+            found[one.key] = ([strip(ids) for ids in one.ids], one.scores)
             num_live -= 1
     return [found[place] for place in range(len(sources_))]
 
@@ -76,7 +85,7 @@ def search_by_tensorflow(model, sources_, options, prefixes=None):
     outputs = []
     for ids, scores in zip(found["outputs"].numpy(), found["scores"].numpy(), strict=True):
         kept = scores > -1e6
-        rows = [row[: np.max(np.nonzero(row), initial=-1) + 1].tolist() for row in ids[kept]]
+        rows = [strip(row) for row in ids[kept]]
         outputs.append((rows, scores[kept].tolist()))
     return outputs
 
@@ -89,10 +98,14 @@ def search_by_tensorflow(model, sources_, options, prefixes=None):
         ({"eos_id": [1, 5, 9], "embed_start": False}, {"beam_size": 3, "num_outputs": 2}),
         ({}, {"min_length": 3, "no_repeat_ngram_size": 2, "num_outputs": 3, "alpha": 1.5}),
         ({}, {"no_repeat_ngram_size": 1, "beam_size": 1}),
+        ({"vocab_size": 11}, {"beam_size": 9, "num_outputs": 9, "min_length": 2}),
+        ({"vocab_size": 5, "eos_id": [1, 2]}, {"beam_size": 7, "num_outputs": 7}),
+        ({"vocab_size": 5}, {"no_repeat_ngram_size": 1, "min_length": 9}),
     ],
 )
 def test_ids_and_scores_are_those_of_the_operations(kind, options):
-    model, given = build_model(**kind), draw_sources(24)
+    model = build_model(**kind)
+    given = draw_sources(24, vocab_size=model.vocab_size)
     options = decoding.DecodingOptions(**options)
 
     native = search(model, given, options, together=7)
@@ -100,6 +113,15 @@ def test_ids_and_scores_are_those_of_the_operations(kind, options):
     for own, theirs in zip(native, search_by_tensorflow(model, given, options), strict=True):
         assert own[0] == theirs[0]
         np.testing.assert_allclose(own[1], theirs[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_gives_no_numbers_finds_nothing_as_in_tensorflow():
+    model, given = build_model(), draw_sources(3)
+    model.trainable_variables[3].assign(model.trainable_variables[3] * np.nan)
+    options = decoding.DecodingOptions(num_outputs=2)
+
+    assert search(model, given, options) == [([], [])] * 3
+    assert search_by_tensorflow(model, given, options) == [([], [])] * 3
 
 
 def test_outputs_start_with_their_prefixes():

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain.nlp.modeling import layers, models
-from quintain.nlp.modeling.ops import cached_decoder, step_decoder
+from quintain.nlp.modeling.ops import cached_decoder, native_search, step_decoder
 
 SOURCE = np.array([[3, 4, 5, 1, 0], [6, 1, 0, 0, 0]], np.int32)
 
@@ -14,16 +14,22 @@ class OwnAttention(layers.CachedAttention):
     """Attention of a class of its own."""
 
 
-def build_model(*, padded_decode=False, **attention):
+def build_model(
+    *,
+    padded_decode=False,
+    model_cls=models.Seq2SeqTransformer,
+    decoder_cls=models.TransformerDecoder,
+    **attention,
+):
     keras.utils.set_random_seed(4)
     sizes = {"num_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    return models.Seq2SeqTransformer(
+    return model_cls(
         11,
-        8,
+        16,
         padded_decode=padded_decode,
         decode_max_length=6,
         encoder_layer=models.TransformerEncoder(**sizes),
-        decoder_layer=models.TransformerDecoder(**sizes, **attention),
+        decoder_layer=decoder_cls(**sizes, **attention),
     )
 
 
@@ -61,6 +67,37 @@ def test_attention_of_ones_own_is_decoded_as_it_is_trained(attention):
     model = build_model(**attention)
     assert model.decoder.is_fused == ("cross_attention_cls" in attention)
 
+    assert_decodes_as_it_is_trained(model)
+
+
+class OwnBlock(layers.TransformerDecoderBlock):
+    def call(self, *args, **kwargs):
+        outputs, cache = super().call(*args, **kwargs)
+        return 0.5 * outputs + 1.0, cache
+
+
+class OwnDecoder(models.TransformerDecoder):
+    def _build_block(self, index, **options):
+        return OwnBlock(2, 16, "relu", norm_first=True, **options)
+
+
+class OwnLogits(models.Seq2SeqTransformer):
+    def compute_logits(self, outputs):
+        return 3 * tf.tanh(super().compute_logits(outputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kinds", [{"decoder_cls": OwnDecoder}, {"model_cls": OwnLogits}], ids=["block", "logits"]
+)
+def test_what_is_of_ones_own_is_decoded_as_it_is_trained(kinds):
+    model = build_model(**kinds)
+
+    assert_decodes_as_it_is_trained(model)
+    assert "class of its own" in native_search.find_reason(model, model.decoding)
+
+
+def assert_decodes_as_it_is_trained(model):
     found = model({"inputs": tf.constant(SOURCE)})
 
     ids = found["outputs"].numpy()
