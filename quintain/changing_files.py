@@ -87,6 +87,15 @@ def measure(facts: os.stat_result) -> int:
     return 0 if stat.S_ISDIR(facts.st_mode) else facts.st_size
 
 
+def measure_all(directory: pathlib.Path) -> int:
+    """Returns the bytes of all files below a directory; 0 if it is gone.
+
+    Raises:
+        OSError: As `walk`.
+    """
+    return sum(map(measure, walk(directory).values()))
+
+
 def remove(path: pathlib.Path) -> None:
     """Deletes a file, a link, or a directory with all that is in it; it may be gone already.
 

@@ -168,6 +168,6 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
 
 
 def _describe(path: pathlib.Path) -> checkpoint_storage.StoredEntry:
-    size = sum(map(changing_files.measure, changing_files.walk(path).values()))
+    size = changing_files.measure_all(path)
     has_manifest = (path / checkpoint_manifest.FILE_NAME).is_file()
     return checkpoint_storage.StoredEntry(path.name, size, path.stat().st_mtime, has_manifest)

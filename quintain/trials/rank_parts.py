@@ -51,7 +51,7 @@ def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:
         controller.save(str(directory))
         random_state.save(directory / RANDOM_FILE)
         part = _read(directory, [RANDOM_FILE, *controller.part_files])
-        num_bytes = sum(map(changing_files.measure, changing_files.walk(directory).values()))
+        num_bytes = changing_files.measure_all(directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     controller.context.distributed.allgather(part)

@@ -210,8 +210,9 @@ class _Loop:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
-            found = changing_files.walk(pathlib.Path(self._spec.latest_checkpoint))
-            self._saved_bytes = sum(map(changing_files.measure, found.values()))
+            if self._controller.context.distributed.size > 1:  # Others need not know.
+                directory = pathlib.Path(self._spec.latest_checkpoint)
+                self._saved_bytes = changing_files.measure_all(directory)
             self._controller.context.has_trained = self._total_batches > 0
             self._controller.context.initial_batch = self._total_batches
         elif self._searched:
