@@ -31,6 +31,7 @@ from quintain.core.loop import (
 from quintain.core.privacy import privacy_accounting, privacy_ledger
 from quintain.core.saving import best_checkpoint
 from quintain.core.steps import model_metrics, own_code, task_checks
+from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
 
 ExperimentConfig = cfg.ExperimentConfig
@@ -246,7 +247,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def train_loop_begin(self) -> None:
         """Called once at the beginning of the training loop, before the iterator is created."""
-        self._put_weights_back()  # A best checkpoint, if restored, has the averages in their place.
+        self._state.use_average(False)  # A best checkpoint that was restored has averages.
         self._state.begin_loop()
 
     def next_train_inputs(self, iterator: Any) -> Any:
@@ -277,7 +278,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def traced_train_step(self) -> Callable[[Any], Any]:
         if self._state.accumulation is not None:  # It loops in the graph.
             return self.train_step
-        return own_code.without_autograph(self.train_step, self, self._task)
+        parts = self._task, self._model, self._train_metrics
+        callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
+        return own_code.without_autograph(self.train_step, *parts, callers)
 
     @override
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:
@@ -340,19 +343,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def eval_begin(self) -> None:
         """Resets the evaluation metrics, and puts averaged weights in place if there are any."""
-        average = self._state.average
-        if average is not None and not average.is_swapped:
-            average.swap_weights()
+        self._state.use_average(True)
         self._evaluation.begin()
 
     def eval_abort(self) -> None:
         """Puts the weights back in place of their averages."""
-        self._put_weights_back()
-
-    def _put_weights_back(self) -> None:
-        average = self._state.average
-        if average is not None and average.is_swapped:
-            average.swap_weights()
+        self._state.use_average(False)
 
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
         """Fetches the next inputs for the model during evaluation.
@@ -369,8 +365,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def eval_step(self, iterator: Any) -> dict[str, Any]:
         """Runs the task's `validation_step` on every replica, on the next inputs."""
         inputs, passthrough_logs = self.next_eval_inputs(iterator)
-        logs = self._evaluation.run_step(inputs)
-        return {**passthrough_logs, **logs} if passthrough_logs else logs
+        return {**(passthrough_logs or {}), **self._evaluation.run_step(inputs)}
+
+    @property
+    @override
+    def traced_eval_step(self) -> Callable[[Any], Any]:
+        return self._evaluation.without_autograph(self.eval_step, self)
 
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the outputs of one evaluation step into a state, by the task's `aggregate_logs`.
@@ -400,7 +400,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             logs |= self._privacy.read_logs(self._state.step)
             return logs | self._export_best(logs)
         finally:
-            self._put_weights_back()
+            self._state.use_average(False)
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         is_private = self._privacy.is_private

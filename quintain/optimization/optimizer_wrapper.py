@@ -1,6 +1,6 @@
 """Base of optimizers that do something around another optimizer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import keras
@@ -91,8 +91,13 @@ class OptimizerWrapper(keras.optimizers.Optimizer):
         return cls(inner, **rest)
 
 
+def list_nested(optimizer: Any) -> Iterator[Any]:
+    """Yields an optimizer, and those that it wraps, from the outside in."""
+    while optimizer is not None:
+        yield optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+
+
 def find_wrapper(optimizer: Any, wrapper_cls: type[Any]) -> Any | None:
     """Returns the wrapper of a class around an optimizer, at any depth, or None."""
-    while optimizer is not None and not isinstance(optimizer, wrapper_cls):
-        optimizer = getattr(optimizer, "inner_optimizer", None)
-    return optimizer
+    return next((one for one in list_nested(optimizer) if isinstance(one, wrapper_cls)), None)

@@ -158,6 +158,32 @@ def next_of_any_worker(iterator: Any, spec: Any) -> Any:
     return optional.get_value() if has_value else tf.nest.map_structure(_without_examples, spec)
 
 
+def compile_step(
+    step_fn: Callable[[Any], Any], dataset: Any, iterator: Any, *, autograph: bool
+) -> Callable[[Any], Any]:
+    """Returns a step of an evaluation as a graph that is not started when no element is left.
+
+    A graph that finds the end of the data itself has by then run what does not need the data, such
+    as the count of a mean. For several datasets that can't be helped.
+
+    Args:
+        step_fn: The step. It takes an iterator, and one element of it.
+        dataset: A nested structure of datasets.
+        iterator: The structure of their iterators.
+        autograph: Whether AutoGraph converts the step.
+    """
+    if tf.nest.is_nested(dataset):
+        return tf.function(step_fn, autograph=autograph)
+
+    @tf.function(input_signature=[iterator._type_spec, dataset.element_spec], autograph=autograph)
+    def compiled(iterator: Any, element: Any) -> Any:
+        # A copy: a step may take parts out of its batch, but not out of a graph's argument.
+        batch = tf.nest.map_structure(lambda part: part, element)
+        return step_fn(PreloadedIterator(iterator, batch))
+
+    return lambda iterator: compiled(iterator, next_of_any_worker(iterator, dataset.element_spec))
+
+
 def _without_examples(spec: Any) -> Any:
     """Returns the batch of 0 examples that a spec describes."""
     if isinstance(spec, tf.TensorSpec):

@@ -348,7 +348,12 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
         """
         options = self._eval_options
         if not options.use_tf_while_loop:
-            step_fn = self._compile_eval_step() if options.use_tf_function else self.eval_step
+            step_fn: Callable[[Any], Any] = self.eval_step
+            if options.use_tf_function:
+                step = self.traced_eval_step
+                step_fn = finite_data.compile_step(
+                    step, self.eval_dataset, self._eval_iterator, autograph=step == self.eval_step
+                )
             return loop_functions.create_loop_fn(step_fn, after_step=self._after_eval_step)
         flag = None if self.interruption is None else self.interruption.flag
         create = (
@@ -356,8 +361,14 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
             if has_state
             else loop_functions.create_tf_while_loop_fn
         )
-        compiled_loop_fn: Callable[..., Any] = tf.function(create(self.eval_step, stop_flag=flag))
+        loop_fn = create(self.traced_eval_step, stop_flag=flag)
+        compiled_loop_fn: Callable[..., Any] = tf.function(loop_fn)
         return compiled_loop_fn
+
+    @property
+    def traced_eval_step(self) -> Callable[[Any], Any]:
+        """`eval_step` as graphs are made of it. Override it to leave AutoGraph out."""
+        return self.eval_step
 
     @property
     def eval_dataset(self) -> Any:
@@ -368,27 +379,6 @@ class StandardEvaluator(runner.AbstractEvaluator, metaclass=abc.ABCMeta):
     def eval_dataset(self, eval_dataset: Any) -> None:
         self._eval_dataset = eval_dataset
         self._eval_iterator = None
-
-    def _compile_eval_step(self) -> Callable[[Any], Any]:
-        """Returns `eval_step` as a graph that is not started when there is no element left.
-
-        A graph that finds the end of the data itself has by then run what does not need the data,
-        such as the count of a mean. For several datasets that can't be helped.
-        """
-        if tf.nest.is_nested(self.eval_dataset):
-            return tf.function(self.eval_step)
-
-        @tf.function(
-            input_signature=[self._eval_iterator._type_spec, self.eval_dataset.element_spec]
-        )
-        def compiled(iterator: Any, element: Any) -> Any:
-            # A copy: a step may take parts out of its batch, but not out of a graph's argument.
-            batch = tf.nest.map_structure(lambda part: part, element)
-            return self.eval_step(finite_data.PreloadedIterator(iterator, batch))
-
-        return lambda iterator: compiled(
-            iterator, finite_data.next_of_any_worker(iterator, self.eval_dataset.element_spec)
-        )
 
     def _after_eval_step(self, num_steps_done: int) -> bool:
         if self.eval_step_listener is not None:

@@ -1,5 +1,6 @@
 """What evaluating one task takes, alone or among several."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -43,6 +44,17 @@ class TaskEvaluation:
         compiled = model_metrics.compiled_metrics(self._model)
         model_metrics.reset([*self.metrics, compiled, self.loss])
 
+    def without_autograph(
+        self, step_fn: Callable[..., Any], *callers: object
+    ) -> Callable[..., Any]:
+        """Returns a function that calls `run_step`, so that only what users write is converted.
+
+        Args:
+            step_fn: The function.
+            *callers: Objects whose methods it calls.
+        """
+        return own_code.without_autograph(step_fn, self._task, self._model, self.metrics, callers)
+
     def run_step(self, inputs: Any) -> dict[str, Any]:
         """Runs the task's `validation_step` on every replica.
 
@@ -60,7 +72,6 @@ class TaskEvaluation:
                 self._update_loss(logs[self._task.loss], replica_inputs)
             return logs
 
-        step_fn = own_code.without_autograph(step_fn, self._task)
         outputs = replica_steps.run(self._strategy, self._runtime, step_fn, inputs)
         logs: dict[str, Any] = tf.nest.map_structure(
             self._strategy.experimental_local_results, outputs

@@ -105,6 +105,11 @@ class TrainerState:
         if self.average is not None:
             self.average.shadow_copy(self._model)
 
+    def use_average(self, is_used: bool) -> None:
+        """Puts the average of the weights in their place if there is one, or the weights back."""
+        if self.average is not None and self.average.is_swapped != is_used:
+            self.average.swap_weights()
+
     def begin_loop(self) -> None:
         """Starts the clock of a loop, and notes where it begins."""
         self.timing.begin_loop(self.step)

@@ -1,7 +1,7 @@
 """`MultiTaskEvaluator`: evaluates one model on several tasks."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -223,6 +223,11 @@ class _TaskEvaluator(orbit.StandardEvaluator):
     def eval_step(self, iterator: Any) -> Any:
         """Evaluates the next batch."""
         return self.evaluation.run_step(next(iterator))
+
+    @property
+    @override
+    def traced_eval_step(self) -> Callable[[Any], Any]:
+        return self.evaluation.without_autograph(self.eval_step)
 
     @override
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:

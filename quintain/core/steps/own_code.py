@@ -1,14 +1,20 @@
-"""Leaves AutoGraph out where a step runs code of this package alone, which does without it.
+"""Keeps AutoGraph to what users write, since the steps of this package do without it.
 
 AutoGraph writes every function anew that a traced step calls, which takes three times as long as
-tracing it. It is for the steps of whoever writes a task or a trainer: one class or function of
-theirs, and all is converted as before.
+tracing it. So a step runs as it is written, and conversion begins at the border to code that is not
+this package's: at the methods of a task that its class overrides, and at `update_state` of metrics.
+What Keras calls, such as the `call` of a layer, is never converted, here as anywhere.
 """
 
+import contextlib
+import dataclasses
 import inspect
-from collections.abc import Callable
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+import keras
 import tensorflow as tf
 
 _OWN: Final = (
@@ -17,32 +23,130 @@ _OWN: Final = (
     "quintain.core.loop.",
     "quintain.core.task_serving",
     "quintain.nlp.",
+    "quintain.optimization.",
     "quintain.orbit.",
 )
-"""Modules whose steps call no code of the user's but Keras', which is not converted anyway."""
+"""Modules whose steps call no code of the user's but tasks, metrics, and what Keras calls."""
 
-_FOUNDATIONS: Final = ("abc.", "builtins.", "tensorflow.", "typing.")
+_FOUNDATIONS: Final = ("abc.", "builtins.", "keras.", "tensorflow.", "typing.")
 
 
-def without_autograph(step_fn: Callable[..., Any], *objects: object) -> Callable[..., Any]:
-    """Returns a step that is not converted, if all objects are of this package.
+def without_autograph(
+    step_fn: Callable[..., Any],
+    task: object,
+    model: object,
+    metrics: Any,
+    callers: Iterable[object] = (),
+) -> Callable[..., Any]:
+    """Returns a step of which AutoGraph converts only what users write.
+
+    Where that can't be told apart, it returns the step itself, which is converted as a whole.
 
     Args:
-        step_fn: The step. It needs no conversion itself.
-        *objects: Those whose methods it calls.
+        step_fn: The step. It needs no conversion itself. If replicas run it, it calls them.
+        task: Whose methods it calls; of anybody's class.
+        model: What it calls. Anything but a Keras model is converted with the rest.
+        metrics: Nested structure of what it updates; of anybody's classes.
+        callers: Other objects whose methods it calls. If one is of a user's class, all is
+            converted.
     """
-    if not all(map(is_own, objects)):
+    hooks = [(task, _name_methods(task))]
+    hooks += [(metric, {"update_state"}) for metric in tf.nest.flatten(metrics)]
+    is_known = all(map(is_own, callers)) and _is_called_by_keras(model)
+    if not is_known or not all(_can_replace(one, names) for one, names in hooks):
         return step_fn
-    unconverted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(step_fn)
+    context = tf.__internal__.autograph.control_status_ctx()  # Whether users have switched it off.
+
+    def run_step(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for one, names in hooks:
+                stack.enter_context(_converting(one, names, context))
+            return step_fn(*args, **kwargs)
+
+    unconverted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(run_step)
     return unconverted
 
 
 def is_own(one: object) -> bool:
     """Returns whether an object's classes are of this package, and nothing of them was replaced."""
-    classes = type(one).__mro__
-    own = [cls for cls in classes if not f"{cls.__module__}.".startswith(_FOUNDATIONS)]
-    functions = [value for cls in own for value in vars(cls).values() if inspect.isfunction(value)]
+    classes = [cls for cls in type(one).__mro__ if not _is_of(cls, _FOUNDATIONS)]
+    functions = [each for cls in classes for each in vars(cls).values() if inspect.isfunction(each)]
     is_untouched = not any(callable(getattr(type(one), name, None)) for name in vars(one))
-    return is_untouched and all(
-        f"{part.__module__}.".startswith(_OWN) for part in [*own, *functions]
-    )
+    return is_untouched and all(_is_of(part, _OWN) for part in [*classes, *functions])
+
+
+def _is_of(part: Any, modules: tuple[str, ...]) -> bool:
+    return f"{getattr(part, '__module__', None)}.".startswith(modules)
+
+
+def _is_called_by_keras(model: object) -> bool:
+    known = (*_FOUNDATIONS, *_OWN)
+    return isinstance(model, keras.Layer) and _is_of(type(model).__call__, known)
+
+
+def _name_methods(task: object) -> set[str]:
+    """Returns the names of what this package may call of a task."""
+    own = [cls for cls in type(task).__mro__ if _is_of(cls, _OWN)]
+    names = {name for cls in own for name, value in vars(cls).items() if _is_method(value)}
+    return {name for name in names if not name.startswith("__")}
+
+
+def _is_method(value: object) -> bool:
+    return inspect.isfunction(value) or isinstance(value, classmethod | staticmethod)
+
+
+def _can_replace(one: object, names: Iterable[str]) -> bool:
+    """Returns whether attributes of an object come before those of its class."""
+    found = [inspect.getattr_static(type(one), name, None) for name in names]
+    return hasattr(one, "__dict__") and not any(map(inspect.isdatadescriptor, found))
+
+
+@dataclasses.dataclass
+class _Border:
+    """What stands in the place of an object's attributes."""
+
+    original: dict[str, Any]
+    converted: dict[str, Any]
+    num_steps: int = 0
+
+
+_borders: Final[dict[int, _Border]] = {}
+_lock: Final = threading.Lock()
+
+
+@contextlib.contextmanager
+def _converting(one: object, names: Iterable[str], context: Any) -> Iterator[None]:
+    """Has those methods of an object converted that others wrote. Several threads may enter it."""
+    attributes = vars(one)
+    with _lock:
+        if id(one) not in _borders:
+            others = [name for name in names if not _is_known(one, name)]
+            original = {name: attributes[name] for name in others if name in attributes}
+            converted = {name: _convert(getattr(one, name), context) for name in others}
+            _borders[id(one)] = _Border(original, converted)
+        border = _borders[id(one)]
+        border.num_steps += 1
+        attributes.update(border.converted)
+    try:
+        yield
+    finally:
+        with _lock:
+            border.num_steps -= 1
+            if not border.num_steps:
+                for name in border.converted:
+                    attributes.pop(name, None)
+                attributes.update(border.original)
+                del _borders[id(one)]
+
+
+def _is_known(one: object, name: str) -> bool:
+    """Returns whether a method is this package's or that of what it stands on."""
+    found = inspect.getattr_static(one, name)
+    return _is_of(getattr(found, "__func__", found), (*_FOUNDATIONS, *_OWN))
+
+
+def _convert(method: Callable[..., Any], context: Any) -> Callable[..., Any]:
+    """Returns what calls a method converted; a bound method if it is one."""
+    function = method.__func__ if inspect.ismethod(method) else method
+    converted: Callable[..., Any] = tf.__internal__.autograph.tf_convert(function, context)
+    return types.MethodType(converted, method.__self__) if inspect.ismethod(method) else converted

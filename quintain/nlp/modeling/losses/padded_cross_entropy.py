@@ -16,6 +16,7 @@ from quintain.kernels import cross_entropy, selection
 PAD_ID: Final = 0
 
 
+@tf.autograph.experimental.do_not_convert  # It takes longer than all that it does.
 def padded_cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, *, smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -45,6 +46,7 @@ def padded_cross_entropy(
     return smoothed_cross_entropy(logits, labels, smoothing) * weights, weights
 
 
+@tf.autograph.experimental.do_not_convert
 def smoothed_cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
 ) -> tf.Tensor:
