@@ -229,7 +229,7 @@ class Connection:
         return answers.read(response.status, response.data)
 
     def attempt(self) -> "Attempts":
-        """Returns what counts attempts at something that `request` does not repeat."""
+        """Returns what counts the attempts at something, and waits between them."""
         return Attempts(self._retries, _find_socket(self._address))
 
     def close(self) -> None:
