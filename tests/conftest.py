@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import fcntl
+import gc
 import hashlib
 import importlib
 import json
@@ -28,6 +29,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Gives tests a home directory, and the signals that `&` in a script and `nohup` take away."""
+    # Python's own limits would have it look through TensorFlow, this package and thousands of tests
+    # again and again, which takes a third of the time to collect these.
+    gc.set_threshold(20_000, 20, 10)
     home = tempfile.TemporaryDirectory(prefix="quintain-home-")
     config.add_cleanup(home.cleanup)
     # Trainings note their directories there.
@@ -39,6 +43,12 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         # A handler, unlike what is ignored, does not outlive the start of another program.
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_finish():
+    """Takes what stays until the end of the run out of what is looked through for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,7 @@ _POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": keep_aliv
 _PIECE_BYTES: Final = 1 << 20
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 _PARTIAL: Final = 206
+_LOOK_SECS: Final = 0.05
 _UNIX: Final = "unix:"
 _TLS: Final = "https://"
 _OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
@@ -129,7 +130,7 @@ class Connection:
         """
         if is_repeatable is None:
             is_repeatable = method in _REPEATABLE_METHODS
-        attempts = Attempts(self._retries)
+        attempts = self.attempt()
         while True:
             address, response, is_fault = self._address, None, False
             try:
@@ -228,8 +229,8 @@ class Connection:
         return answers.read(response.status, response.data)
 
     def attempt(self) -> "Attempts":
-        """Returns what counts attempts at something that `request` does not repeat."""
-        return Attempts(self._retries)
+        """Returns what counts the attempts at something, and waits between them."""
+        return Attempts(self._retries, _find_socket(self._address))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -314,17 +315,28 @@ class Connection:
 
 
 def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
-    if address.url.startswith(_TLS):
-        return tls_pools.TlsPool(address.url, address.fingerprint, **_POOL)
-    path = pathlib.Path(address.url.removeprefix(_UNIX))
-    return unix_sockets.SocketPool(path, maxsize=_POOL["maxsize"])
+    if (path := _find_socket(address)) is not None:
+        return unix_sockets.SocketPool(path, maxsize=_POOL["maxsize"])
+    return tls_pools.TlsPool(address.url, address.fingerprint, **_POOL)
+
+
+def _find_socket(address: address_lib.Address) -> pathlib.Path | None:
+    is_unix = address.url.startswith(_UNIX)
+    return pathlib.Path(address.url.removeprefix(_UNIX)) if is_unix else None
 
 
 class Attempts:
-    """Counts the time since a request failed first."""
+    """Counts the time since a request failed first.
 
-    def __init__(self, retries: Retries) -> None:
+    Args:
+        retries: How long to try again, with which pauses.
+        listener: The Unix socket of the master; None if it has none. When another master begins to
+            listen there, a pause is over.
+    """
+
+    def __init__(self, retries: Retries, listener: pathlib.Path | None = None) -> None:
         self._retries = retries
+        self._listener = listener
         self._pause_secs = retries.first_pause_secs
         self._first_failure: float | None = None
 
@@ -345,9 +357,23 @@ class Attempts:
             _explain(cause),
             left,
         )
-        time.sleep(min(self._pause_secs, left))
-        self._pause_secs = min(2.0 * self._pause_secs, self._retries.max_pause_secs)
+        if self._rest(min(self._pause_secs, left)):
+            self._pause_secs = self._retries.first_pause_secs
+        else:
+            self._pause_secs = min(2.0 * self._pause_secs, self._retries.max_pause_secs)
         return True
+
+    def _rest(self, secs: float) -> bool:
+        """Sleeps; returns whether another master began to listen, which ends it."""
+        if self._listener is None:
+            time.sleep(secs)
+            return False
+        end, former = time.monotonic() + secs, unix_sockets.identify(self._listener)
+        while (left := end - time.monotonic()) > 0.0:
+            time.sleep(min(left, _LOOK_SECS))
+            if unix_sockets.identify(self._listener) not in (former, None):
+                return True
+        return False
 
     def _secs(self) -> float:
         now = time.monotonic()

@@ -56,6 +56,15 @@ def listen(path: pathlib.Path) -> socket.socket:
     return listener
 
 
+def identify(path: pathlib.Path) -> tuple[int, int] | None:
+    """Returns what tells the socket at a path from a former one there, or None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
 def connect(path: pathlib.Path, timeout_secs: float | None) -> socket.socket:
     """Returns a connection to the socket at a path.
 

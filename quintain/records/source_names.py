@@ -26,6 +26,8 @@ def find_used(path: pathlib.Path, names: Set[str]) -> set[str]:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
                 used.update(name.split("."))
+            case ast.ImportFrom(module=str(name)):
+                used.update(name.split("."))
     return mentioned & used
 
 

@@ -40,6 +40,19 @@ its first computation, such as `TF_XLA_FLAGS`."""
 
 _COLD_NAMES: Final = _GRAPH_NAMES | _SESSION_NAMES | _ENVIRONMENT_NAMES
 
+_PLAIN_NAME: Final = "base_trial"
+_TENSORFLOW_NAMES: Final = frozenset(
+    {
+        *("tensorflow", "tf", "keras", "tf_keras"),
+        *("KerasTrial", "TaskTrial", "keras_trial", "task_trial"),
+        *("core", "modeling", "nlp", "optimization", "orbit"),
+    }
+)
+"""For code that derives its trial from `base_trial` and uses none of these, TensorFlow, which takes
+nearly all of the time until the first trial, is not imported."""
+
+_WITH_TENSORFLOW: Final = frozenset({*PRELOADED} - {WORKER})
+
 _MOST_LOOKED_AT: Final = 20_000
 """Files that are looked through for these names."""
 
@@ -61,7 +74,10 @@ def find(
     # Who sets where modules are found may mean other ones.
     if any(name.startswith("PYTHON") for name in environment):
         libraries = ()
-    wanted = [name for name in preloaded if name != WARM_START or not names]
+    left_out: Set[str] = frozenset({WARM_START}) if names & _COLD_NAMES else frozenset()
+    if names == {_PLAIN_NAME} and not libraries:
+        left_out = _WITH_TENSORFLOW
+    wanted = [name for name in preloaded if name not in left_out]
     graphs = [_GRAPH_LIBRARIES] if names & _GRAPH_NAMES else []
     return [*wanted, *graphs, *libraries], bool(libraries)
 
@@ -77,6 +93,10 @@ def _look_through(model_dir: str) -> tuple[Set[str], tuple[str, ...]]:
         return frozenset(), ()
     path = pathlib.Path(model_dir)
     with contextlib.suppress(OSError):
-        names = source_names.find_used_below(path, _COLD_NAMES, most=_MOST_LOOKED_AT)
+        look_for = functools.partial(source_names.find_used_below, path, most=_MOST_LOOKED_AT)
+        names = look_for(_COLD_NAMES | {_PLAIN_NAME})
+        if names == {_PLAIN_NAME}:
+            # Parsing what names TensorFlow would take long in a large directory.
+            names |= look_for(_TENSORFLOW_NAMES)
         return names, source_imports.find_libraries(path, most=_MOST_LOOKED_AT)
     return frozenset(), ()

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -19,30 +20,37 @@ LOCAL = "--experiment=translation/local"
 
 @pytest.fixture(scope="module")
 def shared_run(tmp_path_factory):
-    return tmp_path_factory.mktemp("run") / "tiny"
+    """A tiny run: its directory, and what the command said that trained it, once it has."""
+    return types.SimpleNamespace(directory=tmp_path_factory.mktemp("run") / "tiny", said=None)
 
 
 @pytest.fixture
-def run_dir(shared_run, quintain, tiny):
+def said(shared_run, quintain, tiny):
+    """The exit code and the output of the command that trained `run_dir`."""
+    if shared_run.said is None:
+        shared_run.said = quintain("train", LOCAL, f"--model_dir={shared_run.directory}", tiny)
+    return shared_run.said
+
+
+@pytest.fixture
+def run_dir(shared_run, said):
     """The directory of a tiny finished run."""
-    if not shared_run.exists():
-        code, _, stderr = quintain("train", LOCAL, f"--model_dir={shared_run}", tiny)
-        assert code == 0, stderr
-    return shared_run
+    assert said[0] == 0, said[2]
+    return shared_run.directory
 
 
 @pytest.mark.slow
-def test_a_run_shows_progress_results_and_what_to_do_next(tmp_path, quintain, tiny):
-    code, stdout, stderr = quintain("train", LOCAL, f"--model_dir={tmp_path / 'run'}", tiny)
+def test_a_run_shows_progress_results_and_what_to_do_next(run_dir, said):
+    code, stdout, stderr = said
 
     assert code == 0
     assert stdout == ""
     assert "tokens/s  ETA" in stderr
     assert "evaluated step 4: loss" in stderr
     assert "BLEU" in stderr
-    assert f'quintain translate --model_dir={tmp_path / "run"} "' in stderr
-    assert f"quintain train --model_dir={tmp_path / 'run'}" in stderr
-    assert f"quintain tensorboard --run={tmp_path / 'run'}" in stderr
+    assert f'quintain translate --model_dir={run_dir} "' in stderr
+    assert f"quintain train --model_dir={run_dir}" in stderr
+    assert f"quintain tensorboard --run={run_dir}" in stderr
 
 
 @pytest.mark.slow

@@ -64,9 +64,9 @@ def serve():
         server.socket.close()
 
 
-def ask(path, secs=0.0):
+def ask(path, secs=0.0, **pauses):
     address = address_lib.Address(f"unix:{path}", "secret")
-    with connection.Connection(address, retries=connection.Retries(secs)) as connected:
+    with connection.Connection(address, retries=connection.Retries(secs, **pauses)) as connected:
         return connected.request("GET", "/x", query={"a": "ä"})
 
 
@@ -104,6 +104,21 @@ def test_a_master_that_is_not_there_is_waited_for(home, serve):
     timer.start()
     assert ask(home / "master.sock", secs=20.0) == 17
     timer.join()
+
+
+def test_a_pause_ends_when_another_master_listens(home, serve, replace_sleep):
+    unix_sockets.listen(home / "master.sock").close()
+    slept = []
+
+    def sleep(secs):
+        slept.append(secs)
+        if len(slept) == 3:
+            serve[0](unix_sockets.listen(home / "master.sock"))
+
+    replace_sleep(connection, sleep)
+
+    assert ask(home / "master.sock", 7200.0, first_pause_secs=900.0) == 17
+    assert sum(slept) < 1.0
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])

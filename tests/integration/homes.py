@@ -168,6 +168,14 @@ class Home:
         with self.reading() as session:
             return sum(each.total_batches for each in session.list_trials(number))
 
+    def rest(self, number, secs, *, num_batches):
+        """Waits so long, but not on once so much of a search is done."""
+        deadline = time.monotonic() + secs
+        while (left := deadline - time.monotonic()) > 0 and (
+            self.count_batches(number) < num_batches
+        ):
+            time.sleep(min(left, 0.2))
+
     def wait_for_work(self, number):
         """Waits until the search gets on, so that damage meets processes at work."""
         before, deadline = self.count_batches(number), time.monotonic() + MAX_WAIT_SECS

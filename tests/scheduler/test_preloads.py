@@ -32,3 +32,29 @@ def test_what_is_computed_ahead_comes_before_the_libraries_of_the_code(tmp_path)
     found, has_libraries = preloads.find(preloads.PRELOADED, str(tmp_path), {"DATA": "1"})
     assert found[-2:] == [preloads.WARM_START, "scipy"]
     assert has_libraries
+
+
+OWN = "from quintain.trials import base_trial\nclass Own(base_trial.Trial): ..."
+
+
+@pytest.mark.parametrize(
+    ("code", "has_tensorflow"),
+    [
+        (OWN, False),
+        (f"{OWN}  # as tensorflow would do it", False),
+        (f"{OWN}\ndef train(): import tensorflow", True),
+        (f"import keras\n{OWN}", True),
+        (f"from quintain.nlp import tasks\n{OWN}", True),
+        (f"import scipy\n{OWN}", True),
+        ("class Digits(KerasTrial): ...", True),
+        ("", True),
+    ],
+)
+def test_tensorflow_is_not_imported_for_trials_without_it(tmp_path, code, has_tensorflow):
+    (tmp_path / "model_def.py").write_text(code)
+
+    found, _ = preloads.find(preloads.PRELOADED, str(tmp_path), {})
+
+    assert preloads.WORKER in found
+    expected = set(preloads.PRELOADED) if has_tensorflow else {preloads.WORKER}
+    assert set(found) & set(preloads.PRELOADED) == expected

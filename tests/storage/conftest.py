@@ -107,6 +107,9 @@ class Road:
                 threading.Thread(target=self._answer, args=arguments, daemon=True).start()
                 continue
             far = socket.create_connection(("127.0.0.1", self._target))
+            for end in (near, far):
+                # Otherwise the end of each request waits 40 ms for the other side.
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._ends += [near, far]
             threading.Thread(target=self._pump, args=(near, far, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(far, near, False), daemon=True).start()

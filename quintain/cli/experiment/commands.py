@@ -121,7 +121,7 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
 @click.option(
     "--polling_interval",
     type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
+    default=0.25,
     show_default=True,
     metavar="SECS",
     help="Seconds between two looks.",
