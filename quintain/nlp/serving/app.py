@@ -1,7 +1,6 @@
 """A model over HTTP: JSON in, JSON out."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
 import logging
@@ -65,9 +64,9 @@ def build_app(
     """
     metrics = metering.Metrics()
     batcher: batching.Batcher | joining.Joiner
-    if model.can_join:
+    if model.join is not None:
         batcher = joining.Joiner(
-            model.run,
+            model.join,
             max_requests=max_batch_size,
             max_queue=max_queue,
             observe=metrics.observe_batch,
@@ -97,6 +96,7 @@ def build_app(
     )
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
     app.add_middleware(metering.Meter, metrics=metrics)
+    app.add_exception_handler(Exception, _explain_fault)
     app.add_exception_handler(errors.DataError, _explain_bad_instance)
     app.add_exception_handler(starlette_exceptions.HTTPException, _explain_bad_address)
     answers = _Answers(model, batcher, max_queue, timeout_secs)
@@ -166,10 +166,10 @@ class _Answers:
             )
         checked = await asyncio.to_thread(self.model.check, given)
         try:
-            future = self.batcher.submit(checked, self.timeout_secs)
+            results = self.batcher.submit(checked, self.timeout_secs)
         except batching.QueueFullError as error:
             raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
-        return await _wait(future, request, self.timeout_secs)
+        return await _wait(results, request, self.timeout_secs)
 
     async def answer_instances(self, body: Any, request: fastapi.Request) -> dict[str, Any]:
         """Returns the results of rows in rows, those of columns in columns."""
@@ -181,10 +181,10 @@ class _Answers:
 
 
 async def _wait(
-    future: "concurrent.futures.Future[list[Any]]", request: fastapi.Request, timeout_secs: float
-) -> list[dict[str, Any]]:
+    results: batching.Results, request: fastapi.Request, timeout_secs: float
+) -> list[Any]:
     """Returns the results, unless they take too long or the client leaves."""
-    result: asyncio.Future[Any] = asyncio.wrap_future(future)
+    result: asyncio.Future[Any] = asyncio.wrap_future(results)
     leaving: asyncio.Future[Any] = asyncio.ensure_future(_wait_until_client_leaves(request))
     try:
         done, _ = await asyncio.wait(
@@ -192,7 +192,7 @@ async def _wait(
         )
     finally:
         leaving.cancel()
-        future.cancel()  # At once, as `result.cancel` would not: nobody wants what was not begun.
+        results.cancel()  # At once, as `result.cancel` would not: nobody wants what is not done.
         result.cancel()
     if result in done and not result.cancelled():
         error = result.exception()
@@ -214,6 +214,12 @@ async def _wait_until_client_leaves(request: fastapi.Request) -> None:
 async def _explain_bad_instance(_: fastapi.Request, error: Any) -> responses.Response:
     """Says which instance the model can't answer."""
     return responses.JSONResponse({"detail": str(error)}, 422)
+
+
+async def _explain_fault(_: fastapi.Request, error: Any) -> responses.Response:
+    """Answers a request that met a fault of the server, which is logged as well."""
+    message = f"the server failed ({type(error).__name__}); its log says more."
+    return responses.JSONResponse({"detail": message}, 500)
 
 
 async def _explain_bad_address(request: fastapi.Request, error: Any) -> responses.Response:

@@ -1,7 +1,7 @@
 """Translates text with a trained model: everything it needs is in the run's directory."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from quintain.nlp.tasks import translation
 BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
 
+SourceTooLongError = source_batches.SourceTooLongError
 _stack = source_batches.stack
 
 MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
@@ -41,19 +42,6 @@ class Translation:
 
     score: float
     """Its length-normalised log-probability."""
-
-
-class SourceTooLongError(errors.DataError):
-    """A sentence has more tokens than the model should be asked to read."""
-
-    def __init__(self, place: int, num_tokens: int, limit: int) -> None:
-        """Says which sentence, counted from 0, and how long it is."""
-        self.place = place
-        self.detail = f"has {num_tokens:,} tokens, expected at most {limit:,}"
-        super().__init__(
-            f"sentence {place + 1}: {self.detail}. Cut it into sentences, or raise "
-            "max_source_length."
-        )
 
 
 class Translator:
@@ -235,6 +223,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         max_source_length: int | None = None,
         seed: int | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
         **options: Any,
     ) -> list[list[Translation]]:
         """Translates sentences in several ways, `num_outputs` of each.
@@ -245,6 +234,8 @@ class Translator:
             prefixes: See there.
             max_source_length: See there.
             seed: See there.
+            is_wanted: Whether somebody waits for the translations; where nobody does any more, what
+                native code has not begun is left out.
             **options: See there.
 
         Returns:
@@ -256,6 +247,7 @@ class Translator:
             ConfigError: As for `translate`.
             DataError: As for `translate`.
             SourceTooLongError: As for `translate`.
+            CancelledError: If nobody waits any more.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: got {batch_size!r}, expected an integer >= 1.")
@@ -276,6 +268,7 @@ class Translator:
                 [sources[place] for place in order],
                 [None if starts is None else starts[place] for place in order],
                 batch_size,
+                is_wanted,
             )
             for place, ways in zip(order, self._detokenize(outputs), strict=True):
                 found[place] = ways

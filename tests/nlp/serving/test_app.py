@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import json
 import threading
 
@@ -187,6 +188,36 @@ def test_a_model_that_fails_is_counted_and_the_server_lives(caplog):
         assert 'quintain_requests_total{status="500"} 1.0' in client.get("/metrics").text
         assert client.get("/health").json()["waiting"] == 0
     assert "a matrix of ours" in caplog.text
+
+
+def test_a_fault_of_the_server_itself_is_answered_like_all_errors(caplog):
+    def check(texts):
+        raise RuntimeError("can't start new thread")
+
+    served = app.build_app(build_model(translate, check))
+    with testclient.TestClient(served, raise_server_exceptions=False) as client:
+        answer = client.post("/translate", json={"texts": ["a"]})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"detail": "the server failed (RuntimeError); its log says more."},
+    )
+
+
+def test_a_request_that_is_given_up_is_not_worked_on_any_more():
+    given_up = threading.Event()
+
+    def join(texts, is_wanted):
+        while is_wanted():
+            assert not given_up.wait(0.001)
+        given_up.set()
+        raise RuntimeError("whatever")
+
+    model = dataclasses.replace(build_model(translate, check), join=join)
+    with testclient.TestClient(app.build_app(model, timeout_secs=0.2)) as client:
+        assert client.post("/translate", json={"texts": ["a"]}).status_code == 504
+        assert given_up.wait(60)
+        while client.get("/health").json()["waiting"]:
+            pass
 
 
 def test_a_request_that_comes_in_pieces_is_limited_as_well(client, monkeypatch):
