@@ -331,8 +331,35 @@ def test_text_of_any_script_is_answered(client):
     ]
 
 
+async def post(served, text, *, leaves=False):
+    """Calls the app as a server calls it; returns the status, and the body of the answer."""
+    body = json.dumps({"texts": [text]}).encode()
+    messages = [{"type": "http.request", "body": body}]
+    sent = []
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        if not leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/translate",
+        "headers": [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", b"application/json"),
+        ],
+        "query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": "",
+    }  # fmt: skip
+    await served(scope, receive, send)
+    return sent[0]["status"], sent[1]["body"]
+
+
 def test_what_a_client_did_not_wait_for_is_not_run():
-    """The app is called as a server calls it, to hang up where the test wants to."""
     is_open, has_begun = threading.Event(), threading.Event()
     seen = []
 
@@ -345,39 +372,36 @@ def test_what_a_client_did_not_wait_for_is_not_run():
     model = build_model(wait, check)
     served = app.build_app(model, max_batch_size=1)
 
-    async def post(text, *, leaves):
-        body = json.dumps({"texts": [text]}).encode()
-        messages = [{"type": "http.request", "body": body}]
-        sent = []
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            if not leaves:
-                await asyncio.Event().wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {
-            "type": "http", "method": "POST", "path": "/translate",
-            "headers": [
-                (b"content-length", str(len(body)).encode()),
-                (b"content-type", b"application/json"),
-            ],
-            "query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": "",
-        }  # fmt: skip
-        await served(scope, receive, send)
-        return sent[0]["status"]
-
     async def run():
         async with served.router.lifespan_context(served):
-            first = asyncio.ensure_future(post("first", leaves=False))
+            first = asyncio.ensure_future(post(served, "first"))
             await asyncio.to_thread(has_begun.wait, 60)
-            left = await post("left", leaves=True)
+            left = await post(served, "left", leaves=True)
             is_open.set()
-            return left, await first, await post("last", leaves=False)
+            answers = left, await first, await post(served, "last")
+            return tuple(status for status, _ in answers)
 
     assert asyncio.run(run()) == (499, 200, 200)
     assert seen == ["first", "last"]
+
+
+def test_who_is_cut_off_by_the_end_of_the_server_is_told_to_come_again():
+    is_open, has_begun = threading.Event(), threading.Event()
+
+    def wait(texts):
+        has_begun.set()
+        assert is_open.wait(60)
+        return translate(texts)
+
+    served = app.build_app(build_model(wait, check))
+
+    async def run():
+        asked = asyncio.ensure_future(post(served, "a"))
+        await asyncio.to_thread(has_begun.wait, 60)
+        asked.cancel()
+        found = await asked
+        is_open.set()
+        return found
+
+    status, body = asyncio.run(run())
+    assert (status, json.loads(body)) == (503, {"detail": "The server is shutting down."})
