@@ -185,7 +185,8 @@ class Translator:
         Sentences of similar length are translated together, which saves padding.
 
         Args:
-            sentences: Texts to translate, one sentence each. Blank ones stay blank.
+            sentences: Texts to translate, one sentence each. Blank ones, and those without
+                any token, become empty ones.
             batch_size: Sentences translated at the same time. Very long ones come in smaller
                 batches.
             prefixes: For each sentence, the text that its translation starts with; "" for none.
@@ -260,7 +261,12 @@ class Translator:
         sources = self._tokenize(sentences, self.choose_max_source_length(max_source_length))
         starts = self._tokenize_prefixes(prefixes)
         found = [[Translation("", 0.0)] for _ in sentences]
-        order = [place for place, text in enumerate(sentences) if text.strip()]
+        # What has no token but the end, such as a mark of the byte order, is blank as well.
+        order = [
+            place
+            for place, text in enumerate(sentences)
+            if text.strip() and len(sources[place]) > 1
+        ]
         order.sort(key=lambda place: -len(sources[place]))
         pool = self._searches.find_pool(settings)
         if pool is not None and order:
