@@ -103,19 +103,25 @@ def build_app(
     answers = _Answers(model, batcher, max_queue, timeout_secs)
 
     if model.field == "texts":
+        hint = request_bodies.show_example("texts", model.example)
 
         @app.post(model.path, openapi_extra=_describe_body(model, "texts"))
         async def run(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
             """Answers texts, in their order."""
-            texts = request_bodies.read_list(body, model.field, model.example)
+            texts = request_bodies.read_list(body, "texts", hint)
             return {model.result: await answers.answer(texts, request)}
 
+    rows_hint = request_bodies.show_example("instances", model.example)
     columns = _describe_body(model, "instances", inputs={}, signature_name={})
 
     @app.post("/v1/models/default:predict", openapi_extra=columns)
     async def predict(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
         """Answers instances in the words of TensorFlow Serving."""
-        return await answers.answer_instances(body, request)
+        given, is_in_columns = request_bodies.read_instances(body, rows_hint)
+        found = await answers.answer(given, request)
+        if is_in_columns:
+            return {"outputs": column_format.to_columns(found)}
+        return {"predictions": found}
 
     if model.field != "texts":
         app.post(model.path, openapi_extra=columns)(predict)
@@ -171,14 +177,6 @@ class _Answers:
         except batching.QueueFullError as error:
             raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
         return await _wait(results, request, self.timeout_secs)
-
-    async def answer_instances(self, body: Any, request: fastapi.Request) -> dict[str, Any]:
-        """Returns the results of rows in rows, those of columns in columns."""
-        given, is_in_columns = request_bodies.read_instances(body, self.model.example)
-        found = await self.answer(given, request)
-        if is_in_columns:
-            return {"outputs": column_format.to_columns(found)}
-        return {"predictions": found}
 
 
 async def _wait(

@@ -17,40 +17,53 @@ SIGNATURE: Final = "serving_default"
 _LONGEST_EXAMPLE: Final = 200
 
 
-def read_list(body: Any, field: str, example: Any) -> list[Any]:
+def show_example(field: str, example: Any) -> str:
+    """Returns what messages say of how a body should look.
+
+    Args:
+        field: What the list of instances is called.
+        example: An instance, of any size.
+
+    Example:
+        >>> show_example("texts", "some text")
+        'such as {"texts": ["some text"]}'
+    """
+    text = json.dumps({field: [example]}, ensure_ascii=False)
+    return f"such as {text}" if len(text) <= _LONGEST_EXAMPLE else "as GET / shows one"
+
+
+def read_list(body: Any, field: str, hint: str) -> list[Any]:
     """Returns the instances of a body that has nothing but them.
 
     Args:
         body: What the JSON of a request says.
         field: What the list is called.
-        example: An instance.
+        hint: See `show_example`.
 
     Raises:
         DataError: If the body holds something else.
 
     Example:
-        >>> read_list({"texts": ["a", "b"]}, "texts", "some text")
+        >>> read_list({"texts": ["a", "b"]}, "texts", "as here")
         ['a', 'b']
     """
-    hint = _show_example(field, example)
     return _check_list(field, _check_fields(body, [field], hint).get(field), hint)
 
 
-def read_instances(body: Any, example: Any) -> tuple[list[Any], bool]:
+def read_instances(body: Any, hint: str) -> tuple[list[Any], bool]:
     """Returns the instances of a body in the words of TensorFlow Serving, and if they are columns.
 
     Args:
         body: What the JSON of a request says: `instances`, or `inputs` in columns.
-        example: An instance.
+        hint: See `show_example`.
 
     Raises:
         DataError: If the body holds something else.
 
     Example:
-        >>> read_instances({"inputs": {"x": [1, 2]}}, {"x": 0})
+        >>> read_instances({"inputs": {"x": [1, 2]}}, "as here")
         ([{'x': 1}, {'x': 2}], True)
     """
-    hint = _show_example("instances", example)
     fields = _check_fields(body, ["instances", "inputs", "signature_name"], hint)
     signature = fields.get("signature_name")
     if signature not in (None, SIGNATURE):
@@ -63,11 +76,6 @@ def read_instances(body: Any, example: Any) -> tuple[list[Any], bool]:
     if columns is not None:
         return column_format.to_rows(columns), True
     return _check_list("instances", rows, hint), False
-
-
-def _show_example(field: str, example: Any) -> str:
-    text = json.dumps({field: [example]}, ensure_ascii=False)
-    return f"such as {text}" if len(text) <= _LONGEST_EXAMPLE else "as GET / shows one"
 
 
 def _check_fields(body: Any, names: Sequence[str], hint: str) -> Mapping[str, Any]:
