@@ -83,9 +83,9 @@ def _check_fields(body: Any, names: Sequence[str], hint: str) -> Mapping[str, An
         raise errors.DataError(f"body: got {errors.show(body)}, expected a JSON object, {hint}.")
     for name in body:
         if name not in names:
-            shown = errors.cut(name)
+            nearest = errors.suggest(name, names)
             raise errors.DataError(
-                f"{shown}: there is no such field.{errors.suggest(name, names)} Expected {hint}."
+                f"{errors.cut(name)}: there is no such field.{nearest} Expected a body {hint}."
             )
     return body
 
