@@ -55,7 +55,7 @@ from quintain.server.routes import (
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
 from quintain.server.routes import uploads as upload_routes
-from quintain.web import answer_headers, compression, request_checks
+from quintain.web import answer_headers, compression, cut_requests, request_checks
 
 PREFIX: Final = "/api/v1"
 
@@ -148,6 +148,7 @@ def build_app(
     app.add_middleware(page_files.Page, sign_in=sign_in)
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
+    app.add_middleware(cut_requests.CutRequests, refuse=responses.refuse)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.

@@ -3,7 +3,7 @@
 import errno
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import fastapi
 import pydantic
@@ -41,6 +41,9 @@ HEADERS: Final = {
 
 STRICT_FIELDS: Final = pydantic.ConfigDict(extra="forbid")
 """Refuses bodies with fields that there are not."""
+
+Texts = Annotated[list[str], pydantic.FailFast()]
+"""A list of texts in a body. Of millions that are none, the first one is told, not all."""
 
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403

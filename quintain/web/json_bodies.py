@@ -9,6 +9,8 @@ from quintain import errors
 MAX_DEPTH: Final = 64
 """Most lists and objects in each other."""
 
+_LARGE_INTEGER: Final = "body: got an integer that is too large for 64 bits."
+
 
 def parse(data: bytes) -> Any:
     """Returns what JSON says.
@@ -36,8 +38,10 @@ def parse(data: bytes) -> Any:
         raise errors.DataError(f"body: is nested deeper than {MAX_DEPTH} levels.") from error
     except errors.DataError:
         raise
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise errors.DataError(f"body: is no JSON: {error}.") from error
+    except ValueError as error:  # Python reads no integers of more than 4,300 digits.
+        raise errors.DataError(_LARGE_INTEGER) from error
     _check(value)
     return value
 
@@ -64,7 +68,7 @@ def _check(value: Any) -> None:
             elif isinstance(one, float) and not math.isfinite(one):
                 raise errors.DataError("body: got a number that is too large for 64 bits.")
             elif isinstance(one, int) and not -(2**63) <= one < 2**63:
-                raise errors.DataError("body: got an integer that is too large for 64 bits.")
+                raise errors.DataError(_LARGE_INTEGER)
         level = inner
 
 

@@ -61,7 +61,8 @@ def leave_out(name: str, message: str) -> None:
     """
     found = logging.getLogger(name)
     if not any(isinstance(each, _LeftOut) and each.message == message for each in found.filters):
-        found.addFilter(_LeftOut(message))
+        # Before what changes messages, as a limit does to say how many were left out.
+        found.filters.insert(0, _LeftOut(message))
 
 
 class _LeftOut(logging.Filter):

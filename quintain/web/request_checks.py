@@ -29,6 +29,9 @@ _ALLOWED_NAME: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(:[0-9]
 _MAX_ADDRESS_BYTES: Final = 16 * 1024
 _CHECKED_INLINE_BYTES: Final = 64 * 1024
 
+_MOST_FIELDS: Final = 100
+"""Most fields of a request; none needs as many."""
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -208,12 +211,21 @@ class _Replay:
 async def _find_json_problem(body: bytes) -> tuple[int, str] | None:
     try:
         if len(body) <= _CHECKED_INLINE_BYTES:
-            json_bodies.parse(body)
+            _check_json(body)
         else:
-            await anyio.to_thread.run_sync(json_bodies.parse, body)
+            await anyio.to_thread.run_sync(_check_json, body)
     except errors.DataError as error:
         return 400, str(error)
     return None
+
+
+def _check_json(body: bytes) -> None:
+    value = json_bodies.parse(body)
+    # Apps list all fields that they do not know, which takes a minute where there are millions.
+    if isinstance(value, dict) and len(value) > _MOST_FIELDS:
+        raise errors.DataError(
+            f"body: has {len(value):,} fields, expected at most {_MOST_FIELDS:,}."
+        )
 
 
 def _has_two_ends(scope: Scope) -> bool:

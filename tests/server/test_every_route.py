@@ -274,6 +274,23 @@ def test_hostile_values_in_bodies_are_answered(ask, routes, dump):
     assert ask("GET", "/api/v1/experiments/1").status == 200
 
 
+@pytest.mark.slow
+def test_a_body_of_many_mistakes_costs_no_more_than_one_of_a_single_one(ask, routes):
+    """To list all of millions takes a minute and gigabytes, in which nobody else is answered."""
+    for method, path, fields in routes:
+        if method not in ("POST", "PATCH"):
+            continue
+        address = fill(path, random.Random(4), hostile=False)
+        for body in (
+            {name: [None] * 1000 for name in fields if name != "sizes"},
+            {f"a{number}": 0 for number in range(1000)},
+        ):
+            answer = ask(method, address, json.dumps(body).encode())
+            if answer.status >= 400:
+                message = json.loads(answer.data)["error"]["message"]
+                assert len(message.splitlines()) <= 12, answer.shown
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

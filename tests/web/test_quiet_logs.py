@@ -26,3 +26,22 @@ def test_a_logger_is_limited_once():
     quiet_logs.limit(logger.name)
     quiet_logs.limit(logger.name)
     assert len(logger.filters) == 1
+
+
+def test_what_is_left_out_is_so_whatever_a_limit_makes_of_it(monkeypatch):
+    now_secs = [100.0]
+    monkeypatch.setattr(quiet_logs.time, "monotonic", lambda: now_secs[0])
+    logger = logging.getLogger("quintain.test_left_out")
+    quiet_logs.limit(logger.name)
+    quiet_logs.leave_out(logger.name, "bad")
+    quiet_logs.leave_out(logger.name, "bad")
+    assert len(logger.filters) == 2
+
+    def passes(message):
+        return bool(logger.filter(logging.LogRecord("n", 30, "f", 1, message, (), None)))
+
+    for _ in range(3):
+        assert not passes("bad")
+        assert not passes("bad")
+        assert passes("good")
+        now_secs[0] += 2 * quiet_logs.PAUSE_SECS

@@ -1,21 +1,27 @@
 """A model over HTTP: JSON in, JSON out."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Collection
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import fastapi
-import pydantic
-from fastapi import exceptions, responses
+from fastapi import responses
+from starlette import exceptions as starlette_exceptions
 
 import quintain
 from quintain import errors
-from quintain.nlp.serving import batching, column_format, joining, metering, served_model
-from quintain.web import request_checks
+from quintain.nlp.serving import (
+    batching,
+    column_format,
+    joining,
+    metering,
+    request_bodies,
+    served_model,
+)
+from quintain.web import cut_requests, request_checks
 
 _CLIENT_LEFT: Final = 499
 """Status, in the metrics only, of a request whose client did not wait for the answer."""
@@ -26,34 +32,9 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 _MAX_HELD_BYTES: Final = 64 * 2**20
 """Most bytes of all requests that are read or answered at a time."""
 
-_MAX_PROBLEMS: Final = 20
-"""Most problems of a request that are listed."""
+_Body = Annotated[Any, fastapi.Body()]
 
 _logger = logging.getLogger(__name__)
-
-
-class Request(pydantic.BaseModel):
-    """Texts to answer."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-    texts: Annotated[list[str | list[str]], pydantic.Field(min_length=1)]
-    """Strings; of a model of several text fields, a list of them for each example."""
-
-
-class Instances(pydantic.BaseModel):
-    """Instances, in rows or in columns, in the words of TensorFlow Serving."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-    instances: Annotated[list[Any], pydantic.Field(min_length=1)] | None = None
-    """Rows: what the model takes for each example."""
-
-    inputs: Any = None
-    """Columns: for each input the values of all examples; of a model with one input these alone."""
-
-    signature_name: Literal["serving_default"] | None = None
-    """The signature; there is one."""
 
 
 def build_app(
@@ -83,9 +64,9 @@ def build_app(
     """
     metrics = metering.Metrics()
     batcher: batching.Batcher | joining.Joiner
-    if model.can_join:
+    if model.join is not None:
         batcher = joining.Joiner(
-            model.run,
+            model.join,
             max_requests=max_batch_size,
             max_queue=max_queue,
             observe=metrics.observe_batch,
@@ -114,26 +95,36 @@ def build_app(
         types=(request_checks.JSON, request_checks.FORM, request_checks.UNNAMED),
     )
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
+    app.add_middleware(cut_requests.CutRequests, refuse=_refuse)
     app.add_middleware(metering.Meter, metrics=metrics)
-    app.add_exception_handler(exceptions.RequestValidationError, _explain_bad_request)
+    app.add_exception_handler(Exception, _explain_fault)
     app.add_exception_handler(errors.DataError, _explain_bad_instance)
+    app.add_exception_handler(starlette_exceptions.HTTPException, _explain_bad_address)
     answers = _Answers(model, batcher, max_queue, timeout_secs)
-    body = _describe_body(model)
 
     if model.field == "texts":
+        hint = request_bodies.show_example("texts", model.example)
 
-        @app.post(model.path)
-        async def run(texts: Request, request: fastapi.Request) -> dict[str, Any]:
+        @app.post(model.path, openapi_extra=_describe_body(model, "texts"))
+        async def run(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
             """Answers texts, in their order."""
-            return {model.result: await answers.answer(texts.texts, request)}
+            texts = request_bodies.read_list(body, "texts", hint)
+            return {model.result: await answers.answer(texts, request)}
 
-    @app.post("/v1/models/default:predict", openapi_extra=body)
-    async def predict(asked: Instances, request: fastapi.Request) -> dict[str, Any]:
+    rows_hint = request_bodies.show_example("instances", model.example)
+    columns = _describe_body(model, "instances", inputs={}, signature_name={})
+
+    @app.post("/v1/models/default:predict", openapi_extra=columns)
+    async def predict(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
         """Answers instances in the words of TensorFlow Serving."""
-        return await answers.answer_instances(asked, request)
+        given, is_in_columns = request_bodies.read_instances(body, rows_hint)
+        found = await answers.answer(given, request)
+        if is_in_columns:
+            return {"outputs": column_format.to_columns(found)}
+        return {"predictions": found}
 
     if model.field != "texts":
-        app.post(model.path, openapi_extra=body)(predict)
+        app.post(model.path, openapi_extra=columns)(predict)
 
     @app.get("/")
     async def describe() -> dict[str, Any]:
@@ -182,26 +173,17 @@ class _Answers:
             )
         checked = await asyncio.to_thread(self.model.check, given)
         try:
-            future = self.batcher.submit(checked, self.timeout_secs)
+            results = self.batcher.submit(checked, self.timeout_secs)
         except batching.QueueFullError as error:
             raise fastapi.HTTPException(503, str(error), {"Retry-After": "1"}) from error
-        return await _wait(future, request, self.timeout_secs)
-
-    async def answer_instances(self, asked: Instances, request: fastapi.Request) -> dict[str, Any]:
-        """Returns the results of rows in rows, those of columns in columns."""
-        if (asked.instances is None) == (asked.inputs is None):
-            raise errors.DataError("expected one of `instances` and `inputs`.")
-        if asked.instances is not None:
-            return {"predictions": await self.answer(asked.instances, request)}
-        found = await self.answer(column_format.to_rows(asked.inputs), request)
-        return {"outputs": column_format.to_columns(found)}
+        return await _wait(results, request, self.timeout_secs)
 
 
 async def _wait(
-    future: "concurrent.futures.Future[list[Any]]", request: fastapi.Request, timeout_secs: float
-) -> list[dict[str, Any]]:
+    results: batching.Results, request: fastapi.Request, timeout_secs: float
+) -> list[Any]:
     """Returns the results, unless they take too long or the client leaves."""
-    result: asyncio.Future[Any] = asyncio.wrap_future(future)
+    result: asyncio.Future[Any] = asyncio.wrap_future(results)
     leaving: asyncio.Future[Any] = asyncio.ensure_future(_wait_until_client_leaves(request))
     try:
         done, _ = await asyncio.wait(
@@ -209,7 +191,7 @@ async def _wait(
         )
     finally:
         leaving.cancel()
-        future.cancel()  # At once, as `result.cancel` would not: nobody wants what was not begun.
+        results.cancel()  # At once, as `result.cancel` would not: nobody wants what is not done.
         result.cancel()
     if result in done and not result.cancelled():
         error = result.exception()
@@ -228,15 +210,28 @@ async def _wait_until_client_leaves(request: fastapi.Request) -> None:
         pass
 
 
-async def _explain_bad_request(_: fastapi.Request, error: Any) -> responses.Response:
-    """Says what is wrong without giving back the input, which JSON may not be able to hold."""
-    problems = [{key: one[key] for key in ("type", "loc", "msg")} for one in error.errors()]
-    return responses.JSONResponse({"detail": problems[:_MAX_PROBLEMS]}, 422)
-
-
 async def _explain_bad_instance(_: fastapi.Request, error: Any) -> responses.Response:
     """Says which instance the model can't answer."""
     return responses.JSONResponse({"detail": str(error)}, 422)
+
+
+async def _explain_fault(_: fastapi.Request, error: Any) -> responses.Response:
+    """Answers a request that met a fault of the server, which is logged as well."""
+    message = f"the server failed ({type(error).__name__}); its log says more."
+    return responses.JSONResponse({"detail": message}, 500)
+
+
+async def _explain_bad_address(request: fastapi.Request, error: Any) -> responses.Response:
+    """Says what there is in place of an address, or a method, that there is not."""
+    known = {route.path: route.methods for route in request.app.routes}
+    path, message = request.url.path, error.detail
+    if error.status_code == 404:
+        message = f"{errors.cut(path)}: there is no such address.{errors.suggest(path, known)} "
+        message += "GET / says what is served."
+    elif error.status_code == 405:
+        allowed = ", ".join(sorted(known.get(path, {"another method"})))
+        message = f"{path}: got {request.method[:20]}, expected {allowed}."
+    return responses.JSONResponse({"detail": message}, error.status_code, error.headers)
 
 
 def _refuse(status_code: int, message: str) -> responses.Response:
@@ -247,10 +242,10 @@ def _refuse(status_code: int, message: str) -> responses.Response:
     return responses.JSONResponse({"detail": message}, status_code, headers)
 
 
-def _describe_body(model: served_model.ServedModel) -> dict[str, Any]:
+def _describe_body(model: served_model.ServedModel, field: str, **others: Any) -> dict[str, Any]:
     """Returns what the page of the documentation says of the body of a request."""
     rows = {"type": "array", "items": dict(model.schema), "minItems": 1}
-    schema = {"type": "object", "properties": {"instances": rows, "inputs": {}}}
-    example = {"instances": [model.example]}
-    content = {request_checks.JSON: {"schema": schema, "example": example}}
+    properties = {field: rows, **others}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    content = {request_checks.JSON: {"schema": schema, "example": {field: [model.example]}}}
     return {"requestBody": {"required": True, "content": content}}

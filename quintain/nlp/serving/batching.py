@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from typing_extensions import override
+
 from quintain import errors
 
 _END: Final = object()
@@ -17,11 +19,36 @@ class QueueFullError(errors.QuintainError):
     """More texts are waiting than may."""
 
 
+class Results(concurrent.futures.Future[list[Any]]):
+    """The results of a request, as they will be."""
+
+    is_wanted = True
+    """Whether somebody waits for them; also what is worked on already can be given up."""
+
+    @override
+    def cancel(self) -> bool:
+        self.is_wanted = False
+        return super().cancel()
+
+
 @dataclasses.dataclass(frozen=True)
-class _Job:
+class Job:
+    """The texts of a request, and when nobody wants the results any more."""
+
     texts: Sequence[Any]
-    future: "concurrent.futures.Future[list[Any]]"
+    results: Results
     deadline: float
+
+    @classmethod
+    def build(cls, texts: Sequence[Any], timeout_secs: float) -> "Job":
+        """Returns the job of a request that came now."""
+        return cls(texts, Results(), time.monotonic() + timeout_secs)
+
+    def begin(self) -> bool:
+        """Returns whether the results are wanted still; where they are not, they are cancelled."""
+        if time.monotonic() >= self.deadline:
+            self.results.cancel()
+        return self.results.set_running_or_notify_cancel()
 
 
 class WaitingTexts:
@@ -108,9 +135,7 @@ class Batcher:
         """Texts that wait or are being worked on."""
         return self._waiting.count
 
-    def submit(
-        self, texts: Sequence[Any], timeout_secs: float = float("inf")
-    ) -> "concurrent.futures.Future[list[Any]]":
+    def submit(self, texts: Sequence[Any], timeout_secs: float = float("inf")) -> Results:
         """Adds the texts of a request.
 
         Args:
@@ -123,11 +148,11 @@ class Batcher:
         Raises:
             QueueFullError: If too many texts are waiting, or the batcher is closed.
         """
-        future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+        job = Job.build(texts, timeout_secs)
         with self._lock:  # Nothing may come after the end.
             self._waiting.enter(len(texts))
-            self._jobs.put(_Job(texts, future, time.monotonic() + timeout_secs))
-        return future
+            self._jobs.put(job)
+        return job.results
 
     def close(self) -> None:
         """Does what is waiting and ends the thread."""
@@ -146,7 +171,7 @@ class Batcher:
             batch, held = self._gather(first)
             self._process(batch)
 
-    def _gather(self, first: _Job) -> tuple[list[_Job], Any]:
+    def _gather(self, first: Job) -> tuple[list[Job], Any]:
         """Returns a batch, and what came after it but did not fit."""
         batch, size = [first], len(first.texts)
         end = time.monotonic() + self._max_delay_secs
@@ -161,26 +186,20 @@ class Batcher:
             size += len(job.texts)
         return batch, None
 
-    def _process(self, batch: list[_Job]) -> None:
-        now = time.monotonic()
-        wanted = [
-            job for job in batch if now < job.deadline and job.future.set_running_or_notify_cancel()
-        ]
-        for job in batch:
-            if now >= job.deadline:
-                job.future.cancel()
+    def _process(self, batch: list[Job]) -> None:
+        wanted = [job for job in batch if job.begin()]
         if wanted:
             self._answer(wanted)
         self._waiting.leave(sum(len(job.texts) for job in batch))
 
-    def _answer(self, jobs: list[_Job]) -> None:
+    def _answer(self, jobs: list[Job]) -> None:
         texts = [text for job in jobs for text in job.texts]
         start = time.monotonic()
         try:
             results = self._run(texts)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is another one
             if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
+                jobs[0].results.set_exception(error)
                 return
             # One request must not spoil the others.
             for job in jobs:
@@ -189,5 +208,5 @@ class Batcher:
         self._observe(len(texts), time.monotonic() - start)
         place = 0
         for job in jobs:
-            job.future.set_result(results[place : place + len(job.texts)])
+            job.results.set_result(results[place : place + len(job.texts)])
             place += len(job.texts)

@@ -15,7 +15,7 @@ def to_rows(inputs: Any) -> list[Any]:
     Raises:
         DataError: If a column is no list, or they have different numbers of examples.
     """
-    columns = inputs if isinstance(inputs, Mapping) else {"inputs": inputs}
+    columns = inputs if isinstance(inputs, Mapping) and inputs else {"inputs": inputs}
     sizes = {}
     for name, column in columns.items():
         if not isinstance(column, list) or not column:

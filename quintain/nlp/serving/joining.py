@@ -16,7 +16,7 @@ class Joiner:
 
     def __init__(
         self,
-        run: Callable[[Sequence[Any]], list[Any]],
+        run: Callable[[Sequence[Any], Callable[[], bool]], list[Any]],
         *,
         max_requests: int,
         max_queue: int,
@@ -25,7 +25,9 @@ class Joiner:
         """Starts no thread yet.
 
         Args:
-            run: Maps texts to as many results; called by several threads at the same time.
+            run: Maps texts to as many results; called by several threads at the same time. It is
+                given a function that says whether somebody waits for them still, and raises what it
+                likes where nobody does.
             max_requests: Most requests that run at the same time.
             max_queue: Most texts that wait.
             observe: Told the size of each request and the seconds that it took.
@@ -40,28 +42,35 @@ class Joiner:
         """Texts that wait or are being worked on."""
         return self._waiting.count
 
-    def submit(
-        self, texts: Sequence[Any], timeout_secs: float = float("inf")
-    ) -> "concurrent.futures.Future[list[Any]]":
+    def submit(self, texts: Sequence[Any], timeout_secs: float = float("inf")) -> batching.Results:
         """Adds the texts of a request; see `Batcher.submit`.
 
         Raises:
             QueueFullError: If too many texts are waiting, or the joiner is closed.
         """
+        job = batching.Job.build(texts, timeout_secs)
         self._waiting.enter(len(texts))
-        future = self._threads.submit(self._answer, texts, time.monotonic() + timeout_secs)
-        future.add_done_callback(lambda _: self._waiting.leave(len(texts)))
-        return future
+        job.results.add_done_callback(lambda _: self._waiting.leave(len(texts)))
+        try:
+            self._threads.submit(self._answer, job)
+        except RuntimeError:  # The system has no more threads, or the end came meanwhile.
+            job.results.cancel()
+            raise
+        return job.results
 
     def close(self) -> None:
         """Does what is waiting and ends the threads."""
         self._waiting.close()
         self._threads.shutdown()
 
-    def _answer(self, texts: Sequence[Any], deadline: float) -> list[Any]:
+    def _answer(self, job: batching.Job) -> None:
+        if not job.begin():
+            return
         start = time.monotonic()
-        if start >= deadline:
-            raise concurrent.futures.CancelledError
-        results = self._run(texts)
-        self._observe(len(texts), time.monotonic() - start)
-        return results
+        try:
+            results = self._run(job.texts, lambda: job.results.is_wanted)
+        except BaseException as error:  # noqa: BLE001 - whoever waits has to know
+            job.results.set_exception(error)
+            return
+        self._observe(len(job.texts), time.monotonic() - start)
+        job.results.set_result(results)

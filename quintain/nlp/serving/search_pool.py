@@ -5,9 +5,10 @@ caller's in turn, and leave when they are done.
 """
 
 import collections
+import concurrent.futures
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,12 @@ class _Request:
     """The sentences of a caller."""
 
     def __init__(
-        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray | None]
+        self,
+        sources: Sequence[np.ndarray],
+        prefixes: Sequence[np.ndarray | None],
+        is_wanted: Callable[[], bool],
     ) -> None:
-        self.sources, self.prefixes = sources, prefixes
+        self.sources, self.prefixes, self.is_wanted = sources, prefixes, is_wanted
         order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
         self.waiting = collections.deque(order)
         self.found: list[Any] = [None] * len(sources)
@@ -59,6 +63,7 @@ class SearchPool:
         sources: Sequence[np.ndarray],
         prefixes: Sequence[np.ndarray | None],
         batch_size: int,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> list[translation.Found]:
         """Translates sentences; several threads may do so at the same time.
 
@@ -68,8 +73,13 @@ class SearchPool:
             batch_size: Most sentences in the searches at the same time; those of the call that
                 starts them count. They are spread over as many threads as TensorFlow may use for an
                 operation.
+            is_wanted: Whether somebody waits for the translations. Where nobody does any more,
+                sentences that have not joined a search never do.
+
+        Raises:
+            CancelledError: If nobody waits any more.
         """
-        request = _Request(sources, prefixes)
+        request = _Request(sources, prefixes, is_wanted)
         num_threads = min(_count_threads(), batch_size)
         room = batch_size // num_threads, source_batches.MAX_TOKENS // num_threads
         with self._lock:
@@ -78,9 +88,13 @@ class SearchPool:
             num_new = max(min(num_threads, self._num_left) - self._num_workers, 0)
             self._num_workers += num_new
         for _ in range(num_new):
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._work, args=room, name="quintain-search", daemon=True
-            ).start()
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:  # The system has none; those that run do the work.
+                self._fail({}, error)
         request.is_done.wait()
         if request.error is not None:
             raise request.error
@@ -94,11 +108,10 @@ class SearchPool:
             number = num_tokens = 0
             while self._goes_on(live):
                 while num_tokens < max_tokens and (taken := self._take(len(live), max_sentences)):
-                    request, place = taken
+                    request, place = live[number] = taken
                     source, prefix = request.sources[place], request.prefixes[place]
                     limit = native_search.limit_length(self._model, source, prefix)
                     search.add(number, source, max_length=limit, prefix=prefix)
-                    live[number] = taken
                     num_tokens += len(source)
                     number += 1
                 for found in search.run(1):
@@ -121,6 +134,8 @@ class SearchPool:
     def _take(self, num_live: int, max_sentences: int) -> tuple[_Request, int] | None:
         """Returns the next sentence, one of each request in turn, for a thread that has room."""
         with self._lock:
+            while self._requests and not self._requests[0].is_wanted():
+                self._drop(self._requests.popleft(), concurrent.futures.CancelledError())
             share = -(-self._num_left // self._num_workers)
             if not self._requests or num_live >= min(share, max_sentences):
                 return None
@@ -130,6 +145,12 @@ class SearchPool:
                 self._requests.append(request)
             return request, place
 
+    def _drop(self, request: _Request, error: BaseException) -> None:
+        """Leaves out what waits of a request, whose caller gets the error."""
+        self._num_left -= len(request.waiting)
+        request.waiting.clear()
+        request.fail(error)
+
     def _fail(self, live: dict[int, tuple[_Request, int]], error: BaseException) -> None:
         with self._lock:
             self._num_workers -= 1
@@ -138,9 +159,7 @@ class SearchPool:
                 failed.update(self._requests)
             self._num_left -= len(live)
             for request in failed:
-                self._num_left -= len(request.waiting)
-                request.waiting.clear()
-                request.fail(error)
+                self._drop(request, error)
             self._requests = collections.deque(
                 request for request in self._requests if request not in failed
             )

@@ -57,9 +57,10 @@ class ServedModel:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What the server says of it."""
 
-    can_join: bool = False
-    """Whether several threads may call `run`, whose instances then share the work, so that nothing
-    has to be gathered in batches."""
+    join: Callable[[Sequence[Any], Callable[[], bool]], list[Any]] | None = None
+    """Like `run`, where several threads may call it, whose instances then share the work, so that
+    nothing has to be gathered in batches. It is also given whether somebody waits for the answers
+    still, and gives them up where nobody does. None where threads share nothing."""
 
     def warm_up(self) -> None:
         """Answers something, so that the first request does not wait for the graph."""
@@ -135,22 +136,26 @@ def _serve_translator(
                     )
         return texts
 
-    def run(texts: Texts) -> list[dict[str, Any]]:
+    def join(texts: Texts, is_wanted: Callable[[], bool]) -> list[dict[str, Any]]:
         found = translator.translate_with_scores(
-            texts, batch_size=batch_size, max_source_length=most, **decoding
+            texts,
+            batch_size=batch_size,
+            max_source_length=most,
+            is_wanted=is_wanted,
+            **decoding,
         )
         return [_describe_translations(ways) for ways in found]
 
     return ServedModel(
         "translation",
-        run,
+        lambda texts: join(texts, lambda: True),
         check,
         example="some text",
         path="/translate",
         result="translations",
         schema={"type": "string"},
         details={"num_fields": 1},
-        can_join=translator.is_native(settings),
+        join=join if translator.is_native(settings) else None,
     )
 
 

@@ -5,10 +5,25 @@ from typing import Final
 
 import numpy as np
 
+from quintain import errors
+
 MAX_TOKENS: Final = 16_384
 """Most source tokens translated together, padding included."""
 
 _PAD_ID: Final = 0
+
+
+class SourceTooLongError(errors.DataError):
+    """A sentence has more tokens than the model should be asked to read."""
+
+    def __init__(self, place: int, num_tokens: int, limit: int) -> None:
+        """Says which sentence, counted from 0, and how long it is."""
+        self.place = place
+        self.detail = f"has {num_tokens:,} tokens, expected at most {limit:,}"
+        super().__init__(
+            f"sentence {place + 1}: {self.detail}. Cut it into sentences, or raise "
+            "max_source_length."
+        )
 
 
 def cut(

@@ -1,7 +1,7 @@
 """Translates text with a trained model: everything it needs is in the run's directory."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from quintain.nlp.tasks import translation
 BATCH_SIZE: Final = 64
 """Sentences translated together unless the caller says otherwise."""
 
+SourceTooLongError = source_batches.SourceTooLongError
 _stack = source_batches.stack
 
 MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
@@ -41,19 +42,6 @@ class Translation:
 
     score: float
     """Its length-normalised log-probability."""
-
-
-class SourceTooLongError(errors.DataError):
-    """A sentence has more tokens than the model should be asked to read."""
-
-    def __init__(self, place: int, num_tokens: int, limit: int) -> None:
-        """Says which sentence, counted from 0, and how long it is."""
-        self.place = place
-        self.detail = f"has {num_tokens:,} tokens, expected at most {limit:,}"
-        super().__init__(
-            f"sentence {place + 1}: {self.detail}. Cut it into sentences, or raise "
-            "max_source_length."
-        )
 
 
 class Translator:
@@ -197,7 +185,8 @@ class Translator:
         Sentences of similar length are translated together, which saves padding.
 
         Args:
-            sentences: Texts to translate, one sentence each. Blank ones stay blank.
+            sentences: Texts to translate, one sentence each. Blank ones, and those without
+                any token, become empty ones.
             batch_size: Sentences translated at the same time. Very long ones come in smaller
                 batches.
             prefixes: For each sentence, the text that its translation starts with; "" for none.
@@ -235,6 +224,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         max_source_length: int | None = None,
         seed: int | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
         **options: Any,
     ) -> list[list[Translation]]:
         """Translates sentences in several ways, `num_outputs` of each.
@@ -245,6 +235,8 @@ class Translator:
             prefixes: See there.
             max_source_length: See there.
             seed: See there.
+            is_wanted: Whether somebody waits for the translations; where nobody does any more, what
+                native code has not begun is left out.
             **options: See there.
 
         Returns:
@@ -256,6 +248,7 @@ class Translator:
             ConfigError: As for `translate`.
             DataError: As for `translate`.
             SourceTooLongError: As for `translate`.
+            CancelledError: If nobody waits any more.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: got {batch_size!r}, expected an integer >= 1.")
@@ -268,7 +261,12 @@ class Translator:
         sources = self._tokenize(sentences, self.choose_max_source_length(max_source_length))
         starts = self._tokenize_prefixes(prefixes)
         found = [[Translation("", 0.0)] for _ in sentences]
-        order = [place for place, text in enumerate(sentences) if text.strip()]
+        # What has no token but the end, such as a mark of the byte order, is blank as well.
+        order = [
+            place
+            for place, text in enumerate(sentences)
+            if text.strip() and len(sources[place]) > 1
+        ]
         order.sort(key=lambda place: -len(sources[place]))
         pool = self._searches.find_pool(settings)
         if pool is not None and order:
@@ -276,6 +274,7 @@ class Translator:
                 [sources[place] for place in order],
                 [None if starts is None else starts[place] for place in order],
                 batch_size,
+                is_wanted,
             )
             for place, ways in zip(order, self._detokenize(outputs), strict=True):
                 found[place] = ways

@@ -28,6 +28,10 @@ MAX_SOURCE_LENGTH: Final = 1_000
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
+_SPACES: Final = "".join(f"\\x{{{number:x}}}" for number in range(2**16) if chr(number).isspace())
+_BLANK: Final = f"[{_SPACES}]*"
+"""What `str.strip` leaves nothing of; TensorFlow's own knows the spaces of ASCII only."""
+
 
 class TextTranslation(export_base.ExportModule):
     """Translates text. The vocabulary and the settings of the search travel with the model."""
@@ -82,7 +86,8 @@ class TextTranslation(export_base.ExportModule):
     def serve_n_best(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Translates `[B]` strings: `outputs` `[B, N]`, the best first, and `scores` `[B, N]`.
 
-        Scores are length-normalised log-probabilities. Blank texts stay blank, and score 0.
+        Scores are length-normalised log-probabilities. Blank texts, and those without any token,
+        become empty ones, and score 0.
         """
         ids = self.tokenizer.tokenize(inputs)
         longest = tf.reduce_max(tf.concat([[0], tf.cast(ids.row_lengths(), tf.int32)], axis=0))
@@ -95,7 +100,8 @@ class TextTranslation(export_base.ExportModule):
             found = self.serve_tokens(ids.to_tensor())
         shape = tf.shape(found["outputs"])  # [B, N, L]
         texts = self.detokenize(tf.reshape(found["outputs"], [shape[0] * shape[1], shape[2]]))
-        is_blank = tf.strings.length(tf.strings.strip(inputs))[:, tf.newaxis] == 0
+        is_empty = tf.strings.regex_full_match(inputs, _BLANK) | (ids.row_lengths() <= 1)
+        is_blank = is_empty[:, tf.newaxis]  # [B, 1]
         return {
             "outputs": tf.where(is_blank, "", tf.reshape(texts, shape[:2])),
             "scores": tf.where(is_blank, 0.0, found["scores"]),

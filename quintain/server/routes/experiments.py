@@ -47,7 +47,7 @@ class NewExperiment:
     source: str = "config"
     """Name of the config for messages."""
 
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    overrides: responses.Texts = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
 
     parent_id: int | None = None
@@ -69,7 +69,7 @@ class Fork:
     config_text: str | None = None
     """The config as YAML; that of the first experiment if None."""
 
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    overrides: responses.Texts = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
 
 
@@ -82,7 +82,7 @@ class CheckedExperiment:
     config_text: str | None = None
     """The config as YAML; that of the parent if None."""
 
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    overrides: responses.Texts = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
 
     parent_id: int | None = None
@@ -95,7 +95,7 @@ class Continuation:
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    overrides: responses.Texts = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
 
 

@@ -22,7 +22,7 @@ class Folders:
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
-    paths: Annotated[list[str], pydantic.Field(max_length=100)]
+    paths: Annotated[responses.Texts, pydantic.Field(max_length=100)]
     """Absolute paths."""
 
 

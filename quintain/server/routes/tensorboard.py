@@ -3,8 +3,10 @@
 import dataclasses
 import pathlib
 from collections.abc import Callable
+from typing import Annotated
 
 import fastapi
+import pydantic
 
 from quintain import errors
 from quintain.server import direct_calls, responses
@@ -20,10 +22,10 @@ class Shown:
     experiment_id: int | None = None
     """All trials of this experiment."""
 
-    trial_ids: list[int] = dataclasses.field(default_factory=list)
+    trial_ids: Annotated[list[int], pydantic.FailFast()] = dataclasses.field(default_factory=list)
     """These trials."""
 
-    runs: list[str] = dataclasses.field(default_factory=list)
+    runs: responses.Texts = dataclasses.field(default_factory=list)
     """These runs of `quintain train`, as `/runs` names them."""
 
 

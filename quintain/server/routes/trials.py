@@ -20,7 +20,7 @@ class Continuation:
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    overrides: responses.Texts = dataclasses.field(default_factory=list)
     """`path=value` texts that win over the config."""
 
 

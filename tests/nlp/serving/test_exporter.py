@@ -13,6 +13,31 @@ from quintain.nlp.serving import exporter, served_model, translator
 SENTENCES = ["red house", "green tree", "", "  ", "日本 😀"]
 
 
+BLANKS = [
+    "",
+    " ",
+    "\t",
+    "\x85",
+    "\x1c\x1f",
+    "\u2028\u2029",
+    "\u3000\xa0",
+    "\ufeff",
+    "\u200b",
+    "\x0b \x0c",
+]
+ODD = [
+    "\0",
+    "red\0",
+    "\0red",
+    "a\u2028b",
+    "red\x85house",
+    "\u202ered",
+    "👩\u200d👧",
+    "e\u0301",
+    "\x1b[31mred",
+]
+
+
 @pytest.fixture(scope="module")
 def export(model_dir, tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("exports") / "model")
@@ -75,6 +100,23 @@ def test_signatures_take_and_give_text(run, export):
     assert model.detokenize(tokens["outputs"][:, 0]).numpy()[0].decode() == expected[0]
     nothing = model.signatures["serving_default"](inputs=tf.constant([], tf.string))
     assert nothing["outputs"].shape == [0]
+
+
+@pytest.mark.slow
+def test_odd_texts_are_the_same_to_a_run_an_export_and_plain_tensorflow(run, export):
+    texts = [*BLANKS, *ODD]
+    expected = run.translate_with_scores(texts, num_outputs=2)
+    assert [one[0] for one in expected[: len(BLANKS)]] == [translator.Translation("", 0.0)] * 10
+
+    ways = translator.Translator.load(export).translate_with_scores(texts)
+    found = tf.saved_model.load(export).signatures["serving_default"](inputs=tf.constant(texts))
+
+    best = [one[0].text for one in expected]
+    assert [one[0].text for one in ways] == best
+    assert [text.decode() for text in found["outputs"].numpy()] == best
+    scores = [one[0].score for one in expected]
+    assert [one[0].score for one in ways] == pytest.approx(scores, rel=1e-5)
+    assert found["scores"].numpy().tolist() == pytest.approx(scores, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -15,7 +15,12 @@ def seen():
 def joiner(seen):
     together = threading.Barrier(2)
 
-    def run(texts):
+    def run(texts, is_wanted):
+        if "left" in texts:
+            together.wait(10)
+            while is_wanted():
+                pass
+            raise concurrent.futures.CancelledError
         if "bad" in texts:
             raise ValueError("bad")
         if "alone" not in texts:
@@ -56,6 +61,30 @@ def test_too_many_texts_are_refused_and_late_ones_not_run(joiner, seen):
 
     assert held.result(10) == ["aa"]
     assert seen == [1, 1]
+
+
+def test_who_works_on_a_request_is_told_that_nobody_waits_any_more(joiner, seen):
+    left = joiner.submit(["left"])
+    other = joiner.submit(["a"])
+    assert other.result(10) == ["aa"]  # Both have begun.
+
+    left.cancel()
+
+    with pytest.raises(concurrent.futures.CancelledError):
+        left.result(10)
+    assert joiner.submit(["alone"]).result(10) == ["alonealone"]
+    assert seen == [1, 1]
+    assert joiner.num_waiting == 0
+
+
+def test_a_request_that_gets_no_thread_does_not_count_as_waiting(joiner, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(joiner._threads, "submit", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
+        joiner.submit(["a"])
+    assert joiner.num_waiting == 0
 
 
 def test_nothing_is_taken_after_the_end(joiner):

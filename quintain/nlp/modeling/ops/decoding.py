@@ -2,12 +2,18 @@
 
 import dataclasses
 import difflib
-from typing import Any, Literal
+import math
+from typing import Any, Final, Literal
 
 import tensorflow as tf
 
 from quintain import errors
 from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules, sampler
+
+MAX_CANDIDATES: Final = 4096
+"""Most candidates of an example. As many take a gigabyte, ten times as many all memory there is."""
+
+_MAX_INTEGER: Final = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,17 +62,18 @@ class DecodingOptions:
         Raises:
             ConfigError: If one is out of its range, or two don't go together.
         """
-        for name, least in (
-            ("beam_size", 1),
-            ("num_outputs", 1),
-            ("min_length", 0),
-            ("no_repeat_ngram_size", 0),
-            ("top_k", 0),
+        for name, least, most in (
+            ("beam_size", 1, MAX_CANDIDATES),
+            ("num_outputs", 1, MAX_CANDIDATES),
+            ("min_length", 0, _MAX_INTEGER),
+            ("no_repeat_ngram_size", 0, _MAX_INTEGER),
+            ("top_k", 0, _MAX_INTEGER),
         ):
-            if getattr(self, name) < least:
-                raise _out_of_range(name, getattr(self, name), f"an integer >= {least}")
-        if not self.alpha >= 0:
-            raise _out_of_range("alpha", self.alpha, "a number >= 0")
+            if not least <= getattr(self, name) <= most:
+                expected = f"an integer from {least} to {most:,}"
+                raise _out_of_range(name, getattr(self, name), expected)
+        if not 0 <= self.alpha < math.inf:
+            raise _out_of_range("alpha", self.alpha, "a finite number >= 0")
         if not 0 < self.top_p <= 1:
             raise _out_of_range("top_p", self.top_p, "a number above 0, at most 1")
         if self.sampling_temperature is None:
@@ -80,8 +87,9 @@ class DecodingOptions:
                     f"num_outputs: got {self.num_outputs}, but the search keeps beam_size="
                     f"{self.beam_size} candidates; raise beam_size."
                 )
-        elif not self.sampling_temperature >= 0:
-            raise _out_of_range("sampling_temperature", self.sampling_temperature, "a number >= 0")
+        elif not 0 <= self.sampling_temperature < math.inf:
+            expected = "a finite number >= 0"
+            raise _out_of_range("sampling_temperature", self.sampling_temperature, expected)
         if self.precision not in (None, "float32", "bfloat16", "int8"):
             raise _out_of_range("precision", self.precision, "'float32', 'bfloat16' or 'int8'")
 

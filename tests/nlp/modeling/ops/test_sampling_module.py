@@ -143,6 +143,10 @@ def test_the_score_is_the_probability_that_the_model_gives():
         ({"sampling_temperature": -1.0}, "sampling_temperature: got -1.0"),
         ({"sampling_temperature": 1.0, "top_k": -1}, "top_k: got -1"),
         ({"alpha": float("nan")}, "alpha: got nan"),
+        ({"alpha": float("inf")}, "alpha: got inf, expected a finite number"),
+        ({"sampling_temperature": float("inf")}, "got inf, expected a finite number"),
+        ({"beam_size": 100_000}, "beam_size: got 100000, expected an integer from 1 to 4,096"),
+        ({"min_length": 2**64}, "min_length: got 18446744073709551616, expected an integer from 0"),
         ({"precision": "int4"}, "precision: got 'int4'"),
     ],
 )
