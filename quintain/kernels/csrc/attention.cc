@@ -226,10 +226,10 @@ class Repeated {
   }
 
   // Calls `use(panel, weights, slopes, factors)` for each panel of a row of that block: its weights
-  // before the dropout, the gradients of scores but for their scale, and what to multiply weights
-  // by, null if nothing is dropped.
+  // before the dropout, the gradients of scores times `scale`, and what to multiply weights by, null
+  // if nothing is dropped.
   template <typename Use>
-  void slope_row(const Head& head, int64_t first, int64_t row, Use use) {
+  void slope_row(const Head& head, int64_t first, int64_t row, float scale, Use use) {
     const int64_t rows = count_rows(first), num_panels = count_panels(given_.num_keys);
     const float share = kept_.weigh(head, first, row, rows, weights_);
     float sums[kPanel] = {};
@@ -249,7 +249,7 @@ class Repeated {
       float* w = weights_ + (p * rows + row) * kPanel;
       float* s = slopes_ + (p * rows + row) * kPanel;
 #pragma GCC ivdep
-      for (int c = 0; c < kPanel; ++c) s[c] = w[c] * (s[c] - mean);
+      for (int c = 0; c < kPanel; ++c) s[c] = w[c] * (s[c] - mean) * scale;
       use(p, w, s, kept_.factors(row, p));
     }
   }
@@ -280,7 +280,6 @@ bool backward(const Attended<const T>& from, const T* bias, const T* upstream,
   const bool has_panels = key_panels != nullptr && query_panels != nullptr && up_panels != nullptr;
   const bool has_sums = sums != nullptr && key_sums != nullptr && value_sums != nullptr;
   if (!again.has_room() || !has_panels || !has_sums || !found.has_room()) return false;
-  const float scale = given.scale;
   for (int64_t unit = begin; unit < end; ++unit) {
     const Head head(given, unit);
     again.open(head);
@@ -289,14 +288,13 @@ bool backward(const Attended<const T>& from, const T* bias, const T* upstream,
       const int64_t rows = again.count_rows(first);
       again.start(head, first);
       for (int64_t row = 0; row < rows; ++row) {
-        again.slope_row(head, first, row, [&](int64_t p, float* w, float* s, const float* factor) {
+        const auto keep = [&](int64_t p, float* w, const float* s, const float* factor) {
           const int64_t place = row * wide + p * kPanel;
-#pragma GCC ivdep
-          for (int c = 0; c < kPanel; ++c) s[c] *= scale;
           for (int c = 0; factor != nullptr && c < kPanel; ++c) w[c] *= factor[c];
           round_panel(w, found.weights + place);
           round_panel(s, found.scores + place);
-        });
+        };
+        again.slope_row(head, first, row, given.scale, keep);
       }
       found.pair(rows);
       multiply<T>({found.scores, {wide, kPair}}, rows, key_panels, keys, size, sums);
@@ -328,10 +326,11 @@ bool sum_bias(const Attended<const T>& from, const T* bias, const T* upstream,
       again.start(head, first);
       for (int64_t row = 0; row < rows; ++row) {
         float* out = sums + (first + row) * given.bias_steps[2];
-        again.slope_row(head, first, row, [&](int64_t p, float*, const float* s, const float*) {
+        const auto add = [&](int64_t p, float*, const float* s, const float*) {
           const int64_t left = given.num_keys - p * kPanel, count = left < kPanel ? left : kPanel;
           for (int64_t c = 0; c < count; ++c) out[(p * kPanel + c) * step] += s[c];
-        });
+        };
+        again.slope_row(head, first, row, 1.0f, add);
       }
     }
   }
