@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import dropout, library, selection
+from quintain.kernels import attention_weights, dropout, library, selection
 
 
 def can_attend(queries: tf.Tensor) -> bool:
@@ -45,8 +45,8 @@ def attend(
         queries: `[B, Q, D]` float32 or bfloat16; or `[B, Q, 3 * D]`, with keys and values beside
             the queries, where there is no memory.
         memory: `[B, K, 2 * D]`, keys beside values; None for none.
-        bias: Of the same type and broadcast to the scores `[B, H, Q, K]`; None for nothing. It has
-            no gradient.
+        bias: Of the same type and broadcast to the scores `[B, H, Q, K]`; None for nothing. Its
+            gradient computes the scores once more, where it is asked for; a mask's costs nothing.
         num_heads: H; must divide D.
         scale: What scores are multiplied by.
         draw: Which weights are dropped; None for nothing.
@@ -56,27 +56,31 @@ def attend(
     """
     operations, dtype = library.get(), queries.dtype
     nothing = tf.zeros([0], dtype)
+    given = {"queries": queries, "memory": memory}
+    given["bias"] = None if bias is None else _to_scores(bias)
+    given = {name: tensor for name, tensor in given.items() if tensor is not None}
+    is_learnt = attention_weights.is_learnt(given.get("bias"))
     arguments = {
-        "bias": nothing if bias is None else _to_scores(tf.stop_gradient(bias)),
         "num_heads": num_heads,
         "score_scale": scale,
         **(draw or dropout.Draw()).to_arguments(dtype),
     }
 
     @tf.custom_gradient
-    def compute(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
-        queries, memory = given if len(given) > 1 else (*given, nothing)
+    def compute(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
+        inputs = {"memory": nothing, "bias": nothing, **dict(zip(given, tensors, strict=True))}
 
         def backward(upstream: tf.Tensor) -> Any:
-            found = operations.quintain_attention_gradient(
-                queries=queries, memory=memory, upstream=upstream, **arguments
-            )
-            return list(found)[: len(given)]
+            options = {**inputs, "upstream": upstream, **arguments}
+            found = operations.quintain_attention_gradient(**options)
+            gradients = list(found)[: 2 if "memory" in given else 1]
+            if is_learnt:
+                gradients.append(operations.quintain_attention_bias_gradient(**options))
+            return [*gradients, None][: len(given)]
 
-        mixed = operations.quintain_attention(queries=queries, memory=memory, **arguments)
-        return mixed, backward
+        return operations.quintain_attention(**inputs, **arguments), backward
 
-    return compute(queries) if memory is None else compute(queries, memory)
+    return compute(*given.values())
 
 
 def _to_scores(bias: tf.Tensor) -> tf.Tensor:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 import tensorflow as tf
-from tensorflow.python.eager import record  # There is no public way to record a gradient.
 
-from quintain.kernels import library
+from quintain.kernels import casts, library
 
 _SAME_NUMBERS: Final = ("Reshape", "Identity", "IdentityN", "EnsureShape")
 
@@ -91,11 +90,7 @@ def flatten(logits: tf.Tensor) -> tf.Tensor:
     def backward(upstream: tf.Tensor) -> list[tf.Tensor]:
         return [tf.cast(tf.reshape(upstream, _find_shape(logits)), logits.dtype)]
 
-    with record.stop_recording():
-        numbers = tf.reshape(source, [-1, num_classes])
-    # As `tf.custom_gradient` does, whose operation would compute `logits`, as an input of its own.
-    record.record_operation("Flatten", [numbers], [logits], backward)
-    return numbers
+    return casts.stand_in(logits, lambda: tf.reshape(source, [-1, num_classes]), backward)
 
 
 def _find_source(logits: tf.Tensor) -> tf.Tensor:

@@ -65,7 +65,7 @@ def expand(
 
         return found.outputs, backward
 
-    return compute(inputs, products.find_source(kernel) if is_ours else kernel, bias)
+    return compute(inputs, products.read_source(kernel) if is_ours else kernel, bias)
 
 
 def _multiply(

@@ -65,7 +65,7 @@ def multiply(
 
         return product(left, right, *biases, transpose_right=transpose_right), backward
 
-    return compute(left, find_source(right), *([] if bias is None else [bias]))
+    return compute(left, read_source(right), *([] if bias is None else [bias]))
 
 
 def product(
@@ -120,6 +120,6 @@ def product_and_sums(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, tf.T
     return found.product, found.sums
 
 
-def find_source(weights: tf.Tensor) -> tf.Tensor:
+def read_source(weights: tf.Tensor) -> tf.Tensor:
     """Returns the float32 numbers that a bfloat16 tensor of a graph was cast from, if it was."""
-    return casts.find_source(weights, cast_from=tf.float32, cast_to=tf.bfloat16)
+    return casts.read_source(weights, cast_from=tf.float32, cast_to=tf.bfloat16)

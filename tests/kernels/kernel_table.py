@@ -83,19 +83,6 @@ def _weigh(x: tf.Tensor) -> tf.Tensor:
     return attention_weights.weigh(scores, None, scale=0.5, draw=_draw())[0, 0]
 
 
-def _attend(x: tf.Tensor) -> tf.Tensor:
-    """Attends with rows to fixed memory, of as many positions as they are wide."""
-    memory = tf.cast(_matrix(1, 11, 2 * x.shape[1]), x.dtype)
-    return attention.attend(x[tf.newaxis], memory, None, num_heads=1, scale=0.5, draw=None)[0]
-
-
-def _attend_plainly(x: tf.Tensor) -> tf.Tensor:
-    memory = tf.cast(_matrix(11, 2 * x.shape[1]), tf.float32)
-    keys, values = tf.split(memory, 2, axis=1)
-    scores = tf.matmul(tf.cast(x, tf.float32), keys, transpose_b=True)
-    return tf.cast(_softmax(scores * 0.5) @ values, x.dtype)
-
-
 def _weigh_plainly(x: tf.Tensor) -> tf.Tensor:
     weights = _softmax(tf.cast(x, tf.float32) * 0.5)
     return _drop(tf.cast(weights, x.dtype))
@@ -116,6 +103,56 @@ def _attend_plainly(x: tf.Tensor) -> tf.Tensor:
     keys, values = tf.split(tf.cast(_make_memory(x)[0], tf.float32), 2, axis=-1)
     scores = tf.matmul(tf.cast(x, tf.float32), keys, transpose_b=True) * 0.125
     return tf.cast(tf.matmul(_drop(_softmax(scores)), values), x.dtype)
+
+
+def _make_scores(x: tf.Tensor) -> tf.Tensor:
+    """Returns scores of three examples and two heads, `[3, 2, N, D]`, of other numbers."""
+    shape = [3, 2, *x.shape]
+    return tf.cast(tf.reshape(_wave(int(np.prod(shape))), shape), x.dtype)
+
+
+def _weigh_by_bias(x: tf.Tensor) -> tf.Tensor:
+    """Takes the rows for a bias that all heads of all examples have."""
+    scores, draw = _make_scores(x), _draw()
+    weights = attention_weights.weigh(scores, x[tf.newaxis, tf.newaxis], scale=0.5, draw=draw)
+    return _join_heads(weights)
+
+
+def _weigh_by_bias_plainly(x: tf.Tensor) -> tf.Tensor:
+    scores = tf.cast(_make_scores(x), tf.float32) * 0.5
+    return _join_heads(_drop(tf.cast(_softmax(scores + tf.cast(x, tf.float32)), x.dtype)))
+
+
+def _join_heads(x: tf.Tensor) -> tf.Tensor:
+    """Turns `[B, H, N, D]` into rows `[N, B * H * D]`."""
+    return tf.reshape(
+        tf.transpose(x, [2, 0, 1, 3]), [x.shape[2], x.shape[0] * x.shape[1] * x.shape[3]]
+    )
+
+
+def _make_projections(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns queries `[3, N, 8]` and keys and values `[3, D, 16]`, of other numbers."""
+    shapes = [[3, x.shape[0], 8], [3, x.shape[1], 16]]
+    return tuple(tf.cast(tf.reshape(_wave(int(np.prod(one))), one), x.dtype) for one in shapes)
+
+
+def _attend_by_bias(x: tf.Tensor) -> tf.Tensor:
+    """Takes the rows for a bias that both heads of all examples have."""
+    options = {"num_heads": 2, "scale": 0.125, "draw": _draw()}
+    mixed = attention.attend(*_make_projections(x), x, **options)
+    return _join_heads(mixed[:, tf.newaxis])
+
+
+def _attend_by_bias_plainly(x: tf.Tensor) -> tf.Tensor:
+    queries, memory = (tf.cast(one, tf.float32) for one in _make_projections(x))
+    queries, keys, values = (
+        tf.stack(tf.split(one, 2, axis=-1), axis=1)  # [3, 2, N or D, 4]
+        for one in (queries, *tf.split(memory, 2, axis=-1))
+    )
+    scores = tf.matmul(queries, keys, transpose_b=True) * 0.125 + tf.cast(x, tf.float32)
+    mixed = tf.matmul(_drop(_softmax(scores)), values)  # [3, 2, N, 4]
+    beside = tf.concat(tf.unstack(mixed, axis=1), axis=-1)[:, tf.newaxis]  # [3, 1, N, 8]
+    return tf.cast(_join_heads(beside), x.dtype)
 
 
 def _softmax(x: tf.Tensor) -> tf.Tensor:
@@ -218,8 +255,9 @@ KERNELS = {
     ),
     "gelu": Kernel(lambda x: _expand(x, is_gelu=True), lambda x: _expand_plainly(x, is_gelu=True)),
     "weights": Kernel(_weigh, _weigh_plainly),
-    "heads": Kernel(_attend, _attend_plainly),
+    "weights_bias": Kernel(_weigh_by_bias, _weigh_by_bias_plainly),
     "attention": Kernel(_attend, _attend_plainly),
+    "attention_bias": Kernel(_attend_by_bias, _attend_by_bias_plainly),
     "loss": Kernel(_measure_loss, _measure_loss_plainly),
     "product": Kernel(_multiply, _multiply_plainly, rounds=True),
     "rows": Kernel(

@@ -25,6 +25,14 @@ SHAPES: Final = {
         "key": "1",
         "counter": "2",
     },
+    "QuintainAttentionBiasGradient": {
+        "queries": "BQW",
+        "memory": "BKX",
+        "bias": "B1QK",
+        "upstream": "BQW",
+        "key": "1",
+        "counter": "2",
+    },
     "QuintainActivation": {"inputs": "ND", "key": "1", "counter": "2"},
     "QuintainActivationGradient": {"slopes": "ND", "upstream": "ND"},
     "QuintainAttentionWeights": {
@@ -36,6 +44,13 @@ SHAPES: Final = {
     "QuintainAttentionWeightsGradient": {
         "weights": "BHQK",
         "upstream": "BHQK",
+        "key": "1",
+        "counter": "2",
+    },
+    "QuintainAttentionWeightsBiasGradient": {
+        "weights": "BHQK",
+        "upstream": "BHQK",
+        "bias": "1H1K",
         "key": "1",
         "counter": "2",
     },

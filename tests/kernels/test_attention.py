@@ -66,13 +66,14 @@ def attend_plainly(
     return tf.cast(tf.reshape(mixed, parts[0].shape), queries.dtype)
 
 
-def differentiate(compute: Any, given: list[tf.Tensor], *rest: Any, **options: Any) -> list[Any]:
-    """Returns the result and the gradients of `given`, float64, whose upstream is drawn."""
+def differentiate(compute: Any, given: list[tf.Tensor | None], **options: Any) -> list[Any]:
+    """Returns the result, and the gradients of what is not None; float64, their upstream drawn."""
+    watched = [one for one in given if one is not None]
     with tf.GradientTape() as tape:
-        tape.watch(given)
-        result = compute(*given, *rest, **options)
+        tape.watch(watched)
+        result = compute(*given, **options)
     upstream = draw_numbers(*result.shape, dtype=result.dtype, seed=9)
-    found = [result, *tape.gradient(result, given, output_gradients=upstream)]
+    found = [result, *tape.gradient(result, watched, output_gradients=upstream)]
     assert [one.dtype for one in found] == [result.dtype] * len(found)
     return [tf.cast(one, tf.float64).numpy() for one in found]
 
@@ -86,9 +87,12 @@ CASES = [
     (3, 33, 1, 2, 65, 0.003, (3, 2, 33, 1)),
     (2, 3, 2100, 1, 33, 0.1, (77,)),
     (1, 210, None, 2, 16, 0.1, (210, 210)),
+    (5, 131, 7, 3, 7, 0.1, (1, 3, 131, 7)),
+    (4, 10, 11, 3, 8, 0.2, (1, 3, 1, 11)),
+    (3, 4, 5, 2, 0, 0.1, (3, 1, 1, 5)),
     (2, 4, 0, 2, 3, 0.1, None),
     (2, 0, 4, 2, 3, 0.1, None),
-    (0, 4, None, 2, 3, 0.1, None),
+    (0, 4, None, 2, 3, 0.1, (2, 4, 4)),
 ]
 
 
@@ -97,26 +101,29 @@ CASES = [
 def test_outputs_and_gradients_are_those_of_tensorflow(isa: None, dtype: tf.DType) -> None:
     for examples, queries, keys, heads, size, rate, bias_shape in CASES:
         width, shape = heads * size, (2100,) if bias_shape == (77,) else bias_shape
-        given = [draw_numbers(examples, queries, width * (3 if keys is None else 1), dtype=dtype)]
-        if keys is not None:
-            given.append(draw_numbers(examples, keys, 2 * width, dtype=dtype, seed=1))
-        bias = None if shape is None else draw_numbers(*shape, dtype=dtype, seed=2)
-        rest = [bias] if keys is not None else [None, bias]
+        queries_width = width * (3 if keys is None else 1)
+        given = [
+            draw_numbers(examples, queries, queries_width, dtype=dtype),
+            None if keys is None else draw_numbers(examples, keys, 2 * width, dtype=dtype, seed=1),
+            None if shape is None else draw_numbers(*shape, dtype=dtype, seed=2),
+        ]
 
-        ours = differentiate(attend, given, *rest, num_heads=heads, rate=rate)
+        ours = differentiate(attend, given, num_heads=heads, rate=rate)
 
-        theirs = differentiate(attend_plainly, given, *rest, num_heads=heads, rate=rate)
+        theirs = differentiate(attend_plainly, given, num_heads=heads, rate=rate)
         bound = 2e-6 if dtype == tf.float32 else 2**-7
         for found, expected in zip(ours, theirs, strict=True):
             assert found.shape == expected.shape
-            largest = np.abs(expected).max(initial=0.0)
+            # The gradient of a bias that all keys have is zero.
+            least = 1.0 if expected.shape == shape else 0.0
+            largest = np.abs(expected).max(initial=least)
             np.testing.assert_allclose(found, expected, rtol=0.0, atol=bound * largest)
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
-    given = [draw_numbers(1, 3, 4), draw_numbers(1, 5, 8, seed=1)]
+    given = [draw_numbers(2, 3, 4), draw_numbers(2, 5, 8, seed=1), draw_numbers(2, 3, 5, seed=2)]
     options = {"num_heads": 2, "rate": 0.3}
-    mixed, *gradients = differentiate(attend, given, None, **options)
+    mixed, *gradients = differentiate(attend, given, **options)
     upstream = draw_numbers(*mixed.shape, seed=9).numpy().astype(np.float64)
 
     for number, gradient in enumerate(gradients):
@@ -127,7 +134,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
                 moved = exact[number].numpy()
                 moved[place] += step
                 tensors = [*exact[:number], tf.constant(moved), *exact[number + 1 :]]
-                values.append(np.sum(attend_plainly(*tensors, None, **options) * upstream))
+                values.append(np.sum(attend_plainly(*tensors, **options) * upstream))
             assert gradient[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-5)
 
 

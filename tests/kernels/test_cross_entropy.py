@@ -126,6 +126,33 @@ def test_the_first_of_equals_is_the_likeliest():
     assert right.tolist() == [1.0, 0.0, 1.0]
 
 
+_STRANGE = [np.nan, np.inf, -np.inf, np.finfo(np.float32).min, -3e38, -0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=lambda one: one.name)
+@pytest.mark.parametrize("num_classes", [1, 4, 67])
+def test_the_likeliest_of_strange_numbers_is_that_of_tensorflow(num_classes, dtype):
+    random = np.random.default_rng(num_classes)
+    rows = random.choice(np.float32(_STRANGE), size=(3000, num_classes))
+    rows[1000:] = random.choice(np.float32(_STRANGE[:4]), size=(2000, num_classes))
+    rows[2000:] = random.choice(np.float32([np.nan, -np.inf]), size=(1000, num_classes))
+    rows[-2], rows[-1] = np.nan, -np.inf
+    logits = tf.cast(rows, dtype)
+    likeliest = tf.argmax(tf.cast(logits, tf.float32), axis=-1, output_type=tf.int32)
+    assert 0 in likeliest[-2:]
+    limit = library.load().functions.quintain_limit_isa
+
+    for isa in range(1, 1 + limit(len(sources.INSTRUCTION_SETS))):
+        limit(isa)
+        right, wrong = (
+            cross_entropy.find_right(logits, (likeliest + shift) % num_classes).numpy()
+            for shift in (0, 1)
+        )
+
+        assert right.all()
+        assert num_classes == 1 or not wrong.any()
+
+
 @pytest.mark.parametrize("label", [-1, 7])
 def test_names_a_label_that_is_no_class(label):
     logits, _ = _draw(2, 7)

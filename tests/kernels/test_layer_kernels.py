@@ -209,17 +209,26 @@ def test_attention_weights_are_those_of_the_layers(
     plain = drop_as_layers_do(rate) if rate else lambda x: x
     draw = make_draw(rate) if rate else None
 
-    ours = differentiate(lambda x: attention_weights.weigh(x, bias, scale=0.125, draw=draw), scores)
+    given = [scores] if bias is None else [scores, bias]
 
-    def compute_theirs(x: tf.Tensor) -> tf.Tensor:
-        shifted = tf.cast(x, tf.float32) * 0.125 + (
-            0 if bias is None else tf.cast(bias, tf.float32)
+    def compute_ours(x: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
+        return attention_weights.weigh(x, bias, scale=0.125, draw=draw)
+
+    def compute_theirs(x: tf.Tensor, *biases: tf.Tensor) -> tf.Tensor:
+        shifted = tf.add_n(
+            [
+                tf.cast(x, tf.float32) * 0.125,
+                *(tf.broadcast_to(tf.cast(one, tf.float32), tf.shape(x)) for one in biases),
+            ]
         )
         return plain(tf.cast(tf.nn.softmax(shifted), dtype))
 
-    theirs = differentiate(compute_theirs, scores)
+    ours, theirs = differentiate(compute_ours, *given), differentiate(compute_theirs, *given)
     if dtype == tf.float32:
-        assert_close(ours, theirs, BOUNDS[dtype])
+        assert_close(ours[:2], theirs[:2], BOUNDS[dtype])
+        for found, expected in zip(ours[2:], theirs[2:], strict=True):
+            largest = np.abs(expected).max(initial=1.0)  # Of one for all keys it is zero.
+            np.testing.assert_allclose(found, expected, rtol=0.0, atol=BOUNDS[dtype] * largest)
         return
     assert_close(ours[:1], theirs[:1], BOUNDS[dtype])
     # The gradient is scale * w * (u - m), m the mean of u weighted by w, which is rounded. With
@@ -232,6 +241,10 @@ def test_attention_weights_are_those_of_the_layers(
     bounds = 0.125 * weights * largest * 2**-6 / (1 - (rate or 0)) + 1e-30
     errors = tf.abs(tf.cast(ours[1], tf.float32) - tf.cast(theirs[1], tf.float32))
     assert (errors <= bounds).numpy().all()
+    axes = [axis for axis, size in enumerate(bias_shape) if size == 1]
+    expected = tf.cast(theirs[2], tf.float32)
+    summed = tf.reduce_sum(bounds / 0.125, axis=axes, keepdims=True) + 2**-8 * tf.abs(expected)
+    assert (tf.abs(tf.cast(ours[2], tf.float32) - expected) <= summed).numpy().all()
 
 
 def check_by_differences(compute: Callable[..., tf.Tensor], *given: tf.Tensor) -> None:
@@ -257,7 +270,8 @@ def test_gradients_are_those_of_finite_differences() -> None:
         lambda *given: feed_forward.expand(*given, is_gelu=True, draw=draw), x, kernel, bias
     )
     check_by_differences(
-        lambda s: attention_weights.weigh(s, None, scale=0.5, draw=draw),
+        lambda s, b: attention_weights.weigh(s, b, scale=0.5, draw=draw),
+        tf.stack([x, residual])[:, :, tf.newaxis],
         x[tf.newaxis, :, tf.newaxis],
     )
 

@@ -92,7 +92,7 @@ void SumBlocks(tensorflow::OpKernelContext* context, int output, const tensorflo
   OP_REQUIRES_OK(context, context->allocate_output(output, {width}, &total));
   if (width == 0) return;
   BlockSums sums;
-  OP_REQUIRES_OK(context, sums.Allocate(context, num_rows, width));
+  OP_REQUIRES_OK(context, sums.Allocate(context, CountBlocks(num_rows), width));
   OP_REQUIRES_OK(context, ForBlocks(
       context, num_rows, kBlockRows, width, [&](int64_t block, int64_t begin, int64_t end) {
         add(begin, end, sums.block(block));

@@ -176,91 +176,163 @@ struct Slopes {
   Room<N> weights, scores, paired_weights, paired_scores;
 };
 
-// Computes a row's weights after the dropout, and the gradient of its scores, from those of the
-// weights in `slopes`.
+// Weights and the gradients of weights of a block of queries, computed again.
 template <typename T>
-void slope_row(const Weights<T>& kept, const Attention& given, int64_t row, int64_t rows,
-               float share, float* weights, float* slopes, Slopes<T>* out) {
-  const int64_t num_panels = count_panels(given.num_keys);
-  const float scale = given.scale;
-  float sums[kPanel] = {};
-  for (int64_t p = 0; p < num_panels; ++p) {
-    float* w = weights + (p * rows + row) * kPanel;
-    float* s = slopes + (p * rows + row) * kPanel;
-    const float* factor = kept.factors(row, p);
-    for (int c = 0; factor != nullptr && c < kPanel; ++c) s[c] *= factor[c];
+class Repeated {
+ public:
+  Repeated(const Attended<const T>& from, const T* bias, const T* upstream, const Attention& given)
+      : from_(from), upstream_(upstream), given_(given), block_(choose_block(given)),
+        key_columns_(widen(given.num_keys) * fill_up<T>(given.size)),
+        value_columns_(widen(given.num_keys) * fill_up<T>(given.size)),
+        copied_(block_ * fill_up<T>(given.size)), weights_(block_ * widen(given.num_keys)),
+        slopes_(block_ * widen(given.num_keys)), kept_(given, bias, block_) {}
+
+  bool has_room() const {
+    const bool has_columns = key_columns_ != nullptr && value_columns_ != nullptr;
+    const bool has_strips = copied_ != nullptr && weights_ != nullptr && slopes_ != nullptr;
+    return has_columns && has_strips && kept_.has_room();
+  }
+
+  int64_t block() const { return block_; }
+
+  // Returns how many queries there are in the block from `first` on.
+  int64_t count_rows(int64_t first) const {
+    const int64_t left = given_.num_queries - first;
+    return left < block_ ? left : block_;
+  }
+
+  const T* query(const Head& head, int64_t first) const {
+    return from_.queries + head.queries + first * given_.query_step;
+  }
+
+  const T* up(const Head& head, int64_t first) const {
+    return upstream_ + head.out + first * given_.num_heads * given_.size;
+  }
+
+  void open(const Head& head) {
+    const int64_t step = given_.memory_step, keys = given_.num_keys, size = given_.size;
+    pack_columns(from_.keys + head.memory, step, keys, size, key_columns_);
+    pack_columns(from_.values + head.memory, step, keys, size, value_columns_);
+  }
+
+  // Computes scores and gradients of weights of the block from `first` on.
+  void start(const Head& head, int64_t first) {
+    const int64_t keys = given_.num_keys, size = given_.size, rows = count_rows(first);
+    multiply(take_rows(query(head, first), given_.query_step, rows, size, copied_), rows,
+             key_columns_, size, keys, weights_);
+    multiply(take_rows(up(head, first), given_.num_heads * size, rows, size, copied_), rows,
+             value_columns_, size, keys, slopes_);
+    kept_.start(head, first, rows);
+  }
+
+  // Calls `use(panel, weights, slopes, factors)` for each panel of a row of that block: its weights
+  // before the dropout, the gradients of scores times `scale`, and what to multiply weights by, null
+  // if nothing is dropped.
+  template <typename Use>
+  void slope_row(const Head& head, int64_t first, int64_t row, float scale, Use use) {
+    const int64_t rows = count_rows(first), num_panels = count_panels(given_.num_keys);
+    const float share = kept_.weigh(head, first, row, rows, weights_);
+    float sums[kPanel] = {};
+    for (int64_t p = 0; p < num_panels; ++p) {
+      float* w = weights_ + (p * rows + row) * kPanel;
+      float* s = slopes_ + (p * rows + row) * kPanel;
+      const float* factor = kept_.factors(row, p);
+      for (int c = 0; factor != nullptr && c < kPanel; ++c) s[c] *= factor[c];
 #pragma GCC ivdep
-    for (int c = 0; c < kPanel; ++c) {
-      w[c] *= share;
-      sums[c] += w[c] * s[c];
+      for (int c = 0; c < kPanel; ++c) {
+        w[c] *= share;
+        sums[c] += w[c] * s[c];
+      }
+    }
+    const float mean = add_up(sums);
+    for (int64_t p = 0; p < num_panels; ++p) {
+      float* w = weights_ + (p * rows + row) * kPanel;
+      float* s = slopes_ + (p * rows + row) * kPanel;
+#pragma GCC ivdep
+      for (int c = 0; c < kPanel; ++c) s[c] = w[c] * (s[c] - mean) * scale;
+      use(p, w, s, kept_.factors(row, p));
     }
   }
-  const float mean = add_up(sums);
-  for (int64_t p = 0; p < num_panels; ++p) {
-    float* w = weights + (p * rows + row) * kPanel;
-    float* s = slopes + (p * rows + row) * kPanel;
-    const float* factor = kept.factors(row, p);
-#pragma GCC ivdep
-    for (int c = 0; c < kPanel; ++c) s[c] = w[c] * (s[c] - mean) * scale;
-    for (int c = 0; factor != nullptr && c < kPanel; ++c) w[c] *= factor[c];
-    round_panel(w, out->weights + row * out->wide + p * kPanel);
-    round_panel(s, out->scores + row * out->wide + p * kPanel);
-  }
-}
+
+ private:
+  const Attended<const T>& from_;
+  const T* upstream_;
+  const Attention& given_;
+  int64_t block_;
+  Room<Input<T>> key_columns_, value_columns_, copied_;
+  Room<float> weights_, slopes_;
+  Weights<T> kept_;
+};
 
 template <typename T>
 bool backward(const Attended<const T>& from, const T* bias, const T* upstream,
               const Attention& given, const Attended<T>& gradient, int64_t begin, int64_t end) {
   typedef Input<T> N;
   constexpr int64_t kPair = kStep<T>;
-  const int64_t keys = given.num_keys, size = given.size, block = choose_block(given);
-  const int64_t width = given.num_heads * size, wide = widen(keys), whole = fill_up<T>(size);
-  const int64_t wide_size = widen(size);
-  Room<N> key_columns(wide * whole), value_columns(wide * whole);
+  const int64_t keys = given.num_keys, size = given.size, width = given.num_heads * size;
+  const int64_t wide = widen(keys), wide_size = widen(size);
+  Repeated<T> again(from, bias, upstream, given);
+  const int64_t block = again.block();
   Room<N> key_panels(wide_size * fill_up<T>(keys));
   Room<N> query_panels(wide_size * fill_up<T>(block)), up_panels(wide_size * fill_up<T>(block));
-  Room<N> copied(block * whole);
-  Room<float> scores(block * wide), slopes(block * wide), sums(block * wide_size);
-  Room<float> key_sums(keys * wide_size), value_sums(keys * wide_size);
-  Weights<T> kept(given, bias, block);
+  Room<float> sums(block * wide_size), key_sums(keys * wide_size), value_sums(keys * wide_size);
   Slopes<T> found(block, wide);
-  const bool has_columns = key_columns != nullptr && value_columns != nullptr;
   const bool has_panels = key_panels != nullptr && query_panels != nullptr && up_panels != nullptr;
-  const bool has_strips = scores != nullptr && slopes != nullptr && sums != nullptr;
-  const bool has_sums = key_sums != nullptr && value_sums != nullptr;
-  if (!has_columns || !has_panels || copied == nullptr || !has_strips || !has_sums ||
-      !kept.has_room() || !found.has_room()) {
-    return false;
-  }
+  const bool has_sums = sums != nullptr && key_sums != nullptr && value_sums != nullptr;
+  if (!again.has_room() || !has_panels || !has_sums || !found.has_room()) return false;
   for (int64_t unit = begin; unit < end; ++unit) {
     const Head head(given, unit);
-    pack_columns(from.keys + head.memory, given.memory_step, keys, size, key_columns);
-    pack_columns(from.values + head.memory, given.memory_step, keys, size, value_columns);
+    again.open(head);
     pack_inputs(from.keys + head.memory, given.memory_step, keys, size, key_panels);
     for (int64_t first = 0; first < given.num_queries; first += block) {
-      const int64_t left = given.num_queries - first, rows = left < block ? left : block;
-      const T* query = from.queries + head.queries + first * given.query_step;
-      const T* up = upstream + head.out + first * width;
-      multiply(take_rows(query, given.query_step, rows, size, copied), rows, key_columns, size,
-               keys, scores);
-      multiply(take_rows(up, width, rows, size, copied), rows, value_columns, size, keys, slopes);
-      kept.start(head, first, rows);
+      const int64_t rows = again.count_rows(first);
+      again.start(head, first);
       for (int64_t row = 0; row < rows; ++row) {
-        const float share = kept.weigh(head, first, row, rows, scores);
-        slope_row(kept, given, row, rows, share, scores, slopes, &found);
+        const auto keep = [&](int64_t p, float* w, const float* s, const float* factor) {
+          const int64_t place = row * wide + p * kPanel;
+          for (int c = 0; factor != nullptr && c < kPanel; ++c) w[c] *= factor[c];
+          round_panel(w, found.weights + place);
+          round_panel(s, found.scores + place);
+        };
+        again.slope_row(head, first, row, given.scale, keep);
       }
       found.pair(rows);
       multiply<T>({found.scores, {wide, kPair}}, rows, key_panels, keys, size, sums);
       write_strip(sums, rows, size, gradient.queries + head.queries + first * given.query_step,
                   given.query_step);
-      pack_inputs(query, given.query_step, rows, size, query_panels);
-      pack_inputs(up, width, rows, size, up_panels);
+      pack_inputs(again.query(head, first), given.query_step, rows, size, query_panels);
+      pack_inputs(again.up(head, first), width, rows, size, up_panels);
       const Steps by_key = {kPair, kPair * wide};
       multiply<T>({found.paired_scores, by_key}, keys, query_panels, rows, size, key_sums, first > 0);
       multiply<T>({found.paired_weights, by_key}, keys, up_panels, rows, size, value_sums, first > 0);
     }
     write_strip(key_sums, keys, size, gradient.keys + head.memory, given.memory_step);
     write_strip(value_sums, keys, size, gradient.values + head.memory, given.memory_step);
+  }
+  return true;
+}
+
+template <typename T>
+bool sum_bias(const Attended<const T>& from, const T* bias, const T* upstream,
+              const Attention& given, BiasHeads heads, float* sums) {
+  Repeated<T> again(from, bias, upstream, given);
+  if (!again.has_room()) return false;
+  const int64_t step = given.bias_steps[3];
+  for (int64_t i = 0; i < heads.count; ++i) {
+    const Head head(given, heads.first + i * heads.step);
+    again.open(head);
+    for (int64_t first = 0; first < given.num_queries; first += again.block()) {
+      const int64_t rows = again.count_rows(first);
+      again.start(head, first);
+      for (int64_t row = 0; row < rows; ++row) {
+        float* out = sums + (first + row) * given.bias_steps[2];
+        const auto add = [&](int64_t p, float*, const float* s, const float*) {
+          const int64_t left = given.num_keys - p * kPanel, count = left < kPanel ? left : kPanel;
+          for (int64_t c = 0; c < count; ++c) out[(p * kPanel + c) * step] += s[c];
+        };
+        again.slope_row(head, first, row, 1.0f, add);
+      }
+    }
   }
   return true;
 }
@@ -276,6 +348,10 @@ bool backward(const Attended<const T>& from, const T* bias, const T* upstream,
                        const Attention& given, const Attended<T>& gradient, int64_t begin,       \
                        int64_t end) {                                                            \
     return backward(from, bias, upstream, given, gradient, begin, end);                          \
+  }                                                                                              \
+  bool attend_bias_gradient(const Attended<const T>& from, const T* bias, const T* upstream,     \
+                            const Attention& given, BiasHeads heads, float* sums) {              \
+    return sum_bias(from, bias, upstream, given, heads, sums);                                   \
   }
 QUINTAIN_DEFINE_ATTEND(float)
 QUINTAIN_DEFINE_ATTEND(bf16)

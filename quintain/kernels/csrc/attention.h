@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "bfloat16.h"
+#include "bias_heads.h"
 #include "dropout_draw.h"
 #include "isa.h"
 
@@ -51,7 +52,11 @@ struct Attended {
       /* The gradients of all three from that of `mixed`; likewise. */                            \
       bool attend_gradient(const Attended<const T>& from, const T* bias, const T* upstream,       \
                            const Attention& given, const Attended<T>& gradient, int64_t begin,    \
-                           int64_t end);)
+                           int64_t end);                                                          \
+      /* Adds the gradient of a head of the bias, from what these heads mixed, to sums that lie   \
+         as the bias does; likewise. */                                                           \
+      bool attend_bias_gradient(const Attended<const T>& from, const T* bias, const T* upstream,  \
+                                const Attention& given, BiasHeads heads, float* sums);)
 QUINTAIN_DECLARE_ATTEND(float)
 QUINTAIN_DECLARE_ATTEND(bf16)
 #undef QUINTAIN_DECLARE_ATTEND

@@ -47,6 +47,14 @@ REGISTER_OP("QuintainAttentionGradient")
       return absl::OkStatus();
     });
 
+REGISTER_OP("QuintainAttentionBiasGradient")
+    .QUINTAIN_ATTENTION.Input("upstream: T")
+    .Output("bias_gradient: T")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
+      context->set_output(0, context->input(2));
+      return absl::OkStatus();
+    });
+
 template <typename T>
 class AttentionKernel : public DropoutKernel {
  public:
@@ -162,13 +170,39 @@ class AttentionGradientOp : public AttentionKernel<T> {
   }
 };
 
+// Apart from the other gradients, for most biases are masks whose gradient nobody wants: it is
+// computed where it is asked for, scores once more, and costs nothing elsewhere.
+template <typename T>
+class AttentionBiasGradientOp : public AttentionKernel<T> {
+ public:
+  using AttentionKernel<T>::AttentionKernel;
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    typename AttentionKernel<T>::Read read;
+    OP_REQUIRES_OK(context, this->ReadInputs(context, &read));
+    const tensorflow::Tensor& upstream = context->input(5);
+    OP_REQUIRES_OK(context, CheckShape("upstream", upstream, "the outputs", read.mixed));
+    const auto* ups = Data<T>(upstream);
+    const int64_t num_units = read.mixed.num_elements() > 0 ? read.num_units : 0;
+    const BiasSums sums(num_units, read.given.num_heads, 2 * read.cost);
+    OP_REQUIRES_OK(context, sums.Compute<T>(
+        context, context->input(2), [&](BiasHeads heads, float* places) {
+          return QUINTAIN_DISPATCH(attend_bias_gradient, read.from, read.bias, ups, read.given,
+                                   heads, places);
+        }));
+  }
+};
+
 #define QUINTAIN_REGISTER_ATTEND(T)                                                               \
   REGISTER_KERNEL_BUILDER(                                                                        \
       Name("QuintainAttention").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),            \
       AttentionOp<T>);                                                                            \
   REGISTER_KERNEL_BUILDER(                                                                        \
       Name("QuintainAttentionGradient").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),    \
-      AttentionGradientOp<T>)
+      AttentionGradientOp<T>);                                                                    \
+  REGISTER_KERNEL_BUILDER(                                                                        \
+      Name("QuintainAttentionBiasGradient").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
+      AttentionBiasGradientOp<T>)
 
 QUINTAIN_REGISTER_ATTEND(float);
 QUINTAIN_REGISTER_ATTEND(Eigen::bfloat16);

@@ -91,9 +91,11 @@ static bool forward(const T* scores, const T* bias, const AttentionRows& given, 
   return true;
 }
 
-template <typename T>
-static bool backward(const T* weights, const T* upstream, const AttentionRows& given, T* gradient,
-                     int64_t begin, int64_t end) {
+// Calls `use(n, weight, row, mean)` for rows: the gradient of a score is its `weight`, times that of
+// the weight, in `row`, less the mean.
+template <typename T, typename Use>
+static bool find_slopes(const T* weights, const T* upstream, const AttentionRows& given,
+                        int64_t begin, int64_t end, Use use) {
   const int64_t width = given.num_keys, drawn_rows = count_rows(given);
   const bool is_dropped = given.draw.level_bytes > 0;
   const Room<float> room((drawn_rows + 1) * width);
@@ -121,12 +123,43 @@ static bool backward(const T* weights, const T* upstream, const AttentionRows& g
     const float mean =
         sum_row(width, [row, weight](int64_t i) { return row[i] * to_float(weight[i]); }) /
         sum_row(width, [weight](int64_t i) { return to_float(weight[i]); });
-    T* out = gradient + n * width;
-    const float scale = given.scale;
+    use(n, weight, row, mean);
+  }
+  return true;
+}
+
+template <typename T>
+static bool backward(const T* weights, const T* upstream, const AttentionRows& given, T* gradient,
+                     int64_t begin, int64_t end) {
+  const int64_t width = given.num_keys;
+  const float scale = given.scale;
+  return find_slopes(weights, upstream, given, begin, end,
+                     [=](int64_t n, const T* weight, const float* row, float mean) {
+                       T* out = gradient + n * width;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < width; ++i) {
-      store(to_float(weight[i]) * (row[i] - mean) * scale, out + i);
+                       for (int64_t i = 0; i < width; ++i) {
+                         store(to_float(weight[i]) * (row[i] - mean) * scale, out + i);
+                       }
+                     });
+}
+
+template <typename T>
+static bool sum_bias(const T* weights, const T* upstream, const AttentionRows& given,
+                     BiasHeads heads, float* sums) {
+  const int64_t width = given.num_keys, queries = given.num_queries;
+  const auto add = [&](int64_t n, const T* weight, const float* row, float mean) {
+    const auto slope = [=](int64_t i) { return to_float(weight[i]) * (row[i] - mean); };
+    float* out = sums + n % queries * given.bias_steps[2];
+    if (given.bias_steps[3] == 0) {
+      *out += sum_row(width, slope);
+      return;
     }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < width; ++i) out[i] += slope(i);
+  };
+  for (int64_t i = 0; i < heads.count; ++i) {
+    const int64_t begin = (heads.first + i * heads.step) * queries;
+    if (!find_slopes(weights, upstream, given, begin, begin + queries, add)) return false;
   }
   return true;
 }
@@ -142,6 +175,11 @@ static bool backward(const T* weights, const T* upstream, const AttentionRows& g
                                   const AttentionRows& given, T* gradient, int64_t begin,         \
                                   int64_t end) {                                                  \
     return backward(weights, upstream, given, gradient, begin, end);                              \
+  }                                                                                               \
+  bool attention_weights_bias_gradient(const T* weights, const T* upstream,                       \
+                                       const AttentionRows& given, BiasHeads heads,               \
+                                       float* sums) {                                             \
+    return sum_bias(weights, upstream, given, heads, sums);                                       \
   }
 QUINTAIN_DEFINE_ATTENTION(float)
 QUINTAIN_DEFINE_ATTENTION(bf16)

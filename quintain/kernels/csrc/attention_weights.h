@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "bfloat16.h"
+#include "bias_heads.h"
 #include "dropout_draw.h"
 #include "isa.h"
 
@@ -35,7 +36,12 @@ struct AttentionRows {
       /* The gradient of scores from that of the dropped weights; both may be the same. */        \
       bool attention_weights_gradient(const T* weights, const T* upstream,                        \
                                       const AttentionRows& given, T* gradient, int64_t begin,     \
-                                      int64_t end);)
+                                      int64_t end);                                               \
+      /* Adds the gradient of a head of the bias, from that of the dropped weights of heads, to   \
+         sums that lie as the bias does. */                                                       \
+      bool attention_weights_bias_gradient(const T* weights, const T* upstream,                   \
+                                           const AttentionRows& given, BiasHeads heads,           \
+                                           float* sums);)
 QUINTAIN_DECLARE_ATTENTION(float)
 QUINTAIN_DECLARE_ATTENTION(bf16)
 #undef QUINTAIN_DECLARE_ATTENTION

@@ -4,6 +4,7 @@
 #define QUINTAIN_KERNELS_ATTENTION_WEIGHTS_OP_H_
 
 #include "attention_weights.h"
+#include "bias_sums.h"
 #include "dropout_kernel.h"
 
 namespace quintain {
@@ -30,6 +31,17 @@ REGISTER_OP("QuintainAttentionWeightsGradient")
     .QUINTAIN_DROPOUT.Output("gradient: T")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
       context->set_output(0, context->input(0));
+      return absl::OkStatus();
+    });
+
+REGISTER_OP("QuintainAttentionWeightsBiasGradient")
+    .Attr("T: {float, bfloat16}")
+    .Input("weights: T")
+    .Input("upstream: T")
+    .Input("bias: T")
+    .QUINTAIN_DROPOUT.Output("bias_gradient: T")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
+      context->set_output(0, context->input(2));
       return absl::OkStatus();
     });
 
@@ -135,6 +147,30 @@ class AttentionWeightsGradientOp : public DropoutKernel {
   float score_scale_;
 };
 
+template <typename T>
+class AttentionWeightsBiasGradientOp : public DropoutKernel {
+ public:
+  using DropoutKernel::DropoutKernel;
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    const tensorflow::Tensor &weights = context->input(0), &upstream = context->input(1),
+                             &bias = context->input(2);
+    DropoutDraw draw;
+    AttentionRows rows;
+    OP_REQUIRES_OK(context, ReadDraw(context, &draw));
+    OP_REQUIRES_OK(context, ReadRows(weights, 1.0f, draw, &rows));
+    OP_REQUIRES_OK(context, CheckShape("upstream", upstream, "the weights", weights.shape()));
+    if (bias.NumElements() > 0) OP_REQUIRES_OK(context, ReadBias(weights.shape(), bias, &rows));
+    const auto* numbers = Data<T>(weights);
+    const auto* ups = Data<T>(upstream);
+    const BiasSums sums(weights.dim_size(0) * rows.num_heads, rows.num_heads,
+                        2 * rows.num_queries * rows.num_keys);
+    OP_REQUIRES_OK(context, sums.Compute<T>(context, bias, [=](BiasHeads heads, float* places) {
+      return QUINTAIN_DISPATCH(attention_weights_bias_gradient, numbers, ups, rows, heads, places);
+    }));
+  }
+};
+
 #define QUINTAIN_REGISTER_ATTENTION(T)                                                            \
   REGISTER_KERNEL_BUILDER(                                                                        \
       Name("QuintainAttentionWeights").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),     \
@@ -142,7 +178,11 @@ class AttentionWeightsGradientOp : public DropoutKernel {
   REGISTER_KERNEL_BUILDER(Name("QuintainAttentionWeightsGradient")                                \
                               .Device(tensorflow::DEVICE_CPU)                                     \
                               .TypeConstraint<T>("T"),                                            \
-                          AttentionWeightsGradientOp<T>)
+                          AttentionWeightsGradientOp<T>);                                         \
+  REGISTER_KERNEL_BUILDER(Name("QuintainAttentionWeightsBiasGradient")                            \
+                              .Device(tensorflow::DEVICE_CPU)                                     \
+                              .TypeConstraint<T>("T"),                                            \
+                          AttentionWeightsBiasGradientOp<T>)
 
 QUINTAIN_REGISTER_ATTENTION(float);
 QUINTAIN_REGISTER_ATTENTION(Eigen::bfloat16);

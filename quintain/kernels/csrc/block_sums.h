@@ -12,12 +12,14 @@ namespace quintain {
 
 constexpr int64_t kBlockRows = 64;  // rows that are summed first
 
-// Sums of rows by blocks, added up in the order of the blocks.
+inline int64_t CountBlocks(int64_t num_rows) { return (num_rows + kBlockRows - 1) / kBlockRows; }
+
+// Sums of blocks, such as those of rows, added up in the order of the blocks.
 class BlockSums {
  public:
-  absl::Status Allocate(tensorflow::OpKernelContext* context, int64_t num_rows, int64_t width) {
+  absl::Status Allocate(tensorflow::OpKernelContext* context, int64_t num_blocks, int64_t width) {
     width_ = width;
-    size_ = (num_rows + kBlockRows - 1) / kBlockRows * width;
+    size_ = num_blocks * width;
     TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT, {size_}, &tensor_));
     sums_ = MutableData<float>(&tensor_);
     std::fill_n(sums_, size_, 0.0f);

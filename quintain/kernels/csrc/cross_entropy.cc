@@ -65,9 +65,12 @@ static inline float sum_exponentials(const T* row, float maximum, int64_t size) 
   return add_lanes(sums);
 }
 
-// Returns whether none before the label is as large: it is known to be the largest.
+// Returns whether a label is the first of the largest. As TensorFlow begins with the first class and
+// the lowest finite number, that is the first class where nothing is above it, as in a row of NaN.
 template <typename T>
-static inline bool is_first(const T* row, int64_t label, float maximum) {
+static inline bool is_likeliest(const T* row, int64_t label, float maximum) {
+  if (!(maximum > -__FLT_MAX__)) return label == 0;
+  if (to_float(row[label]) != maximum) return false;
   int num_equal = 0;
   for (int64_t place = 0; place < label; ++place) num_equal += to_float(row[place]) == maximum;
   return num_equal == 0;
@@ -86,7 +89,7 @@ static void measure(const T* logits, const int32_t* labels, LogitStatistics stat
     statistics.exp_sum[index] = sum_exponentials(row, sums.maximum, num_classes);
     statistics.logit_sum[index] = sums.sum;
     statistics.label_logit[index] = label_logit;
-    const bool is_right = label_logit == sums.maximum && is_first(row, label, sums.maximum);
+    const bool is_right = is_class && is_likeliest(row, label, sums.maximum);
     statistics.is_right[index] = is_right ? 1.0f : 0.0f;
   }
 }

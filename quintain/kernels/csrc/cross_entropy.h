@@ -12,11 +12,11 @@ namespace quintain {
 
 // One number a row each.
 struct LogitStatistics {
-  float* maximum;      // Of the logits; NaN where one of them is.
+  float* maximum;      // Of the logits that are not NaN; -infinity where all are.
   float* exp_sum;      // Sum of `exp(logit - maximum)`.
   float* logit_sum;    // Of all logits.
   float* label_logit;  // Of the label; NaN where that is no class.
-  float* is_right;     // 1 where the label's logit is the first of the largest, else 0.
+  float* is_right;     // 1 where the label's logit is the first of the largest, else 0; of no NaN.
 };
 
 // The gradient of a row is `(softmax - target) * upstream`.

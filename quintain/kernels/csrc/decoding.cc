@@ -140,7 +140,7 @@ void add_rows(const float* x, const float* y, int64_t count, float* total) {
   for (int64_t i = 0; i < count; ++i) total[i] = x[i] + y[i];
 }
 
-float log_sum_exp(const float* logits, int64_t count) {
+LogSum log_sum_exp(const float* logits, int64_t count) {
   const int64_t whole = count / 16 * 16;
   float most[16], sums[16];
   for (int64_t j = 0; j < 16; ++j) {
@@ -161,7 +161,7 @@ float log_sum_exp(const float* logits, int64_t count) {
   for (int64_t i = whole; i < count; ++i) sums[i - whole] += exp_of_negative(logits[i] - top);
   float sum = 0.0f;
   for (int64_t j = 0; j < 16; ++j) sum += sums[j];
-  return top + __builtin_logf(sum);
+  return {top, __builtin_logf(sum)};
 }
 
 int64_t find_largest(const float* values, int64_t count, int64_t wanted, float* best,

@@ -19,6 +19,12 @@ struct Past {
   int64_t count;
 };
 
+// Of the sum of exponentials of numbers.
+struct LogSum {
+  float largest;   // of the numbers
+  float log_rest;  // logarithm of the sum of `exp(number - largest)`; NaN if a number is no number
+};
+
 }  // namespace quintain
 
 // Mixes the values of a past for one row of queries; heads are beside each other, their width a
@@ -34,8 +40,9 @@ QUINTAIN_EACH_ISA(void normalize(const float* x, const float* y, const float* ga
 // Adds rows.
 QUINTAIN_EACH_ISA(void add_rows(const float* x, const float* y, int64_t count, float* total);)
 
-// Returns the logarithm of the sum of exponentials.
-QUINTAIN_EACH_ISA(float log_sum_exp(const float* logits, int64_t count);)
+// Returns the logarithm of the sum of exponentials, in two parts: their sum has lost the small one's
+// last digits where logits are large.
+QUINTAIN_EACH_ISA(LogSum log_sum_exp(const float* logits, int64_t count);)
 
 // Finds the `wanted` largest numbers, the largest first, of equal ones the first; returns how many
 // there are above minus infinity.

@@ -151,8 +151,8 @@ class ResidualNormGradientOp : public DropoutKernel {
                       is_added_ ? MutableData<T>(residual) : nullptr,
                       MutableData<I>(inputs)};
     BlockSums gammas, betas;
-    OP_REQUIRES_OK(context, gammas.Allocate(context, num_rows, width));
-    OP_REQUIRES_OK(context, betas.Allocate(context, num_rows, width));
+    OP_REQUIRES_OK(context, gammas.Allocate(context, CountBlocks(num_rows), width));
+    OP_REQUIRES_OK(context, betas.Allocate(context, CountBlocks(num_rows), width));
     OP_REQUIRES_OK(context, ForBlocks(
         context, num_rows, kBlockRows, 2 * width, [&](int64_t block, int64_t begin, int64_t end) {
           return QUINTAIN_DISPATCH(residual_norm_gradient, given, begin, end, gammas.block(block),

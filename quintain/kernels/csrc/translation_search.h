@@ -211,13 +211,14 @@ class Search {
     std::vector<Continuation> found;
     for (size_t j = 0; j < sentence.alive.size(); ++j, logits += num_ids) {
       const Candidate& parent = sentence.alive[j];
-      const float total = QUINTAIN_DISPATCH(log_sum_exp, logits, num_ids);
-      if (std::isnan(total)) continue;
+      const LogSum total = QUINTAIN_DISPATCH(log_sum_exp, logits, num_ids);
+      if (std::isnan(total.log_rest)) continue;
       apply_rules(sentence, parent, index, logits);
       const int64_t count = QUINTAIN_DISPATCH(find_largest, logits, num_ids, wanted, best_.data(),
                                               best_ids_.data());
       for (int64_t i = 0; i < count; ++i) {
-        found.push_back({(best_[i] - total) + parent.score, best_ids_[i], static_cast<int64_t>(j)});
+        const float score = (best_[i] - total.largest) - total.log_rest;
+        found.push_back({score + parent.score, best_ids_[i], static_cast<int64_t>(j)});
       }
     }
     std::stable_sort(found.begin(), found.end(), [](const Continuation& a, const Continuation& b) {

@@ -23,6 +23,14 @@ void Run(int level_bytes, int64_t keys, int64_t size, int64_t queries) {
     return QUINTAIN_DISPATCH(attend_gradient, from, bias.data(), up.data(), given, gradient, 0,
                              units);
   });
+  std::vector<float> sums(2 * queries * keys);
+  const quintain::BiasHeads second{heads, 1, heads};  // of the example, whose bias is the last
+  RunShort([&] {
+    return QUINTAIN_DISPATCH(attend_bias_gradient, from, bias.data(), up.data(), given, second,
+                             sums.data() + queries * keys);
+  });
+  CHECK(std::isfinite(Sum(sums)));
+  CHECK(std::fabs(Sum(sums)) <= 1e-3 * queries * keys);  // Those of a query add up to zero.
   CHECK(std::isfinite(Sum(mixed)));
   CHECK(std::isfinite(Sum(query_gradient)));
   CHECK(std::isfinite(Sum(memory_gradient)));

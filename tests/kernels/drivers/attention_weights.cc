@@ -22,6 +22,14 @@ void Run(int level_bytes, int64_t keys) {
                              gradient.data(), 0, rows);
   });
   CHECK(std::isfinite(Sum(gradient)));
+  std::vector<float> sums(2 * 3 * keys);
+  const quintain::BiasHeads second{2, 1, 2};  // of the example, whose bias is the last
+  RunShort([&] {
+    return QUINTAIN_DISPATCH(attention_weights_bias_gradient, weights.data(), scores.data(), given,
+                             second, sums.data() + 3 * keys);
+  });
+  CHECK(std::isfinite(Sum(sums)));
+  CHECK(std::fabs(Sum(sums)) <= 1e-3 * keys);  // Those of a query add up to zero.
   const T* nothing = nullptr;
   QUINTAIN_DISPATCH(attention_weights, scores.data(), nothing, given, weights.data(), kept, 1,
                     rows);

@@ -73,9 +73,15 @@ void Rank(int64_t count, int64_t wanted) {
                                           ids.data());
   CHECK(found == std::min(wanted, finite));
   for (int64_t i = 0; i < found; ++i) CHECK(ids[i] == order[i] && best[i] == values[order[i]]);
-  double sum = 0;
-  for (float value : values) sum += std::exp(double(value));
-  CHECK(std::fabs(QUINTAIN_DISPATCH(log_sum_exp, values.data(), count) - std::log(sum)) < 1e-5);
+  for (float shift : {0.0f, 4096.0f}) {  // Of large logits, no digit of a small logarithm is lost.
+    for (float& value : values) value += shift;
+    double sum = 0;
+    const float largest = *std::max_element(values.begin(), values.end());
+    for (float value : values) sum += std::exp(double(value) - largest);
+    const quintain::LogSum total = QUINTAIN_DISPATCH(log_sum_exp, values.data(), count);
+    CHECK(total.largest == largest);
+    CHECK(std::fabs(total.log_rest - std::log(sum)) < 1e-6);
+  }
 }
 
 }  // namespace

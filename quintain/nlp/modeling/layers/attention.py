@@ -156,8 +156,8 @@ class _Attention(keras.layers.Layer):
             queries: `[B, H, Q, D / H]`.
             keys: `[B, H, K, D / H]`.
             values: `[B, H, K, D / H]`.
-            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing. It has no
-                gradient.
+            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing. It may be
+                learnt.
             training: Whether to drop weights.
 
         Returns:
