@@ -280,6 +280,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             return self.train_step
         parts = self._task, self._model, self._train_metrics
         callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
+        callers += [self._task] if self._privacy.is_private else []  # XLA compiles its methods.
         return own_code.without_autograph(self.train_step, *parts, callers)
 
     @override
@@ -403,8 +404,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._state.use_average(False)
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
-        is_private = self._privacy.is_private
-        obstacle = "training is differentially private" if is_private else None
+        obstacle = "training is differentially private" if self._privacy.is_private else None
         step_kernels.check(self._config.runtime, obstacle)
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = task_checks.build_metrics(self._task, self._model, training=True)
