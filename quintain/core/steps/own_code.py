@@ -2,12 +2,11 @@
 
 AutoGraph writes every function anew that a traced step calls, which takes three times as long as
 tracing it. So a step runs as it is written, and conversion begins at the border to code that is not
-this package's: at the methods of a task that its class overrides, and at `update_state` of metrics.
+this package's: at the methods of tasks and metrics that somebody's class overrides.
 What Keras calls, such as the `call` of a layer, is never converted, here as anywhere.
 """
 
 import contextlib
-import dataclasses
 import inspect
 import threading
 import types
@@ -51,7 +50,7 @@ def without_autograph(
             converted.
     """
     hooks = [(task, _name_methods(task))]
-    hooks += [(metric, {"update_state"}) for metric in tf.nest.flatten(metrics)]
+    hooks += [(one, _name_methods(one) | {"update_state"}) for one in tf.nest.flatten(metrics)]
     is_known = all(map(is_own, callers)) and _is_called_by_keras(model)
     if not is_known or not all(_can_replace(one, names) for one, names in hooks):
         return step_fn
@@ -84,9 +83,9 @@ def _is_called_by_keras(model: object) -> bool:
     return isinstance(model, keras.Layer) and _is_of(type(model).__call__, known)
 
 
-def _name_methods(task: object) -> set[str]:
-    """Returns the names of what this package may call of a task."""
-    own = [cls for cls in type(task).__mro__ if _is_of(cls, _OWN)]
+def _name_methods(one: object) -> set[str]:
+    """Returns the names of methods of this package, which it may call of an object."""
+    own = [cls for cls in type(one).__mro__ if _is_of(cls, _OWN)]
     names = {name for cls in own for name, value in vars(cls).items() if _is_method(value)}
     return {name for name in names if not name.startswith("__")}
 
@@ -101,13 +100,23 @@ def _can_replace(one: object, names: Iterable[str]) -> bool:
     return hasattr(one, "__dict__") and not any(map(inspect.isdatadescriptor, found))
 
 
-@dataclasses.dataclass
 class _Border:
-    """What stands in the place of an object's attributes."""
+    """What stands in the place of those methods of an object that others wrote."""
 
-    original: dict[str, Any]
-    converted: dict[str, Any]
-    num_steps: int = 0
+    def __init__(self, one: object, names: Iterable[str], context: Any) -> None:
+        others = [name for name in names if not _is_known(one, name)]
+        self.num_steps = 0
+        self._attributes = vars(one)
+        self._converted = {name: _convert(getattr(one, name), context) for name in others}
+        self._original = {name: vars(one)[name] for name in others if name in vars(one)}
+        self._attributes.update(self._converted)
+
+    def remove(self) -> None:
+        for name, method in self._converted.items():
+            if self._attributes.get(name) is method:  # Else a step has put another one there.
+                del self._attributes[name]
+                if name in self._original:
+                    self._attributes[name] = self._original[name]
 
 
 _borders: Final[dict[int, _Border]] = {}
@@ -116,27 +125,19 @@ _lock: Final = threading.Lock()
 
 @contextlib.contextmanager
 def _converting(one: object, names: Iterable[str], context: Any) -> Iterator[None]:
-    """Has those methods of an object converted that others wrote. Several threads may enter it."""
-    attributes = vars(one)
+    """Has others' methods of an object converted. Several threads may enter it."""
     with _lock:
         if id(one) not in _borders:
-            others = [name for name in names if not _is_known(one, name)]
-            original = {name: attributes[name] for name in others if name in attributes}
-            converted = {name: _convert(getattr(one, name), context) for name in others}
-            _borders[id(one)] = _Border(original, converted)
+            _borders[id(one)] = _Border(one, names, context)
         border = _borders[id(one)]
         border.num_steps += 1
-        attributes.update(border.converted)
     try:
         yield
     finally:
         with _lock:
             border.num_steps -= 1
             if not border.num_steps:
-                for name in border.converted:
-                    attributes.pop(name, None)
-                attributes.update(border.original)
-                del _borders[id(one)]
+                _borders.pop(id(one)).remove()
 
 
 def _is_known(one: object, name: str) -> bool:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from quintain.core import base_task
 from quintain.core.steps import own_code
 from quintain.nlp.configs import translation as config
+from quintain.nlp.metrics import token_mean
 from quintain.nlp.tasks import translation
 
 
@@ -112,6 +113,13 @@ class Count(keras.metrics.Sum):
 
     def update_state(self, labels, outputs=None, sample_weight=None):
         super().update_state(choose(labels))
+
+
+class Choice(token_mean.TokenMean):
+    """A metric that someone derives from one of the package."""
+
+    def measure(self, y_true, y_pred):
+        return choose(y_pred)
 
 
 class Plain:
@@ -235,6 +243,28 @@ def test_an_update_of_a_metric_is_converted_alone():
     assert trace(call, build(), metrics={"of_keras": [count], "plain": plain}) == (3, False)
     assert float(count.result()) == 3
     assert not vars(plain)
+
+
+def test_what_a_metric_of_the_package_calls_is_converted():
+    metric = Choice(name="choice")
+
+    def call(value):
+        metric.update_state(value, value)
+
+    assert trace(call, build(), metrics=[metric]) == (None, False)
+    assert float(metric.result()) == 3
+    assert "measure" not in vars(metric)
+
+
+def test_what_a_step_puts_on_a_task_stays_there():
+    task = build(OfAnother)
+
+    def call(value):
+        task.build_losses = Loss()
+        return value
+
+    trace(call, task)
+    assert isinstance(task.build_losses, Loss)
 
 
 @pytest.mark.parametrize(
