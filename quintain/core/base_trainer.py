@@ -263,21 +263,19 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
         With accumulation of gradients a step takes several batches; the last one updates weights.
         """
-        accumulation = self._state.accumulation
-        if accumulation is not None:
-            num_before = accumulation.num_batches - 1
+
+        def take_batch() -> None:
+            self._train_on(self._take_inputs(iterator))
+
+        if self._state.accumulation is not None:
             is_preloaded = isinstance(iterator, finite_data.PreloadedIterator)
-            with accumulation.accumulating():
-                for _ in range(num_before) if is_preloaded else tf.range(num_before):
-                    self._train_on(self._take_inputs(iterator))
-        self._train_on(self._take_inputs(iterator))
+            self._state.accumulation.accumulate(take_batch, is_unrolled=is_preloaded)
+        take_batch()
         self.global_step.assign_add(1)
 
     @property
     @override
     def traced_train_step(self) -> Callable[[Any], Any]:
-        if self._state.accumulation is not None:  # It loops in the graph.
-            return self.train_step
         parts = self._task, self._model, self._train_metrics
         callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
         callers += [self._task] if self._privacy.is_private else []  # XLA compiles its methods.

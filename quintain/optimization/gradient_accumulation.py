@@ -1,7 +1,7 @@
 """Gradient accumulation: one update from the gradients of several batches."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -76,6 +76,26 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
         super().build(variables)
         with self._distribution_strategy.scope():
             self._sums.create(variables)
+
+    def accumulate(self, take_batch: Callable[[], None], *, is_unrolled: bool = False) -> None:
+        """Takes all batches of a step but the last one, whose `apply` updates the weights.
+
+        Args:
+            take_batch: Takes one, and applies its gradients.
+            is_unrolled: Whether a graph holds it once for each batch, in place of a loop.
+        """
+
+        def take(num_taken: Any) -> list[Any]:
+            take_batch()
+            return [num_taken + 1]
+
+        num_before = self.num_batches - 1
+        with self.accumulating():
+            if is_unrolled:
+                for num_taken in range(num_before):
+                    take(num_taken)
+            else:  # Written out, so that AutoGraph need not convert it.
+                tf.while_loop(lambda num_taken: num_taken < num_before, take, [0])
 
     @contextlib.contextmanager
     def accumulating(self) -> Iterator[None]:

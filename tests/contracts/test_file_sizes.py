@@ -9,7 +9,7 @@ _LIMIT = 400
 
 _LONGER = {
     "core/base_task.py": 451,
-    "core/base_trainer.py": 503,
+    "core/base_trainer.py": 501,
     "orbit/controller.py": 529,
     "scheduler/trial_machine.py": 427,
 }

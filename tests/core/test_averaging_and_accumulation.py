@@ -192,8 +192,16 @@ def test_an_init_checkpoint_starts_the_average(tmp_path, line_params):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_finite", [False, True])
-@pytest.mark.parametrize("use_while_loop", [True, False])
-def test_accumulated_batches_are_one_large_batch(line_params, is_finite, use_while_loop):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"train_tf_while_loop": False},
+        {"train_tf_while_loop": False, "train_tf_function": False},
+    ],
+    ids=["loop", "step", "eager"],
+)
+def test_accumulated_batches_are_one_large_batch(line_params, is_finite, options):
     def train(batch_size, num_batches):
         keras.utils.set_random_seed(1)
         params = line_params(
@@ -204,7 +212,7 @@ def test_accumulated_batches_are_one_large_batch(line_params, is_finite, use_whi
                     "train_data": {"global_batch_size": batch_size, "seed": 3},
                 },
                 "trainer": {
-                    "train_tf_while_loop": use_while_loop,
+                    **options,
                     "optimizer_config": {"gradient_accumulation_steps": num_batches},
                 },
             }

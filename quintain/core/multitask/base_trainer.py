@@ -201,11 +201,8 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
 
         take = functools.partial(self._state.timing.measure_next, get_inputs)
         run = functools.partial(replica_steps.run, self.strategy, self._runtime)
-        accumulation = self._state.accumulation
-        if accumulation is not None:
-            with accumulation.accumulating():
-                for _ in tf.range(accumulation.num_batches - 1):
-                    run(step_fn, take())
+        if self._state.accumulation is not None:
+            self._state.accumulation.accumulate(lambda: run(step_fn, take()))
         run(last_step_fn, take())
         self._state.random_watch.check_traced()
 
