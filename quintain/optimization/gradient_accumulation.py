@@ -92,8 +92,8 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
         num_before = self.num_batches - 1
         with self.accumulating():
             if is_unrolled:
-                for num_taken in range(num_before):
-                    take(num_taken)
+                for _ in range(num_before):
+                    take_batch()
             else:  # Written out, so that AutoGraph need not convert it.
                 tf.while_loop(lambda num_taken: num_taken < num_before, take, [0])
 

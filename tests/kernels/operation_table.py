@@ -9,30 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
+_ATTENTION: Final = {
+    "queries": "BQW",
+    "memory": "BKX",
+    "bias": "B1QK",
+    "key": "1",
+    "counter": "2",
+}
+
 SHAPES: Final = {
-    "QuintainAttention": {
-        "queries": "BQW",
-        "memory": "BKX",
-        "bias": "B1QK",
-        "key": "1",
-        "counter": "2",
-    },
-    "QuintainAttentionGradient": {
-        "queries": "BQW",
-        "memory": "BKX",
-        "bias": "B1QK",
-        "upstream": "BQW",
-        "key": "1",
-        "counter": "2",
-    },
-    "QuintainAttentionBiasGradient": {
-        "queries": "BQW",
-        "memory": "BKX",
-        "bias": "B1QK",
-        "upstream": "BQW",
-        "key": "1",
-        "counter": "2",
-    },
+    "QuintainAttention": _ATTENTION,
+    "QuintainAttentionGradient": {**_ATTENTION, "upstream": "BQW"},
+    "QuintainAttentionBiasGradient": {**_ATTENTION, "upstream": "BQW"},
     "QuintainActivation": {"inputs": "ND", "key": "1", "counter": "2"},
     "QuintainActivationGradient": {"slopes": "ND", "upstream": "ND"},
     "QuintainAttentionWeights": {

@@ -28,6 +28,7 @@ _OWN: Final = (
 """Modules whose steps call no code of the user's but tasks, metrics, and what Keras calls."""
 
 _FOUNDATIONS: Final = ("abc.", "builtins.", "keras.", "tensorflow.", "typing.")
+_KNOWN: Final = (*_FOUNDATIONS, *_OWN)
 
 
 def without_autograph(
@@ -79,8 +80,7 @@ def _is_of(part: Any, modules: tuple[str, ...]) -> bool:
 
 
 def _is_called_by_keras(model: object) -> bool:
-    known = (*_FOUNDATIONS, *_OWN)
-    return isinstance(model, keras.Layer) and _is_of(type(model).__call__, known)
+    return isinstance(model, keras.Layer) and _is_of(type(model).__call__, _KNOWN)
 
 
 def _name_methods(one: object) -> set[str]:
@@ -143,7 +143,7 @@ def _converting(one: object, names: Iterable[str], context: Any) -> Iterator[Non
 def _is_known(one: object, name: str) -> bool:
     """Returns whether a method is this package's or that of what it stands on."""
     found = inspect.getattr_static(one, name)
-    return _is_of(getattr(found, "__func__", found), (*_FOUNDATIONS, *_OWN))
+    return _is_of(getattr(found, "__func__", found), _KNOWN)
 
 
 def _convert(method: Callable[..., Any], context: Any) -> Callable[..., Any]:

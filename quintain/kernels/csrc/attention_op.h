@@ -71,6 +71,7 @@ class AttentionKernel : public DropoutKernel {
     Attention given;
     Attended<const Plain> from;
     const Plain* bias;
+    const Plain* upstream;  // on the way back
     tensorflow::TensorShape mixed;
     int64_t num_units, cost;  // `cost` is that of a unit, in nanoseconds
   };
@@ -116,6 +117,14 @@ class AttentionKernel : public DropoutKernel {
     return absl::OkStatus();
   }
 
+  // What a gradient is computed from: that of the outputs as well.
+  absl::Status ReadGradientInputs(tensorflow::OpKernelContext* context, Read* read) const {
+    TF_RETURN_IF_ERROR(ReadInputs(context, read));
+    const tensorflow::Tensor& upstream = context->input(5);
+    read->upstream = Data<T>(upstream);
+    return CheckShape("upstream", upstream, "the outputs", read->mixed);
+  }
+
  private:
   int64_t num_heads_;
   float score_scale_;
@@ -147,9 +156,7 @@ class AttentionGradientOp : public AttentionKernel<T> {
 
   void Compute(tensorflow::OpKernelContext* context) override {
     typename AttentionKernel<T>::Read read;
-    OP_REQUIRES_OK(context, this->ReadInputs(context, &read));
-    const tensorflow::Tensor& upstream = context->input(5);
-    OP_REQUIRES_OK(context, CheckShape("upstream", upstream, "the outputs", read.mixed));
+    OP_REQUIRES_OK(context, this->ReadGradientInputs(context, &read));
     tensorflow::Tensor *queries, *memory;
     OP_REQUIRES_OK(context, context->allocate_output(0, context->input(0).shape(), &queries));
     OP_REQUIRES_OK(context, context->allocate_output(1, context->input(1).shape(), &memory));
@@ -161,11 +168,10 @@ class AttentionGradientOp : public AttentionKernel<T> {
       memory->flat<T>().setZero();
       return;
     }
-    const auto* ups = Data<T>(upstream);
     OP_REQUIRES_OK(context, ForRowsWithScratch(
         context, read.num_units, 3 * read.cost, [&](int64_t begin, int64_t end) {
-          return QUINTAIN_DISPATCH(attend_gradient, read.from, read.bias, ups, read.given, gradient,
-                                   begin, end);
+          return QUINTAIN_DISPATCH(attend_gradient, read.from, read.bias, read.upstream, read.given,
+                                   gradient, begin, end);
         }));
   }
 };
@@ -179,16 +185,13 @@ class AttentionBiasGradientOp : public AttentionKernel<T> {
 
   void Compute(tensorflow::OpKernelContext* context) override {
     typename AttentionKernel<T>::Read read;
-    OP_REQUIRES_OK(context, this->ReadInputs(context, &read));
-    const tensorflow::Tensor& upstream = context->input(5);
-    OP_REQUIRES_OK(context, CheckShape("upstream", upstream, "the outputs", read.mixed));
-    const auto* ups = Data<T>(upstream);
+    OP_REQUIRES_OK(context, this->ReadGradientInputs(context, &read));
     const int64_t num_units = read.mixed.num_elements() > 0 ? read.num_units : 0;
     const BiasSums sums(num_units, read.given.num_heads, 2 * read.cost);
     OP_REQUIRES_OK(context, sums.Compute<T>(
         context, context->input(2), [&](BiasHeads heads, float* places) {
-          return QUINTAIN_DISPATCH(attend_bias_gradient, read.from, read.bias, ups, read.given,
-                                   heads, places);
+          return QUINTAIN_DISPATCH(attend_bias_gradient, read.from, read.bias, read.upstream,
+                                   read.given, heads, places);
         }));
   }
 };
