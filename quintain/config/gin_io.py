@@ -5,13 +5,15 @@ itself; only from then on do its calls go through gin. So a program without gin 
 gin in its tracebacks.
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib.util  # noqa: F401 - gin uses it without importing it
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, overload
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TextIO, TypeVar, overload
 
 import gin
 
@@ -139,7 +141,6 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             raise errors.ConfigError(
                 f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
             )
-    gin.config.register_file_reader(file_io.open, file_io.isfile)
     try:
         gin.parse_config_files_and_bindings(list(files), list(params))
         _check_parameters()
@@ -152,7 +153,9 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             f"gin: {', '.join([*files, *map(errors.show, params)])}: the brackets are nested too "
             "deeply."
         ) from error
-    except (ImportError, OSError, SyntaxError, TypeError, ValueError) as error:
+    except (
+        ImportError, OSError, SyntaxError, tokenize.TokenError, TypeError, ValueError
+    ) as error:
         clear()
         raise errors.ConfigError(_explain(error, params)) from error
 
@@ -250,6 +253,8 @@ def _explain(error: Exception, params: Sequence[str]) -> str:
     message = text.partition("\n")[0].rstrip().removesuffix(" in config string:")
     lines = "\n".join(params).split("\n")
     place = "gin"
+    if isinstance(error, IndentationError | tokenize.TokenError):
+        error = _locate(error)
     if isinstance(error, SyntaxError):
         message = error.msg
         binding = errors.show(lines[min(error.lineno or 1, len(lines)) - 1])
@@ -259,6 +264,22 @@ def _explain(error: Exception, params: Sequence[str]) -> str:
     elif found := _IN_PARAMS.search(text):
         place = f"--gin_params: {errors.show(lines[int(found[1]) - 1])}"
     return f"{place}: {message}{_suggest(text)}"
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[TextIO]:
+    """Opens a gin file, whose errors of Python's tokenizer say then which file it is."""
+    with file_io.open(path) as file:
+        try:
+            yield file
+        except (IndentationError, tokenize.TokenError) as error:
+            raise _locate(error, path) from error
+
+
+def _locate(error: IndentationError | tokenize.TokenError, path: str | None = None) -> SyntaxError:
+    """Returns what Python's tokenizer found as an error of gin's parser, with its place."""
+    line = error.lineno if isinstance(error, IndentationError) else error.args[1][0]
+    return SyntaxError(error.args[0], (path, line, None, None))
 
 
 def _suggest(message: str) -> str:
@@ -276,3 +297,7 @@ def _suggest(message: str) -> str:
         ]
         return errors.suggest(match[2], names) or f" It has: {', '.join(names) or 'none'}."
     return ""
+
+
+# Before gin's own, for files that are included, too.
+gin.config._FILE_READERS.insert(0, (_open, file_io.isfile))

@@ -1,5 +1,6 @@
 import inspect
 import pickle
+import re
 
 import pytest
 
@@ -101,16 +102,37 @@ def test_an_error_shows_the_binding():
 
 @pytest.mark.parametrize(
     ("content", "line"),
-    [("# comment\nbuild_thing.widht = 1\n", 2), ("build_thing.width =\n", 1), ("import nope\n", 1)],
+    [
+        ("# comment\nbuild_thing.widht = 1\n", "2"),
+        ("build_thing.width =\n", "1"),
+        ("import nope\n", "1"),
+        ("build_thing.depth = 1\nbuild_thing.width = 'a\n", "2"),
+        # Where a file ends too early, versions of Python tell other lines.
+        ("build_thing.depth = 1\nbuild_thing.width = (1,\n", "[23]"),
+        ("build_thing:\n    width = 1\n  depth = 1\n", "3"),
+        ("build_thing.width = 1\0\n", "1"),
+    ],
 )
 def test_an_error_in_a_file_names_file_and_line(tmp_path, content, line):
     path = tmp_path / "bad.gin"
     path.write_text(content)
+    outer = tmp_path / "good.gin"
+    outer.write_text(f"include '{path}'\n")
 
+    for file in (path, outer):
+        with pytest.raises(errors.ConfigError) as caught:
+            gin_io.parse_files_and_params([str(file)], [])
+
+        assert re.match(rf"{re.escape(str(path))}:{line}: ", str(caught.value)), caught.value
+
+
+@pytest.mark.parametrize("binding", ["width = (1,", "width = 'a", "width = 1\0"])
+def test_an_error_in_a_binding_shows_it(binding):
     with pytest.raises(errors.ConfigError) as caught:
-        gin_io.parse_files_and_params([str(path)], [])
+        gin_io.parse_files_and_params([], ["build_thing.depth = 1", f"build_thing.{binding}"])
 
-    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert str(caught.value).startswith("--gin_params: ")
+    assert repr(f"build_thing.{binding}") in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["none.gin", "."])

@@ -117,7 +117,8 @@ def test_every_path_is_that_of_the_file(tmp_path, name):
         session.set_home_id("this")
     store.close()
     assert sorted(tmp_path.rglob("*.db*")) == [path]
-    assert sqlite3.connect(path).execute("SELECT home_id FROM home").fetchall() == [("this",)]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT home_id FROM home").fetchall() == [("this",)]
 
 
 def lock(path):
