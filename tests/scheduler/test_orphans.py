@@ -164,9 +164,9 @@ def test_an_older_copy_of_the_database_deletes_nothing(
         save(master, home, name)
     before = sorted((home / "checkpoints").rglob("*"))
     store.close()
-    for path in home.glob("quintain.db*"):
+    for path in home.glob("quintain.db-*"):
         path.unlink()
-    pathlib.Path(home / "quintain.db").write_bytes(former)
+    pathlib.Path(home / "quintain.db").write_bytes(former)  # The same file, by its number.
 
     master = make_master()
     orphans.tell(store, home)

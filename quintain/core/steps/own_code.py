@@ -27,7 +27,14 @@ _OWN: Final = (
 )
 """Modules whose steps call no code of the user's but tasks, metrics, and what Keras calls."""
 
-_FOUNDATIONS: Final = ("abc.", "builtins.", "keras.", "tensorflow.", "typing.")
+_FOUNDATIONS: Final = (
+    "abc.",
+    "builtins.",
+    "dataclasses.",  # It adds `__replace__` from Python 3.13 on.
+    "keras.",
+    "tensorflow.",
+    "typing.",
+)
 _KNOWN: Final = (*_FOUNDATIONS, *_OWN)
 
 
@@ -72,7 +79,7 @@ def is_own(one: object) -> bool:
     classes = [cls for cls in type(one).__mro__ if not _is_of(cls, _FOUNDATIONS)]
     functions = [each for cls in classes for each in vars(cls).values() if inspect.isfunction(each)]
     is_untouched = not any(callable(getattr(type(one), name, None)) for name in vars(one))
-    return is_untouched and all(_is_of(part, _OWN) for part in [*classes, *functions])
+    return is_untouched and all(_is_of(part, _KNOWN) for part in [*classes, *functions])
 
 
 def _is_of(part: Any, modules: tuple[str, ...]) -> bool:
