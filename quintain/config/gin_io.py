@@ -153,9 +153,7 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             f"gin: {', '.join([*files, *map(errors.show, params)])}: the brackets are nested too "
             "deeply."
         ) from error
-    except (
-        ImportError, OSError, SyntaxError, tokenize.TokenError, TypeError, ValueError
-    ) as error:
+    except (ImportError, OSError, SyntaxError, tokenize.TokenError, TypeError, ValueError) as error:
         clear()
         raise errors.ConfigError(_explain(error, params)) from error
 
