@@ -111,6 +111,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         with self._graph.as_default():
             session_config = base_trial.call_with_hparams(trial.session_config, context)
             v1.set_random_seed(context.get_trial_seed())
+            v1.train.create_global_step()  # So that all methods find it.
             train, validation = self._make_datasets()
             repeated = train.repeat()
             inspection = pipeline_inspection.inspect(repeated)
@@ -165,7 +166,8 @@ class TensorFlowTrialController(base_trial.TrialController):
         num_inputs = 0
         while True:
             try:
-                size, *values = self._run_validate(self._validation_handle, False, self._batches)
+                # Below the numbers of training steps, and another one for each batch.
+                size, *values = self._run_validate(self._validation_handle, False, -1 - len(sums))
             except tf.errors.OutOfRangeError:
                 break
             num_inputs += int(size)
