@@ -1,7 +1,7 @@
 """Numbers of the iterations of loops in a graph, for what has to differ in each of them.
 
-A loop of TensorFlow 2 has a counter. One of TensorFlow 1 gets one here, beside the loop's variables,
-as TensorFlow adds one to loops whose gradients are taken.
+A loop of TensorFlow 2 has a counter. One of TensorFlow 1 gets one here, beside its variables, as
+TensorFlow adds one to loops whose gradients are taken.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ class LoopIterations:
         return numbers
 
     def finish(self) -> None:
-        """Completes the counters that were asked for in conditions of loops, and never in bodies."""
+        """Completes the counters that conditions of loops asked for, and bodies did not."""
         for context in list(self._open):
             self._close(context)
 

@@ -73,6 +73,7 @@ def run_loops(step):
         return [each.tolist() for each in session.run([nested, until, mapped, gradient])]
 
 
+@pytest.mark.slow
 def test_each_iteration_of_a_loop_draws_numbers_of_its_own(kind_of_loop):
     nested, until, mapped, gradient = run_loops(5)
 
