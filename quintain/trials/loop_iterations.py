@@ -12,10 +12,12 @@ from tensorflow.python.ops import control_flow_ops, control_flow_v2_func_graphs
 
 
 class LoopIterations:
-    """Finds, or adds, the counters of the loops that are being built."""
+    """Finds, or adds, the counters of the loops that are being built, from now on."""
 
     def __init__(self) -> None:
-        """Knows no loop."""
+        """Knows no loop. What is around is none of this one's: its graph may be used elsewhere."""
+        self._outer_graph = tf.compat.v1.get_default_graph()
+        self._outer_context = self._outer_graph._get_control_flow_context()
         self._counts: dict[Any, tf.Tensor] = {}  # Of loops of TensorFlow 1, by their context.
         self._open: dict[Any, tf.Tensor] = {}  # Those whose body does not exist yet.
 
@@ -27,11 +29,11 @@ class LoopIterations:
         graph = tf.compat.v1.get_default_graph()
         numbers = []
         context = graph._get_control_flow_context()
-        while context is not None:
+        while context is not None and context is not self._outer_context:
             if isinstance(context, control_flow_ops.WhileContext):
                 numbers.append(self._count(context))
             context = context.outer_context
-        while isinstance(graph, func_graph.FuncGraph):
+        while isinstance(graph, func_graph.FuncGraph) and graph is not self._outer_graph:
             if isinstance(
                 graph,
                 control_flow_v2_func_graphs.WhileBodyFuncGraph

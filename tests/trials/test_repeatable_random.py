@@ -85,6 +85,16 @@ def test_each_iteration_of_a_loop_draws_numbers_of_its_own(kind_of_loop):
     assert run_loops(6)[0] != nested
 
 
+def test_a_loop_around_the_block_changes_nothing(kind_of_loop):
+    def draw_in_block(_):
+        with repeatable_random.stepwise(tf.constant(5, tf.int64)):
+            return tf.compat.v1.random_uniform([], seed=3)
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        drawn = session.run(tf.map_fn(draw_in_block, tf.zeros([3])))
+    assert len(set(drawn.tolist())) == 1
+
+
 def test_a_graph_whose_loops_draw_can_be_exported_and_read(kind_of_loop):
     with tf.Graph().as_default():
         with repeatable_random.stepwise(tf.constant(1, tf.int64)):
