@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.input import data_faults
+from quintain.core.steps import former_steps
 from quintain.trials import (
     base_trial,
     callback_hooks,
@@ -177,6 +178,7 @@ class KerasTrialController(base_trial.TrialController):
                 f"{base_trial.describe_method(trial, 'build_model')} returned {self._model!r}, "
                 "expected a compiled keras.Model, or beside it a method optimizer() and loss()."
             )
+        former_steps.attach(self._model)
         keras_settings.accumulate_gradients(self._model.optimizer, context)
         self._steps = keras_steps.Steps(
             self._model,

@@ -33,6 +33,7 @@ def enable() -> None:
     if importlib.util.find_spec("tf_keras") is not None:
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
     warnings.filterwarnings("ignore", message=".*`tf.(layers|nn.rnn_cell).*deprecated.*")
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
     for name in _LAZY:
         dir(getattr(tf, name))  # loads it; it would later put itself back into its place
     v1 = tf.compat.v1
