@@ -51,7 +51,9 @@ def run_loops(step):
 
         shapes = (tf.TensorShape([]), tf.TensorShape([None]))
         start = (tf.constant(0), tf.zeros([0]))
-        return tf.while_loop(is_going_on, append, start, shape_invariants=shapes)[1]
+        return tf.while_loop(
+            is_going_on, append, start, shape_invariants=shapes, maximum_iterations=200
+        )[1]
 
     def draw_one():
         return tf.compat.v1.random_uniform([1])
